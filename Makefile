@@ -1,0 +1,62 @@
+# The front door. `make help` lists what there is.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JARS := .jars
+
+.PHONY: help setup lock demo up down status test check lint types clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready $(JARS)/spark/.ready $(JARS)/broker/.ready ## virtual environment from the lock, jars from the poms
+
+$(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml deploy/preflight.py
+	@$(PYTHON) deploy/preflight.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setup: installing the locked packages (once; a few minutes on a cold cache)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(JARS)/%/.ready: deploy/jars/%/pom.xml
+	@$(PYTHON) deploy/preflight.py
+	@echo "setup: fetching the $* jars"
+	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/$*
+	@touch $@
+
+demo: setup ## the whole platform on real purchases, checked, then stopped
+	@$(BIN)/storekeeper demo
+
+up: setup ## start the platform and leave it running
+	@$(BIN)/storekeeper up
+
+down: ## stop everything that `make up` started
+	@if test -x $(BIN)/storekeeper; then $(BIN)/storekeeper down; else echo "nothing to stop: run 'make setup' first"; fi
+
+status: ## every process, its health, its address
+	@$(BIN)/storekeeper status
+
+test: setup lint types ## lint, types and all tests
+	@$(BIN)/pytest
+
+check: lint types ## lint and types only
+
+lint: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+
+types: setup
+	@$(BIN)/mypy
+
+lock: ## write requirements.lock anew from pyproject.toml (needs uv)
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
+
+clean: ## remove what was built and what ran
+	@if test -x $(BIN)/storekeeper; then $(BIN)/storekeeper down --quiet || true; fi
+	@rm -rf $(VENV) $(JARS) .run build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""State stores, changelogs, replicas, queries, snapshots and maintenance: the library and the serving node."""

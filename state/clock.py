@@ -1,0 +1,52 @@
+"""Time as a value that is passed in, so that logic and tests never read the wall clock themselves."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where time comes from."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time, epoch milliseconds. May jump; use it for stamps, not for durations."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds from an arbitrary start that never go back. Use it for durations and time-outs."""
+        ...
+
+
+class SystemClock:
+    """The machine's clocks. Thread-safe."""
+
+    def now_ms(self) -> int:
+        """Wall-clock time, epoch milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        """Seconds from an arbitrary start that never go back."""
+        return time.monotonic()
+
+
+class ManualClock:
+    """A clock that moves only when told to: for tests and for replays. Not thread-safe."""
+
+    def __init__(self, now_ms: int = 0) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        """The time set last, epoch milliseconds."""
+        return self._now_ms
+
+    def monotonic_s(self) -> float:
+        """The same time in seconds."""
+        return self._now_ms / 1000
+
+    def advance(self, milliseconds: int) -> None:
+        """Moves time forward by `milliseconds`, which must not be negative."""
+        if milliseconds < 0:
+            msg = f"a clock can't go back by {-milliseconds} ms"
+            raise ValueError(msg)
+        self._now_ms += milliseconds

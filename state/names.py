@@ -1,0 +1,34 @@
+"""Names of stores, apps and topics: one alphabet, checked before a name becomes a path or a topic."""
+
+from __future__ import annotations
+
+import re
+
+from state.errors import InvalidNameError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+def checked_name(name: str) -> str:
+    """Returns `name` unchanged if it may name a store, an app or a topic.
+
+    Raises:
+        InvalidNameError: if it doesn't match `[A-Za-z0-9][A-Za-z0-9._-]{0,127}` as a whole.
+    """
+    if not _NAME.fullmatch(name):
+        msg = (
+            f"{name[:140]!r} can't be a name: use 1 to 128 letters, digits, dots, underscores and hyphens, "
+            "beginning with a letter or digit"
+        )
+        raise InvalidNameError(msg)
+    return name
+
+
+def changelog_topic(app: str, store: str) -> str:
+    """The changelog topic of a store: `<app>-<store>-changelog`, as Kafka Streams names it."""
+    return f"{checked_name(app)}-{checked_name(store)}-changelog"
+
+
+def dead_letter_topic(topic: str) -> str:
+    """The topic for records of `topic` that can't be processed: `<topic>-dlq`."""
+    return f"{checked_name(topic)}-dlq"

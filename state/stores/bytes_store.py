@@ -1,0 +1,98 @@
+"""The lowest layer: an ordered map of bytes that every backend offers and every store kind builds on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import Protocol, Self
+
+Entry = tuple[bytes, bytes | None]
+NO_METADATA: Mapping[bytes, bytes | None] = MappingProxyType({})
+
+
+class BytesIterator(Iterator[tuple[bytes, bytes]], Protocol):
+    """Rows of one scan, in order. A context manager: leaving it, or exhausting it, frees what it pins.
+
+    Raises `IteratorClosedError` when used after its own close or after its store's close.
+    Not thread-safe.
+    """
+
+    def __iter__(self) -> Self: ...
+
+    def __next__(self) -> tuple[bytes, bytes]: ...
+
+    def close(self) -> None:
+        """Frees what the scan pins. Safe to call twice."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class BytesStore(Protocol):
+    """An ordered map from bytes to bytes, compared as unsigned bytes.
+
+    Beside its rows a store keeps metadata: a few small entries (positions, stream time, format version) in a key
+    space of their own, written atomically with rows and never seen by scans.
+
+    Safe for one writer and many readers. Every call raises `StoreClosedError` after `close`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        ...
+
+    @property
+    def persistent(self) -> bool:
+        """Whether rows outlive the process."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """False after `close`."""
+        ...
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value at `key`, or None if there is none."""
+        ...
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values at `keys`, in their order, None where there is none. One call to the backend."""
+        ...
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Writes rows and metadata in one atomic step: after a crash all or nothing of it is there.
+
+        A None value deletes. Of several entries for one key the last wins.
+
+        Raises:
+            DiskFullError: nothing was written; the store stays readable and takes writes again once there is space.
+        """
+        ...
+
+    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
+        """Rows with `start <= key < stop` in byte order, or backwards; None leaves that end open.
+
+        The rows are those of the moment of the call: later writes don't show.
+        """
+        ...
+
+    def metadata(self, key: bytes) -> bytes | None:
+        """The metadata entry at `key`, or None."""
+        ...
+
+    def approximate_num_entries(self) -> int:
+        """About how many rows there are: exact in memory, an estimate on RocksDB."""
+        ...
+
+    def flush(self) -> None:
+        """Makes all that was written survive a crash of the machine, as far as the backend can."""
+        ...
+
+    def close(self) -> None:
+        """Flushes and frees everything; open iterators become unusable. Safe to call twice."""
+        ...

@@ -1,0 +1,1 @@
+"""The tests mirror the packages; contract, model, fault and integration suites stand beside them."""
