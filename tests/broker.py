@@ -1,0 +1,149 @@
+"""A real Kafka broker in KRaft mode for tests: one JVM from the project's jars, on free ports, in a given folder."""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
+_CLUSTER_ID = "c3RvcmVrZWVwZXItdGVzdA"
+_START_TIMEOUT_S = 90
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs={folder}/log
+num.partitions=4
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.backoff.ms=200
+controlled.shutdown.enable=false
+"""
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker process. `stop`, `kill` and `restart` keep its data and its address."""
+
+    folder: Path
+    bootstrap: str
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Starts the process and waits until it answers."""
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_java("-Xms128m", "-Xmx512m"), "kafka.Kafka", str(self.folder / "server.properties")],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        try:
+            self.admin().list_topics(timeout=_START_TIMEOUT_S)
+        except KafkaException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Ends the process with TERM and waits for it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the process with KILL and waits for it: what it had not synced stays in the page cache."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Starts it again on the same ports and data; stops it first if it runs."""
+        self.stop()
+        self.start()
+
+    def admin(self) -> AdminClient:
+        """A new admin client that reconnects quickly."""
+        return AdminClient(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+
+    def create_topic(self, name: str, partitions: int = 4, config: Mapping[str, str] | None = None) -> None:
+        """Creates a topic and waits until it exists."""
+        admin = self.admin()
+        admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(timeout=30)
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and waits until it is gone."""
+        admin = self.admin()
+        admin.delete_topics([name])[name].result(timeout=30)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+def start_broker(folder: Path) -> Broker:
+    """Formats `folder` for a broker with a cluster of its own and starts it. The caller stops it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port, controller_port = free_ports(2)
+    properties = folder / "server.properties"
+    properties.write_text(_PROPERTIES.format(port=port, controller_port=controller_port, folder=folder))
+    subprocess.run(
+        [*_java("-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    broker = Broker(folder, f"127.0.0.1:{port}")
+    broker.start()
+    return broker
+
+
+def _java(*options: str) -> list[str]:
+    return ["java", *options, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports free right now, below the ephemeral range so that no outgoing connection takes one before its server."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as candidate:
+            try:
+                candidate.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.add(port)
+    return list(found)

@@ -1,0 +1,22 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.broker import JARS, Broker, start_broker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One real broker for the whole session. A test that stops it must start it again.
+
+    Tests share its topics: each takes names of its own.
+    """
+    if not any(JARS.glob("kafka_*.jar")):
+        pytest.fail("the broker's jars are missing: run `make setup`")
+    running = start_broker(tmp_path_factory.mktemp("broker"))
+    yield running
+    running.stop()
