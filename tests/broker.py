@@ -38,6 +38,8 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=200
 controlled.shutdown.enable=false
+broker.session.timeout.ms=1500
+broker.heartbeat.interval.ms=300
 """
 
 
