@@ -1,0 +1,78 @@
+"""The tree keeps its promises: small files, plain names, no second map beside the real one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy")
+VAGUE = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files that git knows, or would add, under the patterns."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for line in listing.stdout.splitlines() if (path := ROOT / line).is_file()]
+
+
+def test_no_python_file_is_longer_than_500_lines() -> None:
+    long = {str(p.relative_to(ROOT)): n for p in tracked("*.py") if (n := len(p.read_text().splitlines())) > 500}
+    assert long == {}
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    vague = [p.relative_to(ROOT) for p in tracked("*.py") if p.stem in VAGUE or p.parent.name in VAGUE]
+    assert vague == []
+
+
+def test_no_file_in_dags_bears_the_name_of_a_package() -> None:
+    # Airflow puts that folder on the module path, where such a file would hide the package.
+    clashes = [p.name for p in (ROOT / "dags").iterdir() if p.stem in PACKAGES]
+    assert clashes == []
+
+
+def test_every_path_that_the_architecture_names_exists() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(
+        re.findall(r"`((?:state|spark_apps|quality|dags|deploy|tests|benchmarks|docs|examples)/[\w./-]*)`", text)
+    )
+    assert named, "ARCHITECTURE.md names no path"
+    missing = sorted(path for path in named if not (ROOT / path).exists())
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+def test_links_between_documents_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text()
+    targets = [t for t in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if "://" not in t]
+    missing = sorted(t for t in targets if not (ROOT / t).exists())
+    assert missing == []
+
+
+def test_the_lock_names_no_index_and_pins_every_hash() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "http" not in re.sub(r"^httpx?\S*|httpcore\S*|httptools\S*", "", lock, flags=re.MULTILINE)
+    assert "--index" not in lock
+    requirements = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
+    unpinned = [r.splitlines()[0] for r in requirements if "==" not in r or "--hash=sha256:" not in r]
+    assert unpinned == []
+
+
+def test_every_package_that_pyproject_asks_for_is_in_the_lock() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *(r for extra in project["optional-dependencies"].values() for r in extra)]
+    names = {re.match(r"[A-Za-z0-9_-]+", w).group().lower().replace("_", "-") for w in wanted}  # type: ignore[union-attr]
+    locked = set(re.findall(r"^([a-z0-9-]+)==", (ROOT / "requirements.lock").read_text(), flags=re.MULTILINE))
+    assert names - locked == set()
