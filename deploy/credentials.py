@@ -1,0 +1,78 @@
+"""Generated passwords: made once for a run directory, kept in files that only their owner may read."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.errors import NotRunningError
+from deploy.layout import RunLayout
+from deploy.settings import PlatformSettings
+
+AIRFLOW_USER = "admin"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SupervisorCredentials:
+    """Address and password of a run directory's supervisor. Has no repr, so that no log shows the password."""
+
+    url: str
+    username: str
+    password: str
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes `text` to a file that is 0600 from its first byte on, replacing what was there in one step."""
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    partial.replace(path)
+
+
+def read_supervisor_credentials(layout: RunLayout) -> SupervisorCredentials:
+    """The credentials that `up` generated.
+
+    Raises:
+        NotRunningError: there are none, so that nothing was ever started in this run directory.
+    """
+    try:
+        fields = json.loads(layout.supervisor_secret.read_text("utf-8"))
+        return SupervisorCredentials(fields["url"], fields["username"], fields["password"])
+    except (OSError, ValueError, KeyError) as error:
+        msg = f"No platform was started in {layout.root}: start one with `storekeeper up`."
+        raise NotRunningError(msg) from error
+
+
+def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -> SupervisorCredentials:
+    """The run directory's credentials, generated on first use; the address follows the settings."""
+    url = f"http://127.0.0.1:{settings.supervisor_port}"
+    try:
+        known = read_supervisor_credentials(layout)
+    except NotRunningError:
+        known = SupervisorCredentials(url, "storekeeper", secrets.token_urlsafe(24))
+    fields = {"url": url, "username": known.username, "password": known.password}
+    write_private(layout.supervisor_secret, json.dumps(fields) + "\n")
+    return SupervisorCredentials(**fields)
+
+
+def read_airflow_password(layout: RunLayout) -> str | None:
+    """The password of Airflow's admin, or None before it was generated."""
+    try:
+        return str(json.loads(layout.airflow_passwords.read_text("utf-8"))[AIRFLOW_USER])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def make_airflow_password(layout: RunLayout) -> tuple[str, bool]:
+    """The password of Airflow's admin and whether it was generated just now (and is to be shown, once)."""
+    known = read_airflow_password(layout)
+    if known is not None:
+        return known, False
+    password = secrets.token_urlsafe(12)
+    write_private(layout.airflow_passwords, json.dumps({AIRFLOW_USER: password}) + "\n")
+    return password, True

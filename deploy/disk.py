@@ -1,0 +1,44 @@
+"""Room on the disk, checked before a start and told in one sentence when it runs out."""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from pathlib import Path
+
+from deploy.errors import DiskSpaceError
+
+_MIB = 1024 * 1024
+
+
+def free_mb(folder: Path) -> int:
+    """Free MiB on the file system of `folder` or, while that doesn't exist, of its nearest existing parent."""
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return shutil.disk_usage(existing).free // _MIB
+
+
+def check_room(folder: Path, minimum_mb: int) -> None:
+    """Checks that the platform has room to start.
+
+    Raises:
+        DiskSpaceError: less than `minimum_mb` are free.
+    """
+    free = free_mb(folder)
+    if free < minimum_mb:
+        msg = (
+            f"Only {free} MB of disk are free under {folder}: free at least {minimum_mb} MB, "
+            "or point STOREKEEPER_RUN_DIR to another disk."
+        )
+        raise DiskSpaceError(msg)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether an error of the operating system says that the disk or the quota is used up."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
+def full_disk(folder: Path) -> DiskSpaceError:
+    """The error to show for a disk that ran full under `folder`."""
+    return DiskSpaceError(
+        f"The disk under {folder} is full: free some space and run the command again; what was written is kept."
+    )

@@ -1,0 +1,50 @@
+"""The environment that the platform's processes run in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from deploy.settings import PlatformSettings
+
+PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
+"""Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,
+which a user may export in a shell, it never marks a process that the platform did not start."""
+
+# Another installation's Airflow or Spark must not leak into ours, nor may interpreter options change it.
+_FOREIGN_PREFIXES = ("AIRFLOW", "SPARK_", "PYSPARK_", "PYTHON", "KAFKA_", "SUPERVISOR_")
+_LOOPBACK = "127.0.0.1,localhost"
+
+
+def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a child process, from those of the caller.
+
+    The caller's `STOREKEEPER_*` are handed on, since apps and nodes read their own settings from them. No secret is
+    ever among the variables: processes read secrets from the run directory.
+    """
+    base = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN_PREFIXES)}
+    own = {
+        "STOREKEEPER_RUN_DIR": str(settings.run_dir),
+        PLATFORM_MARKER: str(settings.run_dir),
+        "STOREKEEPER_JARS_DIR": str(settings.jars_dir),
+        "STOREKEEPER_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
+        "PYTHONUNBUFFERED": "1",
+        "NO_PROXY": _LOOPBACK,
+        "no_proxy": _LOOPBACK,
+    }
+    return base | own
+
+
+def inherited_environment() -> dict[str, str]:
+    """The variables of this process, to be handed on."""
+    return dict(os.environ)  # noqa: TID251 (handed on to children unread, not read as settings)
+
+
+def java_command(environment: Mapping[str, str]) -> str:
+    """The java to run: `JAVA_HOME`'s when it is set, otherwise the one on the PATH."""
+    home = environment.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else "java"

@@ -1,0 +1,94 @@
+"""The paths of a run directory. Everything that the platform writes lives under it; nothing else is touched.
+
+kafka/         the broker's configuration and logs of records
+airflow/       Airflow's home: airflow.cfg, database, task logs
+checkpoints/   one folder per app and generation (written by the apps)
+delta/         Delta tables
+state/         the query nodes' local stores
+logs/          one rotated log per process
+supervisor/    supervisord.conf, its pid file and log
+heartbeats/    one JSON file per app
+leases/        one lock per app
+quality/       verdicts and data docs
+secrets/       generated passwords (folder 0700, files 0600)
+demo/          the run directory of `storekeeper demo`, a whole one of its own
+
+`RunLayout` names the paths that the platform itself uses; apps and nodes name theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """Where things are under one run directory `root` (absolute)."""
+
+    root: Path
+
+    @property
+    def kafka(self) -> Path:
+        """The broker's folder."""
+        return self.root / "kafka"
+
+    @property
+    def airflow(self) -> Path:
+        """Airflow's home."""
+        return self.root / "airflow"
+
+    @property
+    def delta(self) -> Path:
+        """The root of the Delta tables."""
+        return self.root / "delta"
+
+    @property
+    def logs(self) -> Path:
+        """The processes' logs."""
+        return self.root / "logs"
+
+    @property
+    def supervisor(self) -> Path:
+        """The supervisor's configuration, pid file and own log."""
+        return self.root / "supervisor"
+
+    @property
+    def supervisor_conf(self) -> Path:
+        """The generated supervisor configuration (holds its password: 0600)."""
+        return self.supervisor / "supervisord.conf"
+
+    @property
+    def secrets(self) -> Path:
+        """Generated passwords; nobody else may enter it."""
+        return self.root / "secrets"
+
+    @property
+    def supervisor_secret(self) -> Path:
+        """JSON `{"url","username","password"}` of the supervisor's XML-RPC."""
+        return self.secrets / "supervisor.json"
+
+    @property
+    def airflow_passwords(self) -> Path:
+        """JSON `{"<user>": "<password>"}`, the file that Airflow's SimpleAuthManager reads."""
+        return self.secrets / "airflow-passwords.json"
+
+    @property
+    def demo(self) -> Path:
+        """The demo's own run directory: it must begin with empty topics and stores."""
+        return self.root / "demo"
+
+    def heartbeat(self, app: str) -> Path:
+        """The heartbeat file of a Spark app."""
+        return self.root / "heartbeats" / f"{app}.json"
+
+    def log(self, program: str) -> Path:
+        """The current log file of a supervised process."""
+        return self.logs / f"{program}.log"
+
+    def make(self) -> None:
+        """Makes the folders that the platform itself writes to. Safe to repeat."""
+        for folder in (self.root, self.kafka, self.airflow, self.delta, self.logs, self.supervisor):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.secrets.mkdir(mode=0o700, exist_ok=True)
+        self.secrets.chmod(0o700)

@@ -1,0 +1,104 @@
+"""The settings of the platform as a whole: where it lives, on which ports, how big."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from state.names import checked_name
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+_Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class PlatformSettings(BaseSettings):
+    """Everything that `storekeeper up`, `down`, `status` and `demo` may be told. Each field is `STOREKEEPER_<NAME>`.
+
+    Settings of the Spark apps and the query nodes (`AppSettings`, `NodeSettings`) are read by those processes
+    themselves from the same environment, which the platform hands on to them.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
+
+    run_dir: Path = Field(Path(".run"), description="Folder of everything that runs or is written; made absolute.")
+    jars_dir: Path = Field(PROJECT_ROOT / ".jars", description="Where `make setup` put the Spark and broker jars.")
+    dags_dir: Path = Field(PROJECT_ROOT / "dags", description="The Airflow DAGs folder.")
+
+    kafka_port: _Port = Field(19092, description="Port of the Kafka broker.")
+    kafka_controller_port: _Port = Field(19093, description="Port of the broker's KRaft controller.")
+    airflow_port: _Port = Field(18080, description="Port of Airflow's UI and API.")
+    supervisor_port: _Port = Field(19001, description="Port of supervisor's XML-RPC.")
+    node_names: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("a", "b"), min_length=1, description="Names of the query nodes, comma-separated."
+    )
+    node_port: _Port = Field(18101, description="Port of the first query node; the next ones follow upwards.")
+
+    topic_partitions: int = Field(4, ge=1, le=1024, description="Partitions of each topic that is newly made.")
+    topic_retention_hours: int = Field(168, ge=1, description="How long records stay in topics that aren't compacted.")
+    max_message_bytes: int = Field(
+        16 * 1024 * 1024, ge=1024 * 1024, description="Largest record batch that the broker takes."
+    )
+    kafka_heap_mb: int = Field(512, ge=256, description="Heap of the broker's JVM.")
+    airflow_parallelism: int = Field(4, ge=2, description="Tasks that Airflow runs at once.")
+
+    log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
+    log_backups: int = Field(3, ge=1, description="Rotated log files kept for each process.")
+    min_free_disk_mb: int = Field(2048, ge=0, description="`up` refuses to start with less free disk than this.")
+    start_timeout_s: int = Field(240, ge=10, description="How long the platform may take to become healthy.")
+    stop_timeout_s: int = Field(60, ge=5, description="How long a process may take to end before it is killed.")
+
+    publish_rate: int = Field(0, ge=0, description="Invoices a second that the demo publishes; 0 is unlimited.")
+
+    @field_validator("run_dir", "jars_dir", "dags_dir")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().resolve()
+
+    @field_validator("node_names", mode="before")
+    @classmethod
+    def _split_names(cls, value: object) -> object:
+        return tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("node_names")
+    @classmethod
+    def _distinct_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names):
+            msg = f"node names must differ: {', '.join(names)}"
+            raise ValueError(msg)
+        return tuple(checked_name(name) for name in names)
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        """`host:port` of the broker."""
+        return f"127.0.0.1:{self.kafka_port}"
+
+    @property
+    def airflow_url(self) -> str:
+        """Base address of Airflow, without a trailing slash."""
+        return f"http://127.0.0.1:{self.airflow_port}"
+
+    @property
+    def node_ports(self) -> dict[str, int]:
+        """Each query node's port, in the order of `node_names`."""
+        return {name: self.node_port + index for index, name in enumerate(self.node_names)}
+
+    @property
+    def node_urls(self) -> dict[str, str]:
+        """Each query node's base address, without a trailing slash."""
+        return {name: f"http://127.0.0.1:{port}" for name, port in self.node_ports.items()}
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Every port that the platform listens on, by the environment variable that moves it."""
+        named = {
+            "STOREKEEPER_KAFKA_PORT": self.kafka_port,
+            "STOREKEEPER_KAFKA_CONTROLLER_PORT": self.kafka_controller_port,
+            "STOREKEEPER_AIRFLOW_PORT": self.airflow_port,
+            "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
+        }
+        nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
+        return named | nodes
