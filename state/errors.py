@@ -6,7 +6,9 @@
     │   └── UnknownStoreError         no store of that name is declared here
     ├── InvalidArgumentError          one call's arguments are wrong; the store is unharmed
     │   ├── NullKeyError              keys may not be None
-    │   └── InvalidTimestampError     a timestamp is negative or not an integer
+    │   ├── InvalidTimestampError     a timestamp is negative or not an integer
+    │   └── InvalidWindowError        a window's bounds or sizes can't work
+    ├── BufferFullError               a suppression buffer that must not emit early reached its limit
     ├── SerializationError            bytes and records don't match the serde or schema version
     ├── InvalidStateStoreError        the store can't answer; the subclass says whether waiting helps
     │   ├── StoreClosedError          closed by its owner: open it again
@@ -55,6 +57,14 @@ class NullKeyError(InvalidArgumentError):
 
 class InvalidTimestampError(InvalidArgumentError):
     """A timestamp was negative or no integer. Pass epoch milliseconds."""
+
+
+class InvalidWindowError(InvalidArgumentError):
+    """A window's bounds or a definition's size, advance, gap or grace can't work. The message says what can."""
+
+
+class BufferFullError(StateError):
+    """A suppression buffer that must not emit early reached its limit. Raise the limit or let it emit early."""
 
 
 class SerializationError(StateError):
