@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Protocol, Self
 
+from state.stores.iterators import OpenIterators
+
 Entry = tuple[bytes, bytes | None]
 NO_METADATA: Mapping[bytes, bytes | None] = MappingProxyType({})
 
@@ -77,7 +79,8 @@ class BytesStore(Protocol):
     def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
         """Rows with `start <= key < stop` in byte order, or backwards; None leaves that end open.
 
-        The rows are those of the moment of the call: later writes don't show.
+        Rows added after the call don't show. On RocksDB the rows are exactly those of the moment of the call; in memory
+        and on Redis a row that is deleted or overwritten meanwhile is skipped or shows its newer value.
         """
         ...
 
@@ -87,6 +90,15 @@ class BytesStore(Protocol):
 
     def approximate_num_entries(self) -> int:
         """About how many rows there are: exact in memory, an estimate on RocksDB."""
+        ...
+
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        """Deletes every row with `start <= key < stop`, cheaply: it is how whole segments expire."""
+        ...
+
+    @property
+    def open_iterators(self) -> OpenIterators:
+        """The iterators that are open on this store, counted and aged."""
         ...
 
     def flush(self) -> None:

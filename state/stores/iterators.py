@@ -1,0 +1,134 @@
+"""Iterators that pin resources: who has one open, since when, and how leaked ones are found and closed."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterator
+from types import TracebackType
+from typing import NoReturn, Self
+
+from state.clock import Clock, SystemClock
+from state.errors import IteratorClosedError
+
+Row = tuple[bytes, bytes]
+
+
+class OpenIterators:
+    """The open iterators of one store.
+
+    An iterator leaves the registry when it is exhausted or closed. One that is garbage-collected while open is
+    counted as leaked: what it pinned is free again, but somebody forgot a `with`. Safe to read from any thread.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._open: dict[int, tuple[weakref.ref[RowIterator], int]] = {}
+        self._tokens = itertools.count()
+        self._leaked = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def leaked_total(self) -> int:
+        """How many were dropped without being exhausted or closed, or were closed for their age."""
+        return self._leaked
+
+    @property
+    def oldest_opened_at_ms(self) -> int | None:
+        """When the oldest open iterator was opened, epoch milliseconds; None if none is open."""
+        return min((opened_at_ms for _, opened_at_ms in list(self._open.values())), default=None)
+
+    def enter(self, iterator: RowIterator) -> int:
+        """Registers an iterator and returns the token to leave with."""
+        token = next(self._tokens)
+        self._open[token] = (weakref.ref(iterator), self._clock.now_ms())
+        return token
+
+    def leave(self, token: int) -> None:
+        """Forgets an iterator that was closed or exhausted. Safe to call twice."""
+        self._open.pop(token, None)
+
+    def leak(self, token: int) -> None:
+        """Counts an iterator that went away while it was open."""
+        if self._open.pop(token, None) is not None:
+            self._leaked += 1
+
+    def close_older_than(self, age_ms: int) -> int:
+        """Closes every iterator open for longer than `age_ms`, counts them as leaked, returns how many."""
+        limit_ms = self._clock.now_ms() - age_ms
+        stale = [reference() for reference, opened_at_ms in list(self._open.values()) if opened_at_ms < limit_ms]
+        closed = 0
+        for iterator in stale:
+            if iterator is not None:
+                iterator.close()
+                closed += 1
+        self._leaked += closed
+        return closed
+
+    def close_all(self) -> None:
+        """Closes every open iterator: their next use raises `IteratorClosedError`."""
+        for reference, _ in list(self._open.values()):
+            iterator = reference()
+            if iterator is not None:
+                iterator.close()
+        self._open.clear()
+
+
+def _raise_closed() -> NoReturn:
+    msg = "this iterator was closed, or its store was; open a new one"
+    raise IteratorClosedError(msg)
+
+
+class RowIterator(Iterator[Row]):
+    """Rows from a backend's generator, registered while it is open: the `BytesIterator` of every backend.
+
+    The generator frees what it pins in its `finally`. Not thread-safe.
+    """
+
+    __slots__ = ("__weakref__", "_exhausted", "_registry", "_rows", "_token")
+
+    def __init__(self, rows: Iterator[Row], registry: OpenIterators) -> None:
+        self._rows: Iterator[Row] | None = rows
+        self._exhausted = False
+        self._registry = registry
+        self._token = registry.enter(self)
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Row:
+        rows = self._rows
+        if rows is None:
+            if self._exhausted:
+                raise StopIteration
+            _raise_closed()
+        try:
+            return next(rows)
+        except StopIteration:
+            self._exhausted = True
+            self._rows = None
+            self._registry.leave(self._token)
+            raise
+
+    def close(self) -> None:
+        """Frees what the scan pins; the next use raises `IteratorClosedError`. Safe to call twice."""
+        rows, self._rows, self._exhausted = self._rows, None, False
+        close = getattr(rows, "close", None)
+        if close is not None:
+            close()
+        self._registry.leave(self._token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        registry = getattr(self, "_registry", None)
+        if registry is not None:
+            registry.leak(self._token)

@@ -1,0 +1,132 @@
+"""The in-memory backend: rows in a sorted dictionary, gone with the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from sortedcontainers import SortedDict
+
+from state.clock import Clock
+from state.errors import StoreClosedError
+from state.names import checked_name
+from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from state.stores.iterators import OpenIterators, Row, RowIterator
+
+
+class MemoryStore:
+    """A `BytesStore` in the process's memory.
+
+    A scan fixes its keys at the call; a row deleted meanwhile is skipped, one overwritten meanwhile shows its new
+    value, as in Kafka Streams' in-memory store. Safe for one writer and many readers under the GIL.
+    """
+
+    def __init__(self, name: str, *, clock: Clock | None = None) -> None:
+        self._name = checked_name(name)
+        self._rows: SortedDict[bytes, bytes] = SortedDict()
+        self._metadata: dict[bytes, bytes] = {}
+        self._iterators = OpenIterators(clock)
+        self._open = True
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
+    @property
+    def persistent(self) -> bool:
+        """False: rows die with the process."""
+        return False
+
+    @property
+    def is_open(self) -> bool:
+        """False after `close`."""
+        return self._open
+
+    @property
+    def open_iterators(self) -> OpenIterators:
+        """The iterators that are open on this store."""
+        return self._iterators
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value at `key`, or None."""
+        if not self._open:
+            self._refuse()
+        return self._rows.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values at `keys`, in their order."""
+        if not self._open:
+            self._refuse()
+        return list(map(self._rows.get, keys))
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Writes rows and metadata; a None value deletes."""
+        if not self._open:
+            self._refuse()
+        rows = self._rows
+        for key, value in entries:
+            if value is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = value
+        for key, value in metadata.items():
+            if value is None:
+                self._metadata.pop(key, None)
+            else:
+                self._metadata[key] = value
+
+    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
+        """Rows with `start <= key < stop`, in byte order or backwards."""
+        if not self._open:
+            self._refuse()
+        keys = self._keys(start, stop)
+        if reverse:
+            keys.reverse()
+        return RowIterator(self._present(keys), self._iterators)
+
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        """Deletes every row with `start <= key < stop`."""
+        if not self._open:
+            self._refuse()
+        for key in self._keys(start, stop):
+            del self._rows[key]
+
+    def metadata(self, key: bytes) -> bytes | None:
+        """The metadata entry at `key`, or None."""
+        if not self._open:
+            self._refuse()
+        return self._metadata.get(key)
+
+    def approximate_num_entries(self) -> int:
+        """Exactly how many rows there are."""
+        if not self._open:
+            self._refuse()
+        return len(self._rows)
+
+    def flush(self) -> None:
+        """Does nothing: there is nothing to survive to."""
+        if not self._open:
+            self._refuse()
+
+    def close(self) -> None:
+        """Drops the rows; open iterators become unusable. Safe to call twice."""
+        self._open = False
+        self._iterators.close_all()
+        self._rows = SortedDict()
+        self._metadata = {}
+
+    def _keys(self, start: bytes | None, stop: bytes | None) -> list[bytes]:
+        if start is not None and stop is not None and start >= stop:
+            return []
+        return list(self._rows.irange(start, stop, inclusive=(True, False)))
+
+    def _present(self, keys: list[bytes]) -> Iterator[Row]:
+        rows = self._rows
+        for key in keys:
+            value = rows.get(key)
+            if value is not None:
+                yield key, value
+
+    def _refuse(self) -> None:
+        msg = f"store {self._name} is closed; open it again first"
+        raise StoreClosedError(msg)

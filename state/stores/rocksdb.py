@@ -1,0 +1,354 @@
+"""The RocksDB backend: rows and metadata in two column families of one database, written in one batch.
+
+A directory holds one database and the durable mark beside it (see `durable_mark`). A directory that lost a part is
+refused, never taken for a new store. Only `state.stores.rocksdb*` imports rocksdict.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch, WriteOptions
+
+from state.clock import Clock
+from state.errors import DiskFullError, StoreClosedError, StoreCorruptedError
+from state.names import checked_name
+from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from state.stores.durable_mark import FILE_NAME, read_mark, write_mark
+from state.stores.iterators import OpenIterators, Row, RowIterator
+from state.stores.rocksdb_errors import translated
+from state.stores.rocksdb_options import RocksDBOptions, metadata_options, row_options
+from state.stores.set_aside import set_aside
+
+__all__ = ["RocksDBStore", "open_rocksdb", "set_aside"]
+
+METADATA_FAMILY = "metadata"
+_PROBE_SLACK_BYTES = 1 << 20
+
+
+def open_rocksdb(
+    path: str | Path, name: str, options: RocksDBOptions | None = None, *, clock: Clock | None = None
+) -> RocksDBStore:
+    """Opens the store in directory `path`, making it if there is nothing yet.
+
+    Raises:
+        StoreCorruptedError: the directory is damaged, lost a part, or lost writes; `set_aside` it and restore.
+        StorageError: another process has it open, or the disk failed.
+        DiskFullError: no space to open it.
+    """
+    return RocksDBStore(Path(path), name, options or RocksDBOptions(), clock=clock)
+
+
+class RocksDBStore:
+    """A `BytesStore` on disk. Make it with `open_rocksdb`.
+
+    Safe for one writer and many reader threads; one process at a time. A write survives a crash of the process at
+    once, a crash of the machine after `flush`.
+    """
+
+    def __init__(self, path: Path, name: str, options: RocksDBOptions, *, clock: Clock | None = None) -> None:
+        self._path = path
+        self._name = checked_name(name)
+        self._options = options
+        self._iterators = OpenIterators(clock)
+        self._write_options = WriteOptions()
+        self._write_options.sync = options.sync_writes
+        self._open = False
+        self._failed_write = False
+        self._marked = _expected_sequence(path)
+        self._database = self._opened(AccessType.read_write())
+        self._check_not_rolled_back()
+        self._open = True
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
+    @property
+    def path(self) -> Path:
+        """The directory."""
+        return self._path
+
+    @property
+    def persistent(self) -> bool:
+        """True: rows outlive the process."""
+        return True
+
+    @property
+    def is_open(self) -> bool:
+        """False after `close`."""
+        return self._open
+
+    @property
+    def open_iterators(self) -> OpenIterators:
+        """The iterators that are open on this store."""
+        return self._iterators
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value at `key`, or None.
+
+        Raises:
+            StoreCorruptedError: a checksum failed; nothing wrong is ever returned.
+        """
+        try:
+            return self._get(key)
+        except Exception as error:
+            self._fail(error)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values at `keys`, in their order. One native call, which releases the GIL."""
+        if not keys:
+            return []
+        try:
+            return self._get(keys if type(keys) is list else list(keys))
+        except Exception as error:
+            self._fail(error)
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Writes rows and metadata as one batch.
+
+        Raises:
+            DiskFullError: nothing was written. Reads go on; the next write after space was freed succeeds.
+        """
+        if not self._open:
+            self._refuse()
+        if self._failed_write:
+            self._resume()
+        batch = WriteBatch(raw_mode=True)
+        put, delete = batch.put, batch.delete
+        for key, value in entries:
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
+        if metadata:
+            self._add_metadata(batch, metadata)
+        try:
+            self._database.write(batch, self._write_options)
+        except Exception as error:
+            self._fail(error)
+
+    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
+        """Rows with `start <= key < stop`, in byte order or backwards, as of the moment of the call."""
+        if not self._open:
+            self._refuse()
+        if start is not None and stop is not None and start >= stop:
+            return RowIterator(iter(()), self._iterators)
+        options = ReadOptions()
+        if stop is not None:
+            options.set_iterate_upper_bound(stop)
+        try:
+            cursor = self._database.iter(options)
+        except Exception as error:
+            self._fail(error)
+        rows = self._backwards(cursor, start) if reverse else self._forwards(cursor, start)
+        return RowIterator(rows, self._iterators)
+
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        """Deletes every row with `start <= key < stop` by one range tombstone."""
+        if start >= stop:
+            return
+        if self._failed_write:
+            self._resume()
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(start, stop)
+        try:
+            self._database.write(batch, self._write_options)
+        except Exception as error:
+            self._fail(error)
+
+    def metadata(self, key: bytes) -> bytes | None:
+        """The metadata entry at `key`, or None."""
+        try:
+            return self._metadata_rows.get(key)
+        except Exception as error:
+            self._fail(error)
+
+    def approximate_num_entries(self) -> int:
+        """RocksDB's estimate: overwrites and deletes that were not compacted yet may be counted."""
+        return self.property_int("rocksdb.estimate-num-keys") or 0
+
+    def property_int(self, name: str) -> int | None:
+        """An integer property of RocksDB such as `rocksdb.total-sst-files-size`, or None if it knows none."""
+        if not self._open:
+            self._refuse()
+        value = self._database.property_int_value(name)
+        return None if value is None else int(value)
+
+    def statistics(self) -> str | None:
+        """RocksDB's statistics as text, or None unless the store was opened with `statistics=True`."""
+        text = self._native_options.get_statistics() if self._options.statistics else None
+        return None if text is None else str(text)
+
+    def flush(self) -> None:
+        """Waits until all that was written is on the disk."""
+        if not self._open:
+            self._refuse()
+        if self._failed_write:
+            self._resume()
+        try:
+            self._database.flush_wal(sync=True)
+            self._mark()
+        except StoreClosedError:
+            raise
+        except Exception as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Flushes, frees everything and lets go of the directory. Safe to call twice."""
+        if not self._open:
+            return
+        self._open = False
+        self._iterators.close_all()
+        # A disk that is full or broken must not keep the owner from letting go: what counts is in the log already.
+        with contextlib.suppress(Exception):
+            self._database.flush_wal(sync=True)
+            self._mark()
+        self._release()
+
+    def _opened(self, access: AccessType) -> Rdict:
+        self._native_options = row_options(self._options)
+        families = {METADATA_FAMILY: metadata_options(self._options)}
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            if self._marked is None:
+                write_mark(self._path, 0)
+                self._marked = 0
+            database = Rdict(str(self._path), self._native_options, column_families=families, access_type=access)
+            self._metadata_rows = database.get_column_family(METADATA_FAMILY)
+            self._metadata_handle = database.get_column_family_handle(METADATA_FAMILY)
+        except BaseException as error:
+            raise _translated_or_same(error, self._path) from error
+        self._get = database.get
+        return database
+
+    def _check_not_rolled_back(self) -> None:
+        reached = self._database.latest_sequence_number()
+        if reached >= (self._marked or 0):
+            return
+        self._release()
+        msg = (
+            f"the store at {self._path} lost writes: sequence {reached} is behind {self._marked}, which was on disk; "
+            "set it aside and restore it"
+        )
+        raise StoreCorruptedError(msg)
+
+    def _mark(self) -> None:
+        sequence = int(self._database.latest_sequence_number())
+        if sequence != self._marked:
+            write_mark(self._path, sequence)
+            self._marked = sequence
+
+    def _release(self) -> None:
+        for database in (self._metadata_rows, self._database):
+            with contextlib.suppress(Exception):
+                database.close()
+        # The handle keeps the database open, and its lock held, for as long as it lives.
+        self._metadata_handle = None
+        self._get = _closed
+
+    def _resume(self) -> None:
+        """Reopens after a failed write, as RocksDB takes no write after one; only once there is room to reopen."""
+        if not self._open:
+            self._refuse()
+        buffered = self._database.property_int_value("rocksdb.cur-size-all-mem-tables") or 0
+        self._probe(int(buffered) + _PROBE_SLACK_BYTES)
+        self._iterators.close_all()
+        self._release()
+        try:
+            self._database = self._opened(AccessType.read_write())
+        except DiskFullError:
+            self._database = self._opened(AccessType.read_only(error_if_log_file_exist=False))
+            raise
+        self._failed_write = False
+
+    def _add_metadata(self, batch: WriteBatch, metadata: Mapping[bytes, bytes | None]) -> None:
+        handle = self._metadata_handle
+        for key, value in metadata.items():
+            if value is None:
+                batch.delete(key, handle)
+            else:
+                batch.put(key, value, handle)
+
+    def _probe(self, size_bytes: int) -> None:
+        probe = self._path / "PROBE.tmp"
+        chunk = bytes(1 << 20)
+        try:
+            with probe.open("wb") as file:
+                for _ in range(-(-size_bytes // len(chunk))):
+                    file.write(chunk)
+        except OSError as error:
+            raise translated(error, str(self._path)) from error
+        finally:
+            probe.unlink(missing_ok=True)
+
+    def _forwards(self, cursor: object, start: bytes | None) -> Iterator[Row]:
+        valid, key, value, advance = _methods(cursor, "next")
+        try:
+            cursor.seek_to_first() if start is None else cursor.seek(start)  # type: ignore[attr-defined]
+            while valid():
+                yield key(), value()
+                advance()
+            # An iterator that meets a damaged block just ends; only its status tells that from the end of the rows.
+            cursor.status()  # type: ignore[attr-defined]
+        except Exception as error:
+            self._fail(error)
+
+    def _backwards(self, cursor: object, start: bytes | None) -> Iterator[Row]:
+        # rocksdict 0.3.29 takes a lower bound for an upper one, so the start is compared here.
+        valid, key, value, advance = _methods(cursor, "prev")
+        try:
+            cursor.seek_to_last()  # type: ignore[attr-defined]
+            while valid():
+                row_key = key()
+                if start is not None and row_key < start:
+                    return
+                yield row_key, value()
+                advance()
+            cursor.status()  # type: ignore[attr-defined]
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        if not self._open:
+            self._refuse()
+        failure = _translated_or_same(error, self._path)
+        if isinstance(failure, DiskFullError):
+            self._failed_write = True
+        raise failure from error
+
+    def _refuse(self) -> NoReturn:
+        msg = f"store {self._name} is closed; open it again first"
+        raise StoreClosedError(msg)
+
+
+def _methods(cursor: object, step: str) -> tuple:  # type: ignore[type-arg]
+    return cursor.valid, cursor.key, cursor.value, getattr(cursor, step)  # type: ignore[attr-defined]
+
+
+def _closed(_key: object) -> NoReturn:
+    msg = "the store is closed; open it again first"
+    raise StoreClosedError(msg)
+
+
+def _translated_or_same(error: BaseException, path: Path) -> BaseException:
+    if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError | TypeError):
+        return error
+    return translated(error, str(path))
+
+
+def _expected_sequence(path: Path) -> int | None:
+    """What the database at `path` must have reached; None if there is no store yet."""
+    present = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
+    mark = read_mark(path)
+    if mark is None and present - {f"{FILE_NAME}.tmp"}:
+        msg = f"{path} holds files but no durable mark, so it is no whole store; set it aside and restore it"
+        raise StoreCorruptedError(msg)
+    if mark and "CURRENT" not in present:
+        msg = f"the store at {path} lost its CURRENT file; set it aside and restore it"
+        raise StoreCorruptedError(msg)
+    return mark
