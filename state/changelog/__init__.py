@@ -1,0 +1,1 @@
+"""Changelogs: one compacted topic per store, its records, its positions, and how a store is restored from it."""

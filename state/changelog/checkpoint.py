@@ -1,0 +1,77 @@
+"""The checkpoint of a replica: how far its rows follow the changelog.
+
+It lives in the store's own metadata and is written in the same atomic step as the rows it stands for, so the two
+can't disagree after a crash. As JSON:
+
+    {"version": 1, "topic": "loyalty-rewards-changelog", "topic_id": "…", "partition": 0,
+     "offset": 1200, "whole_at_ms": 1700000000000}
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Self
+
+import orjson
+
+from state.errors import InvalidArgumentError, StoreCorruptedError
+
+METADATA_KEY = b"changelog-checkpoint"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where one store partition stands in its changelog.
+
+    Attributes:
+        topic: the changelog topic.
+        topic_id: the broker's id of it, which changes when it is deleted and made anew.
+        partition: the partition of both the topic and the store.
+        offset: the next offset to apply: all below it is in the rows.
+        whole_at_ms: when the rows last equalled the whole log, epoch milliseconds; for a restore that has never
+            reached the end of the log: when it began. Deletions since then may be removed from the log for good once
+            the topic's `delete.retention.ms` has passed.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    whole_at_ms: int
+
+    def __post_init__(self) -> None:
+        if self.offset < 0:
+            msg = f"{self.topic}-{self.partition} can't be at offset {self.offset}: offsets begin at 0"
+            raise InvalidArgumentError(msg)
+
+    def moved(self, offset: int, whole_at_ms: int | None = None) -> Checkpoint:
+        """The checkpoint after applying up to `offset`, exclusive; `whole_at_ms` if that is the end of the log."""
+        return replace(self, offset=offset, whole_at_ms=self.whole_at_ms if whole_at_ms is None else whole_at_ms)
+
+    def encode(self) -> bytes:
+        """The JSON form."""
+        return orjson.dumps({"version": _VERSION, **asdict(self)})
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Reads the JSON form.
+
+        Raises:
+            StoreCorruptedError: if it is not one, or of a later version: the rows can't be trusted without it.
+        """
+        try:
+            fields = orjson.loads(data)
+            if fields.pop("version") != _VERSION:
+                msg = "the store was written by a later release: upgrade this node or let it restore anew"
+                raise StoreCorruptedError(msg)
+            return cls(
+                topic=str(fields["topic"]),
+                topic_id=str(fields["topic_id"]),
+                partition=int(fields["partition"]),
+                offset=int(fields["offset"]),
+                whole_at_ms=int(fields["whole_at_ms"]),
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, InvalidArgumentError) as error:
+            msg = f"unreadable changelog checkpoint in the store's metadata: {data[:80]!r}"
+            raise StoreCorruptedError(msg) from error

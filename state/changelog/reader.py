@@ -1,0 +1,208 @@
+"""Reads changelog partitions: one consumer for many of them, each from an offset of its own, in large batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+
+from state.changelog.batch import PartitionBatch
+from state.changelog.restore import LogState
+from state.errors import ChangelogError, RetriableError
+
+log = structlog.get_logger(__name__)
+
+NEVER_MS = 2**62
+# librdkafka's own codes are public in spite of their underscore.
+_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
+_PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
+TopicAndPartition = tuple[str, int]
+
+
+class BrokerUnavailableError(ChangelogError, RetriableError):
+    """The broker can't be reached now. Rows in local stores go on being served; ask again later."""
+
+
+class ChangelogMovedError(ChangelogError):
+    """A partition can't be read on from where its reader is: its restore is to be planned anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A changelog topic as the broker describes it. `delete_retention_ms`: how long tombstones are kept."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    delete_retention_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderSettings:
+    """How a reader fetches.
+
+    Attributes:
+        bootstrap: the brokers, `host:port,…`.
+        max_batch_records: at most so many records a read.
+        queue_kbytes: read-ahead memory of a reader.
+        timeout_s: how long a question to the broker may take.
+    """
+
+    bootstrap: str
+    max_batch_records: int = 20_000
+    queue_kbytes: int = 65_536
+    timeout_s: float = 10.0
+
+
+class ChangelogReader:
+    """A consumer without a group: it commits nothing, positions live with the rows. Not thread-safe."""
+
+    def __init__(self, settings: ReaderSettings) -> None:
+        self._settings = settings
+        client = {
+            "bootstrap.servers": settings.bootstrap,
+            "reconnect.backoff.max.ms": 1000,
+            "error_cb": _log_client_error,
+            "log_level": 3,
+        }
+        self._admin = AdminClient(client)
+        self._consumer = Consumer(
+            {
+                **client,
+                "group.id": "storekeeper-replica",  # required by the client; never joined nor committed to
+                "enable.auto.commit": False,
+                "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "isolation.level": "read_committed",
+                "fetch.wait.max.ms": 100,
+                "fetch.message.max.bytes": 8 << 20,
+                "fetch.max.bytes": 32 << 20,
+                "queued.min.messages": 200_000,
+                "queued.max.messages.kbytes": settings.queue_kbytes,
+                "topic.metadata.refresh.interval.ms": 10_000,
+            }
+        )
+        self._positions: dict[TopicAndPartition, int] = {}
+
+    def facts(self, topic: str) -> TopicFacts:
+        """Describes a topic.
+
+        Raises:
+            ChangelogError: if it doesn't exist.
+            BrokerUnavailableError: if no broker answers in time.
+        """
+        timeout_s = self._settings.timeout_s
+        try:
+            future = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
+            description = future.result(timeout=timeout_s + 1)
+            resource = ConfigResource(ResourceType.TOPIC, topic)
+            config = self._admin.describe_configs([resource], request_timeout=timeout_s)[resource].result(timeout_s + 1)
+        except KafkaException as error:
+            raise _told(error.args[0], topic) from error
+        except TimeoutError as error:
+            msg = f"no broker at {self._settings.bootstrap} describes {topic} within {timeout_s:.0f} s"
+            raise BrokerUnavailableError(msg) from error
+        compacted = "compact" in str(config["cleanup.policy"].value)
+        retention_ms = int(config["delete.retention.ms"].value) if compacted else NEVER_MS
+        return TopicFacts(topic, str(description.topic_id), len(description.partitions), retention_ms)
+
+    def log_state(self, facts: TopicFacts, partition: int) -> LogState:
+        """Where one partition's log begins and ends now.
+
+        Raises:
+            BrokerUnavailableError: if no broker answers in time.
+        """
+        where = TopicPartition(facts.topic, partition)
+        try:
+            bounds = self._consumer.get_watermark_offsets(where, timeout=self._settings.timeout_s)
+        except KafkaException as error:
+            raise _told(error.args[0], facts.topic) from error
+        if bounds is None:
+            msg = f"no broker tells the offsets of {facts.topic}-{partition} within {self._settings.timeout_s:.0f} s"
+            raise BrokerUnavailableError(msg)
+        start, end = bounds
+        return LogState(facts.topic, facts.topic_id, partition, start, end, facts.delete_retention_ms)
+
+    def assign(self, positions: Mapping[TopicAndPartition, int]) -> None:
+        """Reads exactly these partitions from now on, each from its offset on."""
+        self._positions = dict(positions)
+        self._consumer.assign([TopicPartition(topic, part, offset) for (topic, part), offset in positions.items()])
+
+    def add(self, topic: str, partition: int, offset: int) -> None:
+        """Reads one more partition."""
+        self._positions[topic, partition] = offset
+        self._consumer.incremental_assign([TopicPartition(topic, partition, offset)])
+
+    def remove(self, topic: str, partition: int) -> None:
+        """Stops reading a partition. Does nothing if it isn't read."""
+        if self._positions.pop((topic, partition), None) is not None:
+            self._consumer.incremental_unassign([TopicPartition(topic, partition)])
+
+    def read(self, timeout_s: float) -> list[PartitionBatch]:
+        """Waits up to `timeout_s` for something to read, then takes what is there.
+
+        Returns a batch per partition that had records or whose end was reached: maybe none.
+
+        Raises:
+            ChangelogMovedError: if a partition can't be read on; its topic and partition are the error's arguments.
+        """
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return []
+        more = self._consumer.consume(self._settings.max_batch_records, timeout=0)
+        return self._batches([first, *more])
+
+    def end_offset(self, topic: str, partition: int) -> int | None:
+        """The end of a partition that is being read, as of the last fetch: no question to the broker. None: unknown."""
+        try:
+            bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
+        except KafkaException:
+            return None
+        return bounds[1] if bounds is not None and bounds[1] >= 0 else None
+
+    def close(self) -> None:
+        """Frees the consumer. Safe to call twice."""
+        self._consumer.close()
+
+    def _batches(self, messages: Iterable[Message]) -> list[PartitionBatch]:
+        records: dict[TopicAndPartition, list[Message]] = {}
+        ended: set[TopicAndPartition] = set()
+        for message in messages:
+            where = (message.topic(), message.partition())
+            error = message.error()
+            if error is None:
+                records.setdefault(where, []).append(message)
+                ended.discard(where)
+            elif error.code() == _END_OF_PARTITION:
+                records.setdefault(where, [])
+                ended.add(where)
+                self._positions[where] = message.offset()
+            else:
+                _raise_read_error(error, where)
+        return [self._batch(where, found, ended=where in ended) for where, found in records.items()]
+
+    def _batch(self, where: TopicAndPartition, found: list[Message], *, ended: bool) -> PartitionBatch:
+        if found and not ended:
+            self._positions[where] = found[-1].offset() + 1
+        return PartitionBatch(*where, found, self._positions[where], ended)
+
+
+def _raise_read_error(error: KafkaError, where: TopicAndPartition) -> None:
+    if error.retriable() or error.code() in _PASSING:
+        log.warning("changelog_read_retried", topic=where[0], partition=where[1], error=error.str())
+        return
+    raise ChangelogMovedError(*where, error.str())
+
+
+def _told(error: KafkaError, topic: str) -> ChangelogError:
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+        return ChangelogError(f"the changelog topic {topic} doesn't exist: start its app, or create it compacted")
+    return BrokerUnavailableError(f"the broker can't answer about {topic}: {error.str()}")
+
+
+def _log_client_error(error: KafkaError) -> None:
+    log.warning("kafka_client_error", code=error.name(), error=error.str())
