@@ -1,0 +1,28 @@
+"""What stops an app, on top of the library's tree.
+
+    StateError
+    ├── ConfigurationError
+    │   └── UnusableCheckpointError   the checkpoint is another app's, or doesn't fit the topics any more
+    ├── SerializationError
+    │   └── PoisonRecordError         one record can't be processed (see `records.poison`)
+    ├── BrokerUnavailableError        the broker doesn't answer (retriable)
+    └── AppRunningError               another copy of the app holds the lease (retriable)
+
+A `ConfigurationError` ends an app with exit code 78, which tells its supervisor that a restart is of no use.
+"""
+
+from __future__ import annotations
+
+from state.errors import ConfigurationError, RetriableError
+
+
+class UnusableCheckpointError(ConfigurationError):
+    """The checkpoint is of another app or generation, or lies outside the topics. The message says which."""
+
+
+class BrokerUnavailableError(RetriableError):
+    """The broker doesn't answer. Nothing was started; try again once it does."""
+
+
+class AppRunningError(RetriableError):
+    """Another copy of this app is running. Stop it first: two would write the same batches."""

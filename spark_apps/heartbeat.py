@@ -1,0 +1,87 @@
+"""The file in which a running app says that it lives and how far it has come. Free of Spark.
+
+One JSON object, replaced as a whole, so that a reader never sees half of it. Its keys are the fields of `Heartbeat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+Offsets = Mapping[str, Mapping[str, int]]
+"""By topic and partition: the offset of the next record."""
+
+
+class AppState(StrEnum):
+    """Where an app is in its life. STOPPED and FAILED are final; a dead process leaves the others behind."""
+
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+
+
+LIVE_STATES = frozenset({AppState.STARTING, AppState.RUNNING, AppState.STOPPING})
+"""States in which the heartbeat must keep beating; a watcher takes a stale one for dead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """One beat. Times are epoch milliseconds, None while there is nothing to tell.
+
+    `offsets` are those of the last committed batch, `latest_offsets` the ends of the source topics as the broker gave
+    them last: the app has processed everything when both are equal. Totals count from the start of the process.
+    """
+
+    app: str
+    generation: int
+    pid: int
+    state: AppState
+    started_at_ms: int
+    updated_at_ms: int
+    jvm_pid: int | None = None
+    last_progress_ms: int | None = None
+    batch_id: int | None = None
+    input_rows: int = 0
+    input_rows_total: int = 0
+    input_rows_per_second: float = 0.0
+    batch_duration_ms: int | None = None
+    dead_letters_total: int = 0
+    state_rows: int | None = None
+    offsets: Offsets = field(default_factory=dict)
+    latest_offsets: Offsets = field(default_factory=dict)
+    error: str | None = None
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether the app had processed all that its sources held at the time of this beat."""
+        return bool(self.offsets) and self.offsets == self.latest_offsets
+
+    def age_ms(self, now_ms: int) -> int:
+        """Time since this beat."""
+        return now_ms - self.updated_at_ms
+
+
+def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
+    """Replaces the file at `path` in one step; makes its folder if need be. One writer at a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".new")
+    draft.write_bytes(orjson.dumps(asdict(heartbeat)))
+    draft.replace(path)
+
+
+def read_heartbeat(path: Path) -> Heartbeat | None:
+    """The last beat in the file at `path`; None if there is no file, or none that this version understands."""
+    try:
+        content: dict[str, Any] = orjson.loads(path.read_bytes())
+        known = {item.name for item in fields(Heartbeat)}
+        chosen = {name: value for name, value in content.items() if name in known}
+        return Heartbeat(**{**chosen, "state": AppState(chosen["state"])})
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None

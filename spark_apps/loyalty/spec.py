@@ -1,0 +1,25 @@
+"""What `loyalty` reads and writes, and the store that it keeps."""
+
+from __future__ import annotations
+
+from spark_apps.spec import AppSpec, StoreSpec, ValueField
+
+REWARDS = StoreSpec(
+    name="rewards",
+    app="loyalty",
+    value_fields=(
+        ValueField("CustomerCardNo", "string"),
+        ValueField("TotalLoyaltyPoints", "decimal(18,4)"),
+        ValueField("InvoiceCount", "bigint"),
+        ValueField("LastInvoiceTime", "timestamp"),
+    ),
+)
+
+LOYALTY = AppSpec(
+    name="loyalty",
+    title="Loyalty points of prime customers",
+    module="spark_apps.loyalty.app",
+    sources=lambda settings: (settings.topic_pos,),
+    sinks=lambda settings: (settings.topic_loyalty,),
+    stores=(REWARDS,),
+)

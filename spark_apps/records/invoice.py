@@ -1,0 +1,129 @@
+"""Invoices of the tills: the records of topic `pos`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from spark_apps.records.poison import (
+    MAX_RECORD_BYTES,
+    Count,
+    Name,
+    Number,
+    PoisonRecordError,
+    StrictDecoder,
+    Text,
+    TimeMs,
+)
+
+__all__ = ["DeliveryAddress", "Invoice", "LineItem", "PoisonRecordError", "parse_invoice"]
+
+
+class LineItem(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """One line of an invoice. Prices are numbers as the till wrote them, in the currency's main unit."""
+
+    item_code: Text
+    item_description: Text
+    item_price: Number
+    item_qty: Count
+    total_value: Number
+
+
+class DeliveryAddress(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """Where a home delivery goes. `address_line` and `contact_number` never leave for analysis."""
+
+    address_line: Text
+    city: Text
+    state: Text
+    pin_code: Text
+    contact_number: Text
+
+
+class Invoice(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    kw_only=True,
+    rename={
+        "invoice_number": "InvoiceNumber",
+        "created_time_ms": "CreatedTime",
+        "store_id": "StoreID",
+        "pos_id": "PosID",
+        "cashier_id": "CashierID",
+        "customer_type": "CustomerType",
+        "customer_card_no": "CustomerCardNo",
+        "total_amount": "TotalAmount",
+        "number_of_items": "NumberOfItems",
+        "payment_method": "PaymentMethod",
+        "taxable_amount": "TaxableAmount",
+        "cgst": "CGST",
+        "sgst": "SGST",
+        "cess": "CESS",
+        "delivery_type": "DeliveryType",
+        "delivery_address": "DeliveryAddress",
+        "line_items": "InvoiceLineItems",
+    },
+):
+    """One sale. Amounts are numbers as the till wrote them; `money` turns them into exact integers.
+
+    The delivery address is there on every home delivery and may be there on others.
+    """
+
+    invoice_number: Name
+    created_time_ms: TimeMs
+    store_id: Name
+    pos_id: Text
+    cashier_id: Text
+    customer_type: Text
+    customer_card_no: Text
+    total_amount: Number
+    number_of_items: Count
+    payment_method: Text
+    taxable_amount: Number
+    cgst: Number
+    sgst: Number
+    cess: Number
+    delivery_type: Text
+    delivery_address: DeliveryAddress | None = None
+    line_items: list[LineItem]
+
+    @property
+    def is_prime(self) -> bool:
+        """Whether the customer collects points. In any case of letters."""
+        return self.customer_type.upper() == "PRIME"
+
+    @property
+    def is_home_delivery(self) -> bool:
+        """Whether the goods go to the customer's address. In any case of letters."""
+        return self.delivery_type.upper() == "HOME-DELIVERY"
+
+
+@lru_cache(maxsize=4)
+def _decoder(max_record_bytes: int) -> StrictDecoder[Invoice]:
+    return StrictDecoder(Invoice, max_record_bytes=max_record_bytes)
+
+
+_CUSTOMER_TYPES = frozenset({"PRIME", "NONPRIME"})
+_DELIVERY_TYPES = frozenset({"HOME-DELIVERY", "TAKEAWAY"})
+
+
+def parse_invoice(key: bytes | None, value: bytes | None, *, max_record_bytes: int = MAX_RECORD_BYTES) -> Invoice:
+    """The invoice in a record of `pos`. Every app that reads `pos` decides by this function what is poison.
+
+    Unknown fields are ignored.
+
+    Raises:
+        PoisonRecordError: the record can't be processed; see `StrictDecoder.decode`, and: the customer type or
+            delivery type is none that we know, a prime customer has no card number, a home delivery has no address.
+    """
+    invoice = _decoder(max_record_bytes).decode(key, value)
+    if invoice.customer_type.upper() not in _CUSTOMER_TYPES:
+        raise PoisonRecordError("CustomerType is neither PRIME nor NONPRIME")
+    if invoice.delivery_type.upper() not in _DELIVERY_TYPES:
+        raise PoisonRecordError("DeliveryType is neither HOME-DELIVERY nor TAKEAWAY")
+    if not invoice.customer_card_no and invoice.is_prime:
+        raise PoisonRecordError("CustomerCardNo of a prime customer is empty")
+    if invoice.delivery_address is None and invoice.is_home_delivery:
+        raise PoisonRecordError("DeliveryAddress of a home delivery is missing")
+    return invoice

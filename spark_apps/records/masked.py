@@ -1,0 +1,168 @@
+"""Line items for analysis: flattened, and masked by allow-list. The records of topic `hadoop-sink`.
+
+What is not a field of `HadoopRecord` does not leave. The free texts among them could still repeat what they must not:
+the card number, contact number or address line of their own invoice are cut out of them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from spark_apps.records.invoice import Invoice
+from spark_apps.records.poison import MAX_RECORD_BYTES, Count, Name, Number, StrictDecoder, Text, TimeMs
+
+MASK = "[masked]"
+_MIN_SECRET_CHARS = 4
+_PHONE_DIGITS = 10  # without the country's code
+
+
+class HadoopRecord(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "invoice_number": "InvoiceNumber",
+        "created_time_ms": "CreatedTime",
+        "store_id": "StoreID",
+        "pos_id": "PosID",
+        "customer_type": "CustomerType",
+        "payment_method": "PaymentMethod",
+        "delivery_type": "DeliveryType",
+        "city": "City",
+        "state": "State",
+        "pin_code": "PinCode",
+        "item_code": "ItemCode",
+        "item_description": "ItemDescription",
+        "item_price": "ItemPrice",
+        "item_qty": "ItemQty",
+        "total_value": "TotalValue",
+    },
+):
+    """One line item and what anybody may see of its invoice. `city` to `pin_code` are None without an address."""
+
+    invoice_number: Name
+    created_time_ms: TimeMs
+    store_id: Name
+    pos_id: Text
+    customer_type: Text
+    payment_method: Text
+    delivery_type: Text
+    city: Text | None
+    state: Text | None
+    pin_code: Text | None
+    item_code: Text
+    item_description: Text
+    item_price: Number
+    item_qty: Count
+    total_value: Number
+
+    def encode(self) -> bytes:
+        """The record's value: JSON with every field, null where there is none."""
+        return _encode(self)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=4)
+def _decoder(max_record_bytes: int) -> StrictDecoder[HadoopRecord]:
+    return StrictDecoder(HadoopRecord, max_record_bytes=max_record_bytes)
+
+
+def parse_hadoop_record(
+    key: bytes | None, value: bytes | None, *, max_record_bytes: int = MAX_RECORD_BYTES
+) -> HadoopRecord:
+    """The line item in a record of `hadoop-sink`.
+
+    Raises:
+        PoisonRecordError: the record can't be processed; see `StrictDecoder.decode`.
+    """
+    return _decoder(max_record_bytes).decode(key, value)
+
+
+def masked_lines(invoice: Invoice) -> list[HadoopRecord]:
+    """The invoice's line items, in their order, without anything that tells who the customer is."""
+    address = invoice.delivery_address
+    masks = _masks(invoice)
+    city, state, pin_code = None, None, None
+    if address is not None:
+        city, state, pin_code = _masked(address.city, masks), _masked(address.state, masks), address.pin_code
+    payment_method = _masked(invoice.payment_method, masks)
+    return [
+        HadoopRecord(
+            invoice.invoice_number,
+            invoice.created_time_ms,
+            invoice.store_id,
+            invoice.pos_id,
+            invoice.customer_type,
+            payment_method,
+            invoice.delivery_type,
+            city,
+            state,
+            pin_code,
+            line.item_code,
+            _masked(line.item_description, masks),
+            line.item_price,
+            line.item_qty,
+            line.total_value,
+        )
+        for line in invoice.line_items
+    ]
+
+
+_NUMBER_RUN = re.compile(r"\d(?:[ ()+./-]*\d){3}")
+_SEPARATORS = str.maketrans("", "", " ()+./-")
+_NOT_DIGITS = re.compile(r"\D+")
+_WORDS = re.compile(r"\w+")
+
+
+def _masks(invoice: Invoice) -> list[re.Pattern[str]]:
+    """Patterns of the secrets that this invoice's free texts repeat: nearly always none, and cheaply so."""
+    address = invoice.delivery_address
+    texts = [line.item_description for line in invoice.line_items]
+    texts.append(invoice.payment_method)
+    numbers = [_digits(invoice.customer_card_no)]
+    words = [] if numbers[0] else [invoice.customer_card_no]
+    if address is not None:
+        texts += address.city, address.state
+        numbers.append(_digits(address.contact_number)[-_PHONE_DIGITS:])
+        words.append(address.address_line)
+    joined = "\n".join(texts)
+    masks = [_words_pattern(text) for text in words if _repeats_words(joined, text)]
+    if _NUMBER_RUN.search(joined):
+        packed = joined.translate(_SEPARATORS)
+        masks += [
+            _number_pattern(digits) for digits in numbers if len(digits) >= _MIN_SECRET_CHARS and digits in packed
+        ]
+    return masks
+
+
+def _digits(number: str) -> str:
+    return number if number.isdecimal() else _NOT_DIGITS.sub("", number)
+
+
+def _repeats_words(texts: str, secret: str) -> bool:
+    words = _WORDS.findall(secret.casefold())
+    if sum(map(len, words)) < _MIN_SECRET_CHARS:
+        return False
+    folded = texts.casefold()
+    return all(word in folded for word in words)
+
+
+def _words_pattern(secret: str) -> re.Pattern[str]:
+    return re.compile(r"[\W_]*".join(map(re.escape, _WORDS.findall(secret))), re.IGNORECASE)
+
+
+def _number_pattern(digits: str) -> re.Pattern[str]:
+    number = "[ ()+./-]*".join(digits)
+    # A short number is a secret only by itself, not as a part of a longer one.
+    return re.compile(number if len(digits) >= _PHONE_DIGITS else rf"(?<!\d){number}(?!\d)")
+
+
+def _masked(text: str, masks: list[re.Pattern[str]]) -> str:
+    for mask in masks:
+        text = mask.sub(MASK, text)
+    return text

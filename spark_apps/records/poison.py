@@ -1,0 +1,66 @@
+"""What can't be processed, and the one way of deciding it: strict decoding of a record into a typed struct."""
+
+from __future__ import annotations
+
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from state.errors import SerializationError
+
+MAX_RECORD_BYTES = 256 * 1024
+MAX_TEXT_CHARS = 1024
+MAX_NUMBER = 1_000_000_000
+MAX_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
+
+Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+Number = Annotated[float, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+Count = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
+TimeMs = Annotated[int, msgspec.Meta(ge=0, le=MAX_TIME_MS)]
+
+_Struct = TypeVar("_Struct")
+
+
+class PoisonRecordError(SerializationError):
+    """A record that can't be processed. The message says why and never holds any of the record's content."""
+
+
+class StrictDecoder(Generic[_Struct]):
+    """Turns a record's JSON value into a struct, or says why it can't. Thread-safe.
+
+    A msgspec struct rather than a dataclass: decoding and checking happen in one pass in C, in a quarter of the time
+    that checks in Python take, and there are millions.
+    """
+
+    def __init__(self, kind: type[_Struct], *, max_record_bytes: int) -> None:
+        self._decode = msgspec.json.Decoder(kind).decode
+        self._max_record_bytes = max_record_bytes
+
+    def decode(self, key: bytes | None, value: bytes | None) -> _Struct:
+        """The struct in `value`. The key must be there; its content isn't read.
+
+        Raises:
+            PoisonRecordError: a null, empty or too long key, a null or too big value, no UTF-8, no JSON object, a field
+                that is missing, has the wrong type, is too long, not finite or absurdly large.
+        """
+        if not key:
+            raise PoisonRecordError("the key is null or empty")
+        if len(key) > MAX_TEXT_CHARS:
+            raise PoisonRecordError("the key is too long")
+        if value is None:
+            raise PoisonRecordError("the value is null")
+        if len(value) > self._max_record_bytes:
+            msg = f"the value is larger than {self._max_record_bytes} bytes"
+            raise PoisonRecordError(msg)
+        try:
+            if not value.isascii():
+                value.decode()  # the decoder skips over unknown fields without looking at their bytes
+            return self._decode(value)
+        except UnicodeDecodeError as error:
+            msg = f"the value is not UTF-8 at byte {error.start}"
+            raise PoisonRecordError(msg) from None
+        except msgspec.DecodeError as error:
+            raise PoisonRecordError(str(error)) from None
+        except RecursionError:
+            raise PoisonRecordError("the value is nested too deeply") from None

@@ -1,0 +1,89 @@
+"""The settings of a Spark app or job. Free of Spark, so that whoever only watches apps may read them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from spark_apps.records.poison import MAX_RECORD_BYTES
+from state.names import checked_name, dead_letter_topic
+
+_PROJECT = Path(__file__).resolve().parent.parent
+
+
+class AppSettings(BaseSettings):
+    """Everything that an app may be told. Each field is the environment variable `STOREKEEPER_<NAME>`."""
+
+    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
+
+    run_dir: Path = Field(Path(".run"), description="Folder of everything that runs or is written; made absolute.")
+    kafka_bootstrap: str = Field("127.0.0.1:19092", min_length=1, description="host:port of the Kafka brokers.")
+    jars_dir: Path = Field(_PROJECT / ".jars", description="Folder whose subfolder `spark` holds the connector jars.")
+
+    spark_master: str = Field("local[2]", min_length=1, description="Spark master URL: local, standalone, YARN or k8s.")
+    driver_memory: str = Field("1g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver's JVM.")
+    shuffle_partitions: int = Field(4, ge=1, le=4096, description="State partitions; fixed by the first start.")
+    spark_ui_port: int = Field(0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
+
+    generation: int = Field(1, ge=1, description="Generation of the app's state: each has a checkpoint of its own.")
+    trigger_interval_ms: int = Field(1000, ge=0, description="Shortest time from one micro-batch to the next.")
+    max_offsets_per_trigger: int = Field(100_000, ge=1, description="Most input records in one micro-batch.")
+    arrow_batch_rows: int = Field(20_000, ge=1, description="Most rows handed to Python at once.")
+    arrow_batch_bytes: int = Field(64 * 1024 * 1024, ge=1024, description="Most bytes handed to Python at once.")
+
+    topic_pos: str = Field("pos", description="Topic of the invoices.")
+    topic_shipment: str = Field("shipment", description="Topic of the home deliveries.")
+    topic_loyalty: str = Field("loyalty", description="Topic of the loyalty notifications.")
+    topic_hadoop_sink: str = Field("hadoop-sink", description="Topic of the masked line items.")
+
+    loyalty_factor: Decimal = Field(Decimal("0.02"), ge=0, le=1, description="Points for one unit of currency.")
+    max_record_bytes: int = Field(MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")
+    max_request_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request that a producer sends.")
+
+    preflight_timeout_s: float = Field(20, gt=0, description="How long a starting app waits for broker and topics.")
+    lease_timeout_s: float = Field(30, ge=0, description="How long a starting app waits for its previous copy to end.")
+    stop_timeout_s: float = Field(45, gt=0, description="How long a stopping app lets its batch run before it cuts it.")
+    heartbeat_interval_s: float = Field(2, gt=0, le=60, description="Time from one heartbeat to the next.")
+
+    @field_validator("run_dir", "jars_dir")
+    @classmethod
+    def _absolute(cls, path: Path) -> Path:
+        return path.expanduser().resolve()
+
+    @field_validator("topic_pos", "topic_shipment", "topic_loyalty", "topic_hadoop_sink")
+    @classmethod
+    def _topic(cls, name: str) -> str:
+        return checked_name(name)
+
+    @property
+    def pos_dead_letters(self) -> str:
+        """Topic of the invoices that can't be processed."""
+        return dead_letter_topic(self.topic_pos)
+
+    @property
+    def hadoop_sink_dead_letters(self) -> str:
+        """Topic of the masked line items that can't be processed."""
+        return dead_letter_topic(self.topic_hadoop_sink)
+
+    def checkpoint_dir(self, app: str) -> Path:
+        """Where Spark keeps the progress and state of this generation of an app."""
+        return self.run_dir / "checkpoints" / app / f"gen-{self.generation}"
+
+    def delta_table(self, name: str) -> Path:
+        """Where a Delta table lives."""
+        return self.run_dir / "delta" / name
+
+    def heartbeat_file(self, app: str) -> Path:
+        """Where an app reports that it lives."""
+        return self.run_dir / "heartbeats" / f"{app}.json"
+
+    def lease_file(self, name: str) -> Path:
+        """The lock that only one copy of an app or job holds."""
+        return self.run_dir / "leases" / f"{name}.lock"
+
+    def scratch_dir(self, name: str) -> Path:
+        """Where an app's Spark spills and unpacks; emptied at each start."""
+        return self.run_dir / "spark" / name
