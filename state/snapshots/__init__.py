@@ -1,0 +1,1 @@
+"""Snapshots of stores as Delta tables: manifests, digests, and SQL over them."""

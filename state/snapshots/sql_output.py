@@ -1,0 +1,134 @@
+r"""A query's result for people and for programs.
+
+For people a table, binaries as UTF-8 text where they are text. For programs one JSON object:
+
+    {"columns": [{"name": "CustomerCardNo", "type": "VARCHAR"}, ...], "rows": [{"CustomerCardNo": "1", ...}, ...]}
+
+Decimals are JSON numbers with all their digits, times ISO 8601, binaries hexadecimal with `\x` in front. A name that
+occurs twice among the columns gets `_2`, `_3`, ... behind it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from state.snapshots.sql import QueryResult, query
+
+
+def run_sql(
+    root: Path, sql: str, *, as_json: bool, console: Console, at_version: Mapping[str, int] | None = None
+) -> None:
+    """Runs `sql` as `state.snapshots.sql.query` does, with its errors, and prints the result to `console`."""
+    result = query(root, sql, at_version=at_version)
+    if as_json:
+        console.out(to_json(result).decode(), highlight=False)
+    else:
+        console.print(to_table(result))
+
+
+def parse_versions(assignments: list[str]) -> dict[str, int]:
+    """Turns `["rewards=3"]` into `{"rewards": 3}`.
+
+    Raises:
+        ValueError: an item isn't `<table>=<version>` with a version of 0 or more.
+    """
+    versions = {}
+    for assignment in assignments:
+        name, separator, version = assignment.rpartition("=")
+        if not (name and separator and version.isdecimal()):
+            msg = f"{assignment!r} is no table version: write <table>=<version>, such as rewards=3"
+            raise ValueError(msg)
+        versions[name] = int(version)
+    return versions
+
+
+def to_json(result: QueryResult) -> bytes:
+    """The result as one JSON object, as this module's description says."""
+    names = _distinct([column.name for column in result.columns])
+    return orjson.dumps(
+        {
+            "columns": [
+                {"name": name, "type": column.type} for name, column in zip(names, result.columns, strict=True)
+            ],
+            "rows": [dict(zip(names, map(_to_jsonable, row), strict=True)) for row in result.rows],
+        }
+    )
+
+
+def to_table(result: QueryResult) -> Table:
+    """The result as a rich table with the number of rows below."""
+    count = len(result.rows)
+    table = Table(caption=f"{count} row" if count == 1 else f"{count} rows", caption_justify="left")
+    for column in result.columns:
+        numeric = column.type.startswith(("DECIMAL", "DOUBLE", "FLOAT")) or column.type.endswith("INT")
+        table.add_column(Text(column.name), justify="right" if numeric or column.type == "INTEGER" else "left")
+    for row in result.rows:
+        table.add_row(*(Text(_to_text(value)) for value in row))
+    return table
+
+
+def _distinct(names: list[str]) -> list[str]:
+    seen: Counter[str] = Counter()
+    distinct = []
+    for name in names:
+        candidate = name
+        while seen[candidate]:
+            seen[name] += 1
+            candidate = f"{name}_{seen[name]}"
+        seen[candidate] += 1
+        distinct.append(candidate)
+    return distinct
+
+
+def _to_jsonable(value: Any) -> Any:
+    match value:
+        case dict():
+            return {str(key): _to_jsonable(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_to_jsonable(item) for item in value]
+        case _:
+            return _scalar_to_jsonable(value)
+
+
+def _scalar_to_jsonable(value: Any) -> Any:
+    match value:
+        case bool() | None | str() | float() | datetime.date() | datetime.time():
+            return value
+        case int():
+            return orjson.Fragment(str(value))  # may exceed 64 bits
+        case Decimal():
+            return orjson.Fragment(format(value, "f"))
+        case bytes():
+            return f"\\x{value.hex()}"
+        case _:
+            return str(value)
+
+
+def _to_text(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bytes():
+            try:
+                return _printable(value.decode())
+            except UnicodeDecodeError:
+                return f"\\x{value.hex()}"
+        case _:
+            return _printable(str(value))
+
+
+def _printable(text: str) -> str:
+    """Stored data must not steer the reader's terminal, so control characters are shown as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
