@@ -10,7 +10,7 @@ JARS := .jars
 .PHONY: help setup lock demo up down status test check lint types clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+%?:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready $(JARS)/spark/.ready $(JARS)/broker/.ready ## virtual environment from the lock, jars from the poms
 
@@ -53,6 +53,14 @@ lint: setup
 
 types: setup
 	@$(BIN)/mypy
+
+$(JARS)/kafka-streams/.ready: benchmarks/kafka_streams/pom.xml $(shell find benchmarks/kafka_streams/src -name '*.java')
+	@echo "setup: building the peer that the benchmarks run beside"
+	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/kafka-streams
+	@touch $@
+
+bench-%: setup $(JARS)/kafka-streams/.ready ## measure NAME beside its peer: make bench-restore
+	@$(BIN)/python -m benchmarks.$*
 
 lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
