@@ -53,6 +53,15 @@ class PlatformSettings(BaseSettings):
 
     publish_rate: int = Field(0, ge=0, description="Invoices a second that the demo publishes; 0 is unlimited.")
 
+    @classmethod
+    def load(cls, **overrides: object) -> PlatformSettings:
+        """The settings of the environment, with some of them given instead.
+
+        Raises:
+            pydantic.ValidationError: a variable can't be used.
+        """
+        return cls.model_validate(overrides) if overrides else cls()  # type: ignore[call-arg]
+
     @field_validator("run_dir", "jars_dir", "dags_dir")
     @classmethod
     def _absolute(cls, path: Path) -> Path:

@@ -1,0 +1,135 @@
+"""A client of Airflow's REST API: what `up`, the demo and the tests ask of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import httpx2
+
+from deploy.errors import StartError
+
+_FINAL_STATES = frozenset({"success", "failed"})
+
+
+class AirflowClient:
+    """Talks to one Airflow as one user. Not thread-safe; close it or use it as a context manager."""
+
+    def __init__(self, url: str, username: str, password: str, timeout_s: float = 30.0) -> None:
+        """`url` is the base address without a trailing slash; `timeout_s` bounds each request."""
+        self._http = httpx2.Client(base_url=url, timeout=timeout_s, trust_env=False)
+        self._url = url
+        self._login = {"username": username, "password": password}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def health(self) -> dict[str, str]:
+        """Each component's health: `healthy`, `unhealthy`, or `unreachable` for all when the API doesn't answer."""
+        components = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+        try:
+            answer = self._http.get("/api/v2/monitor/health", timeout=5.0)
+            answer.raise_for_status()
+            fields = answer.json()
+        except (httpx2.HTTPError, ValueError):
+            return dict.fromkeys(components, "unreachable")
+        return {name: (fields.get(name) or {}).get("status") or "unhealthy" for name in components}
+
+    def is_healthy(self) -> bool:
+        """Whether every component is."""
+        return set(self.health().values()) == {"healthy"}
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Whether the DAG has been parsed."""
+        return self._request("GET", f"/api/v2/dags/{dag_id}", missing_ok=True) is not None
+
+    def import_errors(self) -> list[str]:
+        """The files that could not be parsed, each with the last line of its error."""
+        found = self._request("GET", "/api/v2/importErrors") or {}
+        return [f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in found["import_errors"]]
+
+    def unpause(self, dag_id: str) -> None:
+        """Lets the DAG run: a new one is paused."""
+        self._request("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str, conf: Mapping[str, object] | None = None) -> str:
+        """Starts a run with the given params and returns its id."""
+        run = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf or {})})
+        return str(run["dag_run_id"])
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """The state of a run: queued, running, success or failed."""
+        return str(self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def failed_tasks(self, dag_id: str, run_id: str) -> list[str]:
+        """The tasks of a run that failed."""
+        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return [task["task_id"] for task in found["task_instances"] if task["state"] == "failed"]
+
+    def wait_for_run(
+        self, dag_id: str, run_id: str, timeout_s: float, on_poll: Callable[[str], None] | None = None
+    ) -> None:
+        """Waits until a run has succeeded; calls `on_poll` with its state about once a second.
+
+        Raises:
+            StartError: it failed, or did not end within `timeout_s`.
+        """
+        deadline = time.monotonic() + timeout_s
+        while (state := self.run_state(dag_id, run_id)) not in _FINAL_STATES:
+            if on_poll is not None:
+                on_poll(state)
+            if time.monotonic() >= deadline:
+                msg = f"DAG {dag_id} is still {state} after {timeout_s:.0f} s: see {self._url}/dags/{dag_id}."
+                raise StartError(msg)
+            time.sleep(0.5)
+        if state == "failed":
+            tasks = ", ".join(self.failed_tasks(dag_id, run_id)) or "none of its tasks"
+            msg = f"DAG {dag_id} failed (task {tasks}): see its log at {self._url}/dags/{dag_id}/runs/{run_id}."
+            raise StartError(msg)
+
+    def run(self, dag_id: str, conf: Mapping[str, object] | None, timeout_s: float) -> None:
+        """Unpauses and triggers a DAG and waits until the run has succeeded.
+
+        Raises:
+            StartError: it failed, or did not end within `timeout_s`.
+        """
+        self.unpause(dag_id)
+        self.wait_for_run(dag_id, self.trigger(dag_id, conf), timeout_s)
+
+    def _request(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
+        try:
+            answer = self._send(method, path, body)
+            if missing_ok and answer.status_code == httpx2.codes.NOT_FOUND:
+                return None
+            answer.raise_for_status()
+        except httpx2.HTTPStatusError as error:
+            detail = error.response.text[:200]
+            msg = f"Airflow refused {method} {path} with {error.response.status_code} ({detail}): see its log."
+            raise StartError(msg) from error
+        except httpx2.HTTPError as error:
+            msg = f"Airflow at {self._url} does not answer ({type(error).__name__}): see the log of airflow-api-server."
+            raise StartError(msg) from error
+        return answer.json()
+
+    def _send(self, method: str, path: str, body: object) -> httpx2.Response:
+        if "Authorization" not in self._http.headers:
+            self._log_in()
+        answer = self._http.request(method, path, json=body)
+        if answer.status_code == httpx2.codes.UNAUTHORIZED:
+            self._log_in()  # the token has expired
+            answer = self._http.request(method, path, json=body)
+        return answer
+
+    def _log_in(self) -> None:
+        self._http.headers.pop("Authorization", None)
+        answer = self._http.post("/auth/token", json=self._login)
+        answer.raise_for_status()
+        self._http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"

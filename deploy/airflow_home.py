@@ -1,0 +1,123 @@
+"""Airflow's home in the run directory: its configuration, passwords and database.
+
+SQLite, LocalExecutor, one API worker, loopback only, and nothing that Airflow would otherwise generate and print.
+"""
+
+from __future__ import annotations
+
+import base64
+import configparser
+import io
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+
+from deploy.credentials import AIRFLOW_USER, write_private
+from deploy.disk import check_room
+from deploy.errors import StartError
+from deploy.layout import RunLayout
+from deploy.settings import PlatformSettings
+
+_MIGRATE_TIMEOUT_S = 180
+_GENERATED = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
+_DAY_S = 86_400
+_TASK_LOG_DAYS = 7
+
+
+def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, dict[str, str]]:
+    """Airflow's settings as sections, without the generated secrets. Everything else stays at Airflow's default."""
+    logs = layout.logs / "airflow"
+    return {
+        "core": {
+            "dags_folder": str(settings.dags_dir),
+            "load_examples": "False",
+            "executor": "LocalExecutor",
+            "parallelism": str(settings.airflow_parallelism),
+            "auth_manager": "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager",
+            "simple_auth_manager_users": f"{AIRFLOW_USER}:admin",
+            "simple_auth_manager_passwords_file": str(layout.airflow_passwords),
+            "execution_api_server_url": f"{settings.airflow_url}/execution/",
+            "hostname_callable": "deploy.airflow_home.loopback_host",
+        },
+        "database": {"sql_alchemy_conn": f"sqlite:///{layout.airflow / 'airflow.db'}"},
+        "api": {
+            "host": "127.0.0.1",
+            "port": str(settings.airflow_port),
+            "base_url": settings.airflow_url,
+            "workers": "1",
+        },
+        "dag_processor": {"refresh_interval": "30", "parsing_processes": "1"},
+        "scheduler": {"enable_health_check": "False"},
+        "execution_api": {"jwt_expiration_time": "3600"},
+        "logging": {
+            "base_log_folder": str(logs),
+            "dag_processor_child_process_log_directory": str(logs / "dag_processor"),
+            "colored_console_log": "False",
+        },
+        "usage_data_collection": {"enabled": "False"},
+    }
+
+
+def loopback_host() -> str:
+    """The name under which Airflow's components know this machine: it needs no name service."""
+    return "127.0.0.1"
+
+
+def write_airflow_config(layout: RunLayout, settings: PlatformSettings) -> None:
+    """Writes `airflow.cfg` (0600). Secrets that an earlier one holds are kept, so that sessions survive a restart."""
+    path = layout.airflow / "airflow.cfg"
+    earlier = configparser.ConfigParser(interpolation=None)
+    earlier.read(path, encoding="utf-8")
+    options = airflow_options(layout, settings)
+    for section, key in _GENERATED:
+        secret = earlier.get(section, key, fallback="") or _generated_secret()
+        options.setdefault(section, {})[key] = secret
+    config = configparser.ConfigParser(interpolation=None)
+    config.read_dict({section: _escaped(keys) for section, keys in options.items()})
+    text = io.StringIO()
+    config.write(text)
+    write_private(path, text.getvalue())
+
+
+def migrate_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
+    """Creates Airflow's database or brings it to the installed version. Safe to repeat.
+
+    Raises:
+        StartError: Airflow refused; the message carries its last line.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "airflow", "db", "migrate"],
+        env=dict(environment),
+        cwd=layout.root,
+        capture_output=True,
+        text=True,
+        timeout=_MIGRATE_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        check_room(layout.airflow, minimum_mb=64)
+        cause = ((done.stderr.strip() or done.stdout.strip()).splitlines() or ["no output"])[-1]
+        msg = f"Airflow's database could not be prepared ({cause}): remove {layout.airflow} and try again."
+        raise StartError(msg)
+
+
+def prune_task_logs(layout: RunLayout, now_s: float | None = None) -> int:
+    """Removes the logs of task runs older than a week (Airflow keeps them for ever). Returns how many runs."""
+    oldest_s = (time.time() if now_s is None else now_s) - _TASK_LOG_DAYS * _DAY_S
+    runs = [path for path in (layout.logs / "airflow").glob("dag_id=*/run_id=*") if path.stat().st_mtime < oldest_s]
+    for path in runs:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(runs)
+
+
+def _generated_secret() -> str:
+    # 32 bytes in URL-safe base64 is the form of a Fernet key, and long enough for the other two.
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
+def _escaped(keys: Mapping[str, str]) -> dict[str, str]:
+    # Airflow reads the file with interpolation.
+    return {key: value.replace("%", "%%") for key, value in keys.items()}

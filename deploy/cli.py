@@ -1,0 +1,140 @@
+"""The command line `storekeeper`: data to standard output, all else to standard error, one sentence for an error.
+
+Exit codes: 0 done or healthy, 1 an error or a difference, 2 wrong usage, 3 `status` found something unhealthy,
+130 and 143 interrupted by INT or TERM.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import signal
+import sys
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import pydantic
+import typer
+from rich.console import Console
+
+from deploy.disk import full_disk, is_full
+from deploy.settings import PlatformSettings
+from state.errors import StateError
+
+_EXAMPLES = """\
+storekeeper runs queryable state stores for PySpark streams.
+
+\b
+  storekeeper demo                  the whole platform on real purchases, checked, then stopped
+  storekeeper up                    start the platform and leave it running
+  storekeeper status --json         every process, its health, its address
+  storekeeper sql "SELECT ..."      SQL over the Delta tables
+  storekeeper down                  stop it and leave no process behind
+
+Settings are environment variables that begin with STOREKEEPER_, such as STOREKEEPER_RUN_DIR.
+"""
+
+app = typer.Typer(
+    help=_EXAMPLES, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+)
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+_errors = Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"storekeeper {importlib.metadata.version('storekeeper')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version  # its callback has done the work
+
+
+@app.command("up")
+def up_command(quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False) -> None:
+    """Start the platform and leave it running; heal it if it runs. Example: storekeeper up."""
+    from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
+
+    show_up(PlatformSettings.load(), quiet=quiet)
+
+
+@app.command("down")
+def down_command(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing.")] = False) -> None:
+    """Stop the platform and leave no process behind. Example: storekeeper down."""
+    from deploy.console import show_down  # noqa: PLC0415
+
+    show_down(PlatformSettings.load(), quiet=quiet)
+
+
+@app.command("status")
+def status_command(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Show every process and its health; exit code 3 unless all are healthy. Example: storekeeper status --json."""
+    from deploy.instance import Instance  # noqa: PLC0415
+    from deploy.status import collect_status  # noqa: PLC0415
+    from deploy.status_table import status_table  # noqa: PLC0415
+
+    status = collect_status(Instance.of(PlatformSettings.load()))
+    if as_json:
+        typer.echo(json.dumps(status.as_json()))
+    else:
+        Console().print(status_table(status))
+    if not status.healthy:
+        raise typer.Exit(3)
+
+
+def main() -> NoReturn:
+    """Runs the command line and exits."""
+    for number in _INTERRUPTS:
+        signal.signal(number, _interrupt)
+    _mount_state_commands()
+    try:
+        app(standalone_mode=True)
+    except SystemExit as stop:
+        if stop.code in {128 + number for number in _INTERRUPTS}:
+            _fail("Interrupted; what this command had started is stopped.", stop.code)
+        raise
+    except pydantic.ValidationError as error:
+        _fail(_settings_sentence(error), 2)
+    except StateError as error:
+        _fail(str(error), 1)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        _fail(str(full_disk(PlatformSettings.load().run_dir)), 1)
+    sys.exit(0)
+
+
+def _mount_state_commands() -> None:
+    """Adds the commands of the state library as they are: `get`, `scan`, `sql` and so on."""
+    for module in ("state.cli",):
+        try:
+            commands = importlib.import_module(module)
+        except ModuleNotFoundError:
+            continue
+        app.registered_commands.extend(commands.app.registered_commands)
+        app.registered_groups.extend(commands.app.registered_groups)
+
+
+def _settings_sentence(error: pydantic.ValidationError) -> str:
+    first = error.errors()[0]
+    name = "_".join(str(part) for part in first["loc"][:1]).upper()
+    return f"Setting STOREKEEPER_{name} can't be used ({first['msg']}): correct the environment variable."
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise SystemExit(128 + number)  # unlike KeyboardInterrupt, nobody on the way turns it into something else
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    _errors.print(f"storekeeper: {message}", markup=False)
+    sys.exit(code)

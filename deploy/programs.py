@@ -1,0 +1,109 @@
+"""The processes of the platform and how each is to be kept: pure data, from the settings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.broker import broker_command
+from deploy.layout import RunLayout
+from deploy.settings import PlatformSettings
+
+KAFKA = "kafka"
+AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
+APPS = ("pos_fanout", "loyalty", "hadoop_export")
+_PACED_EXEC = Path(__file__).with_name("paced_exec.py")
+
+CONFIGURATION_ERROR_EXIT = 78
+"""`EX_CONFIG` of sysexits.h: a process that ends with it would only fail again, and is not restarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One supervised process.
+
+    `start_s`: running that long counts as started; ending earlier means back-off before the next try. 0 where the
+    exit code decides, and `paced_exec` backs off.
+    `group_stop`: TERM goes to the whole process group (Airflow's children don't end with their parent) and not to the
+    process alone (a Spark driver needs its JVM to finish the batch). KILL always goes to the group.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    start_s: int
+    stop_s: int
+    group_stop: bool
+    restart_always: bool
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def node_program(node: str) -> str:
+    """The supervisor's name for a query node."""
+    return f"node-{node}"
+
+
+def platform_programs(
+    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]
+) -> tuple[Program, ...]:
+    """Every process of the platform, in the order of starting."""
+    return (
+        Program(
+            name=KAFKA,
+            command=tuple(broker_command(layout, settings, environment)),
+            start_s=2,
+            stop_s=settings.stop_timeout_s,
+            group_stop=False,
+            restart_always=True,
+        ),
+        *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
+        *(_app_program(name, layout, settings) for name in APPS),
+        *(_node_program(name, port, layout, settings) for name, port in settings.node_ports.items()),
+    )
+
+
+def _airflow_program(name: str, settings: PlatformSettings) -> Program:
+    component = name.removeprefix("airflow-")
+    # The components' own log servers would listen on every address; logs are read from the shared folder instead.
+    options = {
+        "api-server": ("--host", "127.0.0.1", "--port", str(settings.airflow_port), "--workers", "1"),
+        "scheduler": ("--skip-serve-logs",),
+        "triggerer": ("--skip-serve-logs",),
+    }.get(component, ())
+    return Program(
+        name=name,
+        command=(sys.executable, "-m", "airflow", component, *options),
+        start_s=5,
+        stop_s=20,
+        group_stop=True,
+        restart_always=True,
+    )
+
+
+def _app_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
+    return Program(
+        name=name,
+        command=_paced(layout, name, "spark_apps", "run", name),
+        start_s=0,
+        stop_s=settings.stop_timeout_s,
+        group_stop=False,
+        restart_always=False,
+    )
+
+
+def _node_program(name: str, port: int, layout: RunLayout, settings: PlatformSettings) -> Program:
+    return Program(
+        name=node_program(name),
+        command=_paced(layout, node_program(name), "state.node", "--name", name),
+        start_s=0,
+        stop_s=settings.stop_timeout_s,
+        group_stop=False,
+        restart_always=False,
+        environment={"STOREKEEPER_NODE_NAME": name, "STOREKEEPER_NODE_PORT": str(port)},
+    )
+
+
+def _paced(layout: RunLayout, program: str, module: str, *arguments: str) -> tuple[str, ...]:
+    state_file = layout.supervisor / f"{program}.start.json"
+    return (sys.executable, str(_PACED_EXEC), str(state_file), sys.executable, "-m", module, *arguments)

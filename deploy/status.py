@@ -1,0 +1,172 @@
+"""The state of the platform, collected from its supervisor, heartbeats and health routes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import httpx2
+
+from deploy.airflow_client import AirflowClient
+from deploy.broker import answers
+from deploy.credentials import AIRFLOW_USER
+from deploy.instance import Instance
+from deploy.layout import RunLayout
+from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, node_program
+from deploy.supervision import running_supervisor
+from deploy.supervisor_client import ProcessInfo
+from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+
+HEARTBEAT_STALE_MS = 30_000
+
+_AIRFLOW_COMPONENTS = {
+    "airflow-api-server": "metadatabase",
+    "airflow-scheduler": "scheduler",
+    "airflow-dag-processor": "dag_processor",
+    "airflow-triggerer": "triggerer",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStatus:
+    """One process. `state` is the supervisor's; `healthy` says that it also does its work; `detail` says why not."""
+
+    name: str
+    state: str
+    healthy: bool
+    pid: int | None
+    uptime_s: int | None
+    address: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformStatus:
+    """Everything that `storekeeper status` shows."""
+
+    run_dir: str
+    kafka: str
+    airflow: str
+    query_nodes: tuple[str, ...]
+    delta_root: str
+    apps: dict[str, dict[str, Any]]
+    processes: tuple[ProcessStatus, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether every process is."""
+        return bool(self.processes) and all(process.healthy for process in self.processes)
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints. Fields may be added, never renamed."""
+        fields = asdict(self)
+        return fields | {"healthy": self.healthy}
+
+
+def heartbeat_problem(heartbeat: Heartbeat | None, pid: int, now_ms: int) -> str | None:
+    """Why an app that runs as `pid` is not known to work, or None when its heartbeat says that it does."""
+    if heartbeat is None:
+        return "no heartbeat yet"
+    if heartbeat.pid != pid:
+        return "starting"
+    if heartbeat.state is not AppState.RUNNING:
+        return str(heartbeat.state).lower() + (f": {heartbeat.error}" if heartbeat.error else "")
+    age_ms = heartbeat.age_ms(now_ms)
+    return f"no heartbeat for {age_ms // 1000} s" if age_ms > HEARTBEAT_STALE_MS else None
+
+
+def collect_status(instance: Instance) -> PlatformStatus:
+    """Looks at everything once; takes a few seconds at most. Works whether the platform is up or down."""
+    settings, layout = instance.settings, instance.layout
+    client = running_supervisor(layout)
+    infos = client.processes() if client else []
+    problems = _Problems(instance)
+    processes = tuple(_process_status(info, problems, _addresses(instance)) for info in infos)
+    return PlatformStatus(
+        run_dir=str(layout.root),
+        kafka=settings.kafka_bootstrap,
+        airflow=settings.airflow_url,
+        query_nodes=tuple(settings.node_urls.values()),
+        delta_root=str(layout.delta),
+        apps=_app_fields(layout, processes),
+        processes=tuple(sorted(processes, key=_reading_order(instance))),
+    )
+
+
+class _Problems:
+    """Finds out what keeps a running process from being healthy. Asks Airflow once for its four components."""
+
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._airflow_health: dict[str, str] | None = None
+
+    def of(self, info: ProcessInfo) -> str | None:
+        if info.name == KAFKA:
+            return None if answers(self._instance.settings.kafka_bootstrap) else "does not answer"
+        if info.name in APPS:
+            return heartbeat_problem(
+                read_heartbeat(self._instance.layout.heartbeat(info.name)), info.pid, int(time.time() * 1000)
+            )
+        if info.name in AIRFLOW_PROGRAMS:
+            return self._airflow(_AIRFLOW_COMPONENTS[info.name])
+        return node_problem(_addresses(self._instance)[info.name])
+
+    def _airflow(self, component: str) -> str | None:
+        if self._airflow_health is None:
+            with AirflowClient(self._instance.settings.airflow_url, AIRFLOW_USER, "") as client:
+                self._airflow_health = client.health()
+        health = self._airflow_health[component]
+        return None if health == "healthy" else health
+
+
+def node_problem(url: str) -> str | None:
+    """Why a query node can't serve, or None when it says that it is ready."""
+    try:
+        answer = httpx2.get(f"{url}/readyz", timeout=3.0, trust_env=False)
+    except httpx2.HTTPError:
+        return "does not answer"
+    return None if answer.status_code == httpx2.codes.OK else "not ready: restoring"
+
+
+def _process_status(info: ProcessInfo, problems: _Problems, addresses: dict[str, str]) -> ProcessStatus:
+    problem = problems.of(info) if info.state == "RUNNING" else _stopped_because(info)
+    return ProcessStatus(
+        name=info.name,
+        state=info.state,
+        healthy=problem is None,
+        pid=info.pid or None,
+        uptime_s=int(time.time()) - info.started_s if info.pid else None,
+        address=addresses.get(info.name),
+        detail=problem or "",
+    )
+
+
+def _stopped_because(info: ProcessInfo) -> str:
+    if info.state == "EXITED":
+        return f"ended with exit code {info.exit_status}: see its log"
+    return info.spawn_error or info.state.lower()
+
+
+def _addresses(instance: Instance) -> dict[str, str]:
+    settings = instance.settings
+    nodes = {node_program(name): url for name, url in settings.node_urls.items()}
+    return {KAFKA: settings.kafka_bootstrap, "airflow-api-server": settings.airflow_url} | nodes
+
+
+def _app_fields(layout: RunLayout, processes: Iterable[ProcessStatus]) -> dict[str, dict[str, Any]]:
+    known = {process.name: process for process in processes}
+    fields: dict[str, dict[str, Any]] = {}
+    for app in APPS:
+        process = known.get(app)
+        state = {"state": process.state, "healthy": process.healthy} if process else {"state": "DOWN", "healthy": False}
+        heartbeat = read_heartbeat(layout.heartbeat(app))
+        fields[app] = state | {"heartbeat": asdict(heartbeat) if heartbeat else None}
+    return fields
+
+
+def _reading_order(instance: Instance) -> Any:
+    nodes = (node_program(name) for name in instance.settings.node_names)
+    order = {name: index for index, name in enumerate((KAFKA, *AIRFLOW_PROGRAMS, *APPS, *nodes))}
+    return lambda process: order.get(process.name, len(order))

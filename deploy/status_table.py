@@ -1,0 +1,50 @@
+"""`storekeeper status` as a table for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from deploy.status import PlatformStatus, ProcessStatus
+
+
+def status_table(status: PlatformStatus) -> RenderableType:
+    """One row a process, and where the data is."""
+    if not status.processes:
+        return f"The platform in {status.run_dir} is down: start it with `storekeeper up`."
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("process", "health", "state", "pid", "up", "address", "progress"):
+        table.add_column(heading, justify="right" if heading in {"pid", "up"} else "left")
+    for process in status.processes:
+        table.add_row(*_row(process, status.apps.get(process.name)))
+    return Group(table, "", f"run directory  {status.run_dir}", f"Delta tables   {status.delta_root}")
+
+
+def _row(process: ProcessStatus, app: dict[str, Any] | None) -> tuple[str, ...]:
+    health = "[green]healthy[/]" if process.healthy else f"[red]{process.detail}[/]"
+    return (
+        process.name,
+        health,
+        process.state.lower(),
+        str(process.pid or "-"),
+        _duration(process.uptime_s),
+        process.address or "-",
+        _progress(app),
+    )
+
+
+def _progress(app: dict[str, Any] | None) -> str:
+    heartbeat = (app or {}).get("heartbeat")
+    if not heartbeat:
+        return "-"
+    rate = heartbeat.get("input_rows_per_second") or 0.0
+    return f"batch {heartbeat.get('batch_id')}, {heartbeat.get('input_rows_total', 0)} rows, {rate:.0f}/s"
+
+
+def _duration(seconds: int | None) -> str:
+    if seconds is None:
+        return "-"
+    hours, rest = divmod(max(seconds, 0), 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}"

@@ -1,0 +1,128 @@
+"""The supervisor of a run directory: written, started as a daemon, found again, shut down."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from deploy.credentials import (
+    SupervisorCredentials,
+    make_supervisor_credentials,
+    read_supervisor_credentials,
+    write_private,
+)
+from deploy.errors import NotRunningError, PlatformError, StartError
+from deploy.layout import RunLayout
+from deploy.programs import platform_programs
+from deploy.settings import PlatformSettings
+from deploy.supervisor_client import ALIVE_STATES, SupervisorClient
+from deploy.supervisor_conf import supervisor_conf
+
+_log = logging.getLogger(__name__)
+
+_START_TIMEOUT_S = 30
+_POLL_S = 0.1
+
+
+def running_supervisor(layout: RunLayout) -> SupervisorClient | None:
+    """A client of the supervisor that runs in this run directory, or None."""
+    try:
+        client = SupervisorClient(read_supervisor_credentials(layout))
+    except NotRunningError:
+        return None
+    return client if client.is_up() else None
+
+
+def write_supervisor_conf(
+    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]
+) -> SupervisorCredentials:
+    """Writes the supervisor's configuration, and the credentials to reach it by."""
+    credentials = make_supervisor_credentials(layout, settings)
+    programs = platform_programs(layout, settings, environment)
+    write_private(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs))
+    return credentials
+
+
+def is_current(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> bool:
+    """Whether the written configuration is what these settings would write."""
+    try:
+        credentials = read_supervisor_credentials(layout)
+        written = layout.supervisor_conf.read_text("utf-8")
+    except (NotRunningError, OSError):
+        return False
+    programs = platform_programs(layout, settings, environment)
+    return written == supervisor_conf(layout, settings, credentials, programs)
+
+
+def start_supervisor(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> SupervisorClient:
+    """Starts the supervisor as a daemon of its own session and waits until it answers.
+
+    Raises:
+        StartError: it did not come up.
+    """
+    credentials = write_supervisor_conf(layout, settings, environment)
+    for state_file in layout.supervisor.glob("*.start.json"):
+        state_file.unlink()
+    command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
+    done = subprocess.run(
+        command,
+        env=dict(environment),
+        cwd=layout.root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_START_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
+        msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
+        raise StartError(msg)
+    client = SupervisorClient(credentials)
+    if not eventually(client.is_up, _START_TIMEOUT_S):
+        msg = f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}."
+        raise StartError(msg)
+    return client
+
+
+def shut_down(client: SupervisorClient, timeout_s: float) -> bool:
+    """Has the supervisor stop everything and end: Airflow first, lest it restart apps, the broker last.
+
+    `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
+    """
+    try:
+        for rank in range(3):
+            names = [info.name for info in client.processes() if _stop_rank(info.name) == rank]
+            stop_all(client, names, timeout_s)
+        client.shutdown()
+    except PlatformError as error:
+        _log.debug("the supervisor went away while it was shut down: %s", error)
+    return eventually(lambda: not client.is_up(), timeout_s)
+
+
+def stop_all(client: SupervisorClient, names: Collection[str], timeout_s: float) -> bool:
+    """Stops processes at the same time. Returns whether all had ended within `timeout_s`."""
+    for name in names:
+        client.stop(name)
+    return eventually(
+        lambda: not any(info.name in names and info.state in ALIVE_STATES for info in client.processes()), timeout_s
+    )
+
+
+def eventually(condition: Callable[[], bool], timeout_s: float, poll_s: float = _POLL_S) -> bool:
+    """Polls until `condition()` holds. Returns whether it did within `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(poll_s)
+    return True
+
+
+def _stop_rank(name: str) -> int:
+    if name.startswith("airflow-"):
+        return 0
+    return 2 if name == "kafka" else 1

@@ -1,0 +1,97 @@
+"""The platform's topics: which there are, how they are configured, and making those that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from deploy.errors import StartError
+from deploy.settings import PlatformSettings
+from state.names import changelog_topic, dead_letter_topic
+
+POS = "pos"
+SHIPMENT = "shipment"
+LOYALTY = "loyalty"
+HADOOP_SINK = "hadoop-sink"
+REWARDS_CHANGELOG = changelog_topic("loyalty", "rewards")
+
+_SOURCE_TOPICS = (POS, HADOOP_SINK)
+_HOUR_MS = 3_600_000
+_MIB = 1024 * 1024
+# A dead letter carries the whole record plus headers that say where it came from.
+_DEAD_LETTER_HEADROOM_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as it is to be: `config` holds Kafka's topic settings."""
+
+    name: str
+    partitions: int
+    config: Mapping[str, str]
+
+
+def platform_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
+    """Every topic of the platform, in the order of the way of the data."""
+    partitions = settings.topic_partitions
+    streams = [
+        TopicSpec(name, partitions, _delete_config(settings, settings.max_message_bytes))
+        for name in (POS, SHIPMENT, LOYALTY, HADOOP_SINK)
+    ]
+    dead_letter_config = _delete_config(settings, settings.max_message_bytes + _DEAD_LETTER_HEADROOM_BYTES)
+    dead_letters = [TopicSpec(dead_letter_topic(name), partitions, dead_letter_config) for name in _SOURCE_TOPICS]
+    return (*streams, TopicSpec(REWARDS_CHANGELOG, partitions, _compact_config(settings)), *dead_letters)
+
+
+def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: float = 30.0) -> list[str]:
+    """Makes the topics that don't exist, and returns their names. Existing ones keep their configuration.
+
+    Raises:
+        StartError: a topic exists with another number of partitions (keys would move), or could not be made.
+    """
+    existing = admin.list_topics(timeout=timeout_s).topics
+    for spec in specs:
+        found = existing.get(spec.name)
+        if found is not None and len(found.partitions) != spec.partitions:
+            msg = (
+                f"Topic {spec.name} has {len(found.partitions)} partitions but {spec.partitions} are set: "
+                f"set STOREKEEPER_TOPIC_PARTITIONS={len(found.partitions)}, or begin in an empty run directory."
+            )
+            raise StartError(msg)
+    missing = [spec for spec in specs if spec.name not in existing]
+    if not missing:
+        return []
+    wanted = [NewTopic(spec.name, spec.partitions, 1, config=dict(spec.config)) for spec in missing]
+    for name, done in admin.create_topics(wanted, operation_timeout=timeout_s).items():
+        try:
+            done.result(timeout=timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                msg = f"Topic {name} could not be made ({error.args[0].str()}): see the broker's log."
+                raise StartError(msg) from error
+    return [spec.name for spec in missing]
+
+
+def _delete_config(settings: PlatformSettings, max_message_bytes: int) -> dict[str, str]:
+    return {
+        "cleanup.policy": "delete",
+        "retention.ms": str(settings.topic_retention_hours * _HOUR_MS),
+        "segment.bytes": str(64 * _MIB),
+        "max.message.bytes": str(max_message_bytes),
+    }
+
+
+def _compact_config(settings: PlatformSettings) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(16 * _MIB),
+        "segment.ms": str(6 * _HOUR_MS),
+        # A snapshot folds up to the last committed batch: records that a newer, not yet committed batch supersedes must
+        # still be there when it reads.
+        "min.compaction.lag.ms": str(_HOUR_MS // 6),
+        "delete.retention.ms": str(24 * _HOUR_MS),
+        "max.message.bytes": str(settings.max_message_bytes),
+    }

@@ -1,0 +1,197 @@
+"""Starting the platform, or healing one that has lost parts. Leaves nothing half-started behind."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+from deploy.airflow_client import AirflowClient
+from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
+from deploy.broker import admin_client, answers, prepare_broker
+from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.disk import check_room
+from deploy.down import stop_everything
+from deploy.errors import AlreadyRunningError, StartError
+from deploy.instance import Instance
+from deploy.locking import exclusive
+from deploy.orphans import end_orphans
+from deploy.ports import check_ports
+from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, node_program
+from deploy.status import PlatformStatus, collect_status
+from deploy.supervision import eventually, is_current, running_supervisor, start_supervisor, stop_all
+from deploy.supervisor_client import ALIVE_STATES, SupervisorClient
+from deploy.topics import ensure_topics, platform_topics
+
+START_APPS_DAG = "stream_apps"
+WATCH_APPS_DAG = "watch_streams"
+
+Report = Callable[[str], None]
+"""Takes one short sentence for each step that begins."""
+
+
+def up(instance: Instance, report: Report) -> str | None:
+    """Brings the platform up and waits until all of it works. Safe to repeat; heals what was lost.
+
+    Returns the password of Airflow's admin if it was generated just now, to be shown once.
+
+    Raises:
+        PlatformError: with one sentence about what to do. What this call started is stopped again by then.
+    """
+    settings, layout = instance.settings, instance.layout
+    check_room(layout.root, settings.min_free_disk_mb)
+    with exclusive(layout.root / "platform.lock", "up"):
+        client = running_supervisor(layout)
+        if client is None:
+            return _from_nothing(instance, report)
+        if not is_current(layout, settings, instance.environment):
+            msg = f"The platform in {layout.root} runs with other settings: run `storekeeper down` first."
+            raise AlreadyRunningError(msg)
+        _heal(instance, client, report)
+        return None
+
+
+def _from_nothing(instance: Instance, report: Report) -> str | None:
+    settings, layout = instance.settings, instance.layout
+    layout.make()
+    if end_orphans(layout.root):
+        report("ended what an earlier platform had left running")
+    check_ports(settings.ports)
+    prune_task_logs(layout)
+    try:
+        prepare_broker(layout, settings, instance.environment)
+        write_airflow_config(layout, settings)
+        password, is_new = make_airflow_password(layout)
+        client = start_supervisor(layout, settings, instance.environment)
+        _bring_up(instance, client, password, report)
+    except BaseException:
+        with _undisturbed():
+            stop_everything(layout, settings.stop_timeout_s)
+        raise
+    return password if is_new else None
+
+
+def _heal(instance: Instance, client: SupervisorClient, report: Report) -> None:
+    if collect_status(instance).healthy:
+        report("everything runs already")
+        return
+    before = {info.name for info in client.processes() if info.state in ALIVE_STATES}
+    password, _ = make_airflow_password(instance.layout)
+    try:
+        _bring_up(instance, client, password, report)
+    except BaseException:
+        with _undisturbed():
+            started = [info.name for info in client.processes() if info.name not in before]
+            stop_all(client, started, instance.settings.stop_timeout_s)
+        raise
+
+
+def _bring_up(instance: Instance, client: SupervisorClient, password: str, report: Report) -> None:
+    settings = instance.settings
+    report(f"starting Kafka at {settings.kafka_bootstrap}")
+    client.start(KAFKA)
+    with ThreadPoolExecutor(max_workers=1) as background:
+        database = background.submit(_prepare_database, instance)
+        _await(instance, client, (KAFKA,), lambda: answers(settings.kafka_bootstrap, timeout_s=1.0))
+        made = ensure_topics(admin_client(settings.kafka_bootstrap), platform_topics(settings))
+        report(f"topics are there ({len(made)} new)")
+        _start_airflow(client, database, settings.airflow_url, report)
+    nodes = tuple(node_program(name) for name in settings.node_names)
+    for node in nodes:
+        client.start(node)
+    with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
+        _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
+        _await_dag(instance, client, airflow)
+        report("Airflow is up and brings up the Spark apps")
+        airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
+        airflow.unpause(WATCH_APPS_DAG)
+    report("waiting until every app and node works")
+    _await_health(instance, client)
+
+
+def _prepare_database(instance: Instance) -> None:
+    layout = instance.layout
+    marker = layout.airflow / "migrated-to"
+    version = importlib.metadata.version("apache-airflow")
+    if marker.exists() and marker.read_text("utf-8") == version and (layout.airflow / "airflow.db").exists():
+        return
+    migrate_database(layout, instance.environment)
+    marker.write_text(version, "utf-8")
+
+
+def _start_airflow(client: SupervisorClient, database: Future[None], url: str, report: Report) -> None:
+    database.result()
+    report(f"starting Airflow at {url}")
+    for program in AIRFLOW_PROGRAMS:
+        client.start(program)
+
+
+def _await_dag(instance: Instance, client: SupervisorClient, airflow: AirflowClient) -> None:
+    try:
+        _await(instance, client, AIRFLOW_PROGRAMS, lambda: airflow.has_dag(START_APPS_DAG))
+    except StartError as error:
+        broken = airflow.import_errors()
+        if broken:
+            msg = f"Airflow could not read its DAGs ({broken[0]}): correct that file and run the command again."
+            raise StartError(msg) from error
+        raise
+
+
+def _await(
+    instance: Instance, client: SupervisorClient, programs: tuple[str, ...], condition: Callable[[], bool]
+) -> None:
+    """Waits for a condition that depends on `programs`; fails early when one of them gave up."""
+
+    def decided() -> bool:
+        return condition() or bool(_given_up(client, programs))
+
+    timeout_s = instance.settings.start_timeout_s
+    reached = eventually(decided, timeout_s, poll_s=0.3)
+    for name in _given_up(client, programs):
+        msg = f"{name} gave up: see {instance.layout.log(name)}."
+        raise StartError(msg)
+    if not reached:
+        logs = ", ".join(str(instance.layout.log(name)) for name in programs)
+        msg = f"{', '.join(programs)} did not become healthy within {timeout_s} s: see {logs}."
+        raise StartError(msg)
+
+
+def _given_up(client: SupervisorClient, programs: tuple[str, ...]) -> list[str]:
+    return [
+        info.name
+        for info in client.processes()
+        if info.name in programs
+        and (info.state == "FATAL" or (info.state == "EXITED" and info.exit_status == CONFIGURATION_ERROR_EXIT))
+    ]
+
+
+def _await_health(instance: Instance, client: SupervisorClient) -> PlatformStatus:
+    seen: list[PlatformStatus] = []
+
+    def healthy() -> bool:
+        seen.append(collect_status(instance))
+        return seen[-1].healthy
+
+    programs = tuple(info.name for info in client.processes())
+    try:
+        _await(instance, client, programs, healthy)
+    except StartError as error:
+        ill = next((process for process in seen[-1].processes if not process.healthy), None)
+        if ill is None:
+            raise
+        msg = f"{ill.name} did not become healthy ({ill.detail}): see {instance.layout.log(ill.name)}."
+        raise StartError(msg) from error
+    return seen[-1]
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Lets the clean-up of an interrupted start run to its end: a second Ctrl-C would leave processes behind."""
+    held = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
