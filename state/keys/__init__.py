@@ -1,0 +1,1 @@
+"""Key layouts: how windows, sessions and versions become bytes that sort in the order that queries need."""

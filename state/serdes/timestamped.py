@@ -1,0 +1,57 @@
+"""A value together with the timestamp of the record that made it.
+
+Byte layout: int64 timestamp in epoch milliseconds, big-endian two's complement as in Kafka Streams; then the value.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Generic, NamedTuple, TypeVar
+
+from state.errors import InvalidTimestampError, SerializationError
+from state.serdes.serde import Serde
+
+T = TypeVar("T")
+UNKNOWN_TIMESTAMP_MS = -1
+"""The timestamp of a value that was written before timestamps were kept."""
+
+_STAMP = struct.Struct(">q")
+
+
+class ValueAndTimestamp(NamedTuple, Generic[T]):
+    """A value and the epoch milliseconds of the record that made it, -1 if unknown."""
+
+    value: T
+    timestamp_ms: int
+
+
+class TimestampedSerde(Generic[T]):
+    """Wraps a value's serde with a timestamp in front."""
+
+    def __init__(self, value_serde: Serde[T]) -> None:
+        self._serialize = value_serde.serialize
+        self._deserialize = value_serde.deserialize
+
+    def serialize(self, value: ValueAndTimestamp[T]) -> bytes:
+        """Timestamp, then value.
+
+        Raises:
+            InvalidTimestampError: the timestamp is below -1 or doesn't fit 64 bits.
+        """
+        plain, timestamp_ms = value
+        if timestamp_ms < UNKNOWN_TIMESTAMP_MS or timestamp_ms >= 1 << 63:
+            msg = f"timestamp {timestamp_ms} is no epoch milliseconds; pass 0 or more, or -1 for unknown"
+            raise InvalidTimestampError(msg)
+        return _STAMP.pack(timestamp_ms) + self._serialize(plain)
+
+    def deserialize(self, data: bytes) -> ValueAndTimestamp[T]:
+        """The value and its timestamp."""
+        if len(data) < _STAMP.size:
+            msg = f"{len(data)} bytes can't hold a timestamp: the value was written without one"
+            raise SerializationError(msg)
+        return ValueAndTimestamp(self._deserialize(data[8:]), _STAMP.unpack_from(data)[0])
+
+
+def with_unknown_timestamp(plain: bytes) -> bytes:
+    """Turns a stored plain value into a stored timestamped one, timestamp unknown."""
+    return _STAMP.pack(UNKNOWN_TIMESTAMP_MS) + plain

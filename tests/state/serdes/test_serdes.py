@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.errors import ConfigurationError, InvalidTimestampError, SerializationError
+from state.serdes.avro import AvroSerde
+from state.serdes.integers import Int64Serde, UInt32Serde, UInt64Serde
+from state.serdes.json import JsonSerde
+from state.serdes.serde import BytesSerde, Utf8Serde
+from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp, with_unknown_timestamp
+from state.serdes.versioned import SchemaVersions, VersionedSerde
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+def test_golden_bytes() -> None:
+    assert UInt32Serde().serialize(258).hex() == "00000102"
+    assert UInt64Serde().serialize(258).hex() == "0000000000000102"
+    assert Int64Serde().serialize(-1).hex() == "7fffffffffffffff"
+    assert Int64Serde().serialize(0).hex() == "8000000000000000"
+    assert Utf8Serde().serialize("é").hex() == "c3a9"
+    assert TimestampedSerde(Utf8Serde()).serialize(ValueAndTimestamp("v", 258)).hex() == "0000000000000102" + "76"
+    assert with_unknown_timestamp(b"v").hex() == "ffffffffffffffff" + "76"
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+def test_signed_integers_keep_their_order(one: int, two: int) -> None:
+    serde = Int64Serde()
+    assert (serde.serialize(one) < serde.serialize(two)) == (one < two)
+    assert serde.deserialize(serde.serialize(one)) == one
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_unsigned_integers_keep_their_order(one: int, two: int) -> None:
+    serde = UInt32Serde()
+    assert (serde.serialize(one) < serde.serialize(two)) == (one < two)
+    assert serde.deserialize(serde.serialize(one)) == one
+
+
+@given(st.text(), st.text())
+def test_text_keeps_the_order_of_code_points(one: str, two: str) -> None:
+    serde = Utf8Serde()
+    assert (serde.serialize(one) < serde.serialize(two)) == (one < two)
+    assert serde.deserialize(serde.serialize(one)) == one
+
+
+@given(JSON)
+def test_json_round_trips(value: Any) -> None:
+    assert JsonSerde().deserialize(JsonSerde().serialize(value)) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(), dt.datetime(2026, 1, 1, tzinfo=dt.UTC), dt.date(2026, 1, 1), {0: 1}, (1, 2), [(1,)], {1, 2}, b"bytes",
+        float("nan"), [float("inf")], uuid.UUID(int=1), Colour.RED, 2**64, "\ud800", ValueAndTimestamp("v", 1),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_json_refuses_what_it_would_change(value: Any) -> None:
+    with pytest.raises(SerializationError):
+        JsonSerde().serialize(value)
+
+
+@pytest.mark.parametrize(
+    ("serde", "value"),
+    [
+        (BytesSerde(), "text"), (Utf8Serde(), b"bytes"), (Utf8Serde(), "\ud800"), (UInt32Serde(), -1),
+        (UInt32Serde(), 2**32), (UInt64Serde(), 2**64), (Int64Serde(), 2**63), (Int64Serde(), "1"),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_refused_when_written(serde: Any, value: Any) -> None:
+    with pytest.raises(SerializationError):
+        serde.serialize(value)
+
+
+@pytest.mark.parametrize(
+    ("serde", "data"),
+    [
+        (Utf8Serde(), b"\xff"), (UInt32Serde(), b"123"), (Int64Serde(), b"123456789"), (JsonSerde(), b"{"),
+        (TimestampedSerde(Utf8Serde()), b"short"), (JsonSerde(), b"NaN"),
+    ],
+)  # fmt: skip
+def test_foreign_bytes_are_refused_when_read(serde: Any, data: bytes) -> None:
+    with pytest.raises(SerializationError):
+        serde.deserialize(data)
+
+
+def test_timestamps_travel_with_values() -> None:
+    serde = TimestampedSerde(JsonSerde())
+    assert serde.deserialize(serde.serialize(ValueAndTimestamp([1], 5))) == ([1], 5)
+    assert serde.deserialize(with_unknown_timestamp(b"[1]")) == ([1], -1)
+    for timestamp_ms in (-2, 2**63):
+        with pytest.raises(InvalidTimestampError):
+            serde.serialize(ValueAndTimestamp([1], timestamp_ms))
+
+
+SCHEMA = {
+    "type": "record", "name": "Rewards",
+    "fields": [{"name": "card", "type": "string"}, {"name": "points", "type": "long"}],
+}  # fmt: skip
+
+
+def test_avro_round_trips_and_refuses() -> None:
+    serde = AvroSerde(SCHEMA)
+    record = {"card": "1234", "points": 5}
+    data = serde.serialize(record)
+    assert data.hex() == "08" + b"1234".hex() + "0a"
+    assert serde.deserialize(data) == record
+    for wrong in ({"card": "1234"}, {"card": "1234", "points": "5"}, {**record, "more": 1}):
+        with pytest.raises(SerializationError):
+            serde.serialize(wrong)
+    for damaged in (data[:-1], data + b"x", b"\xff"):
+        with pytest.raises(SerializationError):
+            serde.deserialize(damaged)
+    with pytest.raises(ConfigurationError):
+        AvroSerde({"type": "nonsense"})
+
+
+def versioned() -> VersionedSerde[dict[str, int]]:
+    return VersionedSerde(
+        SchemaVersions(
+            serdes={1: Utf8Serde(), 2: JsonSerde(), 3: JsonSerde()},
+            upgrades={1: lambda text: {"points": int(text)}, 2: lambda old: {**old, "invoices": 0}},
+        )
+    )
+
+
+def test_versioned_reads_every_version_and_writes_the_current() -> None:
+    serde = versioned()
+    assert serde.deserialize(b"\x00\x01" + b"7") == {"points": 7, "invoices": 0}
+    assert serde.deserialize(b"\x00\x02" + b'{"points":7}') == {"points": 7, "invoices": 0}
+    written = serde.serialize({"points": 7, "invoices": 2})
+    assert written == b"\x00\x03" + b'{"points":7,"invoices":2}'
+    assert [serde.is_outdated(data) for data in (b"\x00\x01" + b"7", written)] == [True, False]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00x", b"\x00\x04{}"])
+def test_versions_outside_the_supported_ones_are_refused(data: bytes) -> None:
+    with pytest.raises(SerializationError, match="reads 1 to 3"):
+        versioned().deserialize(data)
+
+
+@pytest.mark.parametrize(
+    ("serdes", "upgrades"),
+    [({}, {}), ({1: JsonSerde(), 2: JsonSerde()}, {}), ({1: JsonSerde(), 3: JsonSerde()}, {1: dict, 2: dict})],
+)
+def test_incomplete_versions_are_refused(serdes: Any, upgrades: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        SchemaVersions(serdes=serdes, upgrades=upgrades)
