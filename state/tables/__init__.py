@@ -1,0 +1,1 @@
+"""Tables, windows, aggregations and suppression with the semantics of Kafka Streams."""

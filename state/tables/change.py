@@ -1,0 +1,58 @@
+"""What flows between tables: keys, values and the change from the old value to the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from state.tables.windows import Window
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[V]):
+    """One row's new value and, where the table sends old values, the one before it.
+
+    A None `new` is a tombstone: the row is gone. A None `old` says that there was no row, or that the table doesn't
+    send old values.
+    """
+
+    new: V | None
+    old: V | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAndTimestamp(Generic[V]):
+    """A row as tables store it: the value and the event time, epoch ms, of the newest record that shaped it."""
+
+    value: V
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed(Generic[K]):
+    """A key within one window: the key of the tables that windowed aggregations make."""
+
+    key: K
+    window: Window
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecord(Generic[K, V]):
+    """One change of one row, stamped with event time in epoch ms."""
+
+    key: K
+    change: Change[V]
+    timestamp_ms: int
+
+
+Forward = Callable[[TableRecord[K, V]], None]
+"""Whoever takes a table's changes. Called in the order of the changes, on the thread that caused them."""
+
+
+def value_of(row: ValueAndTimestamp[V] | None) -> V | None:
+    """The value of a row, or None if there is no row."""
+    return None if row is None else row.value

@@ -1,0 +1,16 @@
+"""When windowed aggregations tell what they know."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EmitStrategy(StrEnum):
+    """On every update, or once, when the window closes.
+
+    Emission on close reads closed windows from the store, so the store must keep them: its retention must be at least
+    the window's size plus grace (for sessions: the gap plus grace). It needs no buffer, and bypasses caches.
+    """
+
+    ON_WINDOW_UPDATE = "update"
+    ON_WINDOW_CLOSE = "close"

@@ -1,0 +1,130 @@
+"""Aggregation over session windows."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from state.tables.aggregator import Aggregator
+from state.tables.change import Change, TableRecord, ValueAndTimestamp, Windowed
+from state.tables.dropped_records import DroppedRecords, DropReason
+from state.tables.emit_strategy import EmitStrategy
+from state.tables.materialized import SessionRows
+from state.tables.stream_time import StreamTime
+from state.tables.table import KTable
+from state.tables.windowed_table import NOTHING_EMITTED_MS
+from state.tables.windows import SessionWindow, SessionWindows
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+
+
+class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
+    """One aggregate for each key and session of activity.
+
+    A record joins every session within the gap and so may bridge two. The sessions that it replaces go out as
+    tombstones, before the merged one. Rows are stamped with the session's end.
+
+    A record is late, left out and counted, only if the session that it would end up in is closed: a late record that
+    bridges an old session to one that is still open is in time.
+    """
+
+    def __init__(
+        self,
+        windows: SessionWindows,
+        aggregator: Aggregator[K, V, A],
+        store: SessionRows[K, A],
+        *,
+        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
+        stream_time: StreamTime | None = None,
+        emitted_until_ms: int = NOTHING_EMITTED_MS,
+    ) -> None:
+        """Builds the table over its store.
+
+        Args:
+            windows: gap and grace.
+            aggregator: how values are folded, and sessions merged.
+            store: the rows. If it caches, flushing it forwards the changes; see `typed_stores`.
+            emit: on every update, or once when a session closes.
+            stream_time: how far the partition had come, after a restore.
+            emitted_until_ms: the earlier instance's `emitted_until_ms`, after a restart.
+
+        Raises:
+            InvalidArgumentError: the aggregator can't merge.
+        """
+        super().__init__()
+        self.windows = windows
+        self.dropped = DroppedRecords()
+        self.stream_time = stream_time if stream_time is not None else StreamTime()
+        self._aggregator = aggregator
+        self._merge = aggregator.merger
+        self._store = store
+        self._emit = emit
+        self._emitted_until_ms = emitted_until_ms
+
+    @property
+    def emitted_until_ms(self) -> int:
+        """The latest end, inclusive, of sessions emitted on close. Keep it beside the rows, and start from it."""
+        return self._emitted_until_ms
+
+    def process(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
+        """Takes the stream's next record.
+
+        Raises:
+            InvalidTimestampError: the timestamp is negative. Nothing was changed.
+        """
+        if key is None:
+            self.dropped.drop(DropReason.NULL_KEY)
+            return
+        if value is None:
+            self.dropped.drop(DropReason.NULL_VALUE)
+            return
+        now_ms = self.stream_time.observe(timestamp_ms)
+        self._aggregate(key, value, timestamp_ms)
+        if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
+            self._emit_closed(now_ms)
+
+    def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
+        """The session's row as of now, closed or not, or None if no session has exactly these bounds."""
+        window = key.window
+        aggregate = self._store.fetch_session(key.key, window.start_ms, window.end_ms)
+        return None if aggregate is None else ValueAndTimestamp(aggregate, window.end_ms)
+
+    def enable_sending_old_values(self, *, force: bool = False) -> bool:
+        """Makes changes carry old values; the store knows them."""
+        self._sends_old_values = True
+        return True
+
+    def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
+        gap_ms = self.windows.gap_ms
+        alone = merged = SessionWindow(timestamp_ms, timestamp_ms)
+        aggregate = self._aggregator.initialize()
+        neighbours = list(self._store.find_sessions(key, max(0, timestamp_ms - gap_ms), timestamp_ms + gap_ms))
+        for neighbour, neighbour_aggregate in neighbours:
+            aggregate = self._merge(key, aggregate, neighbour_aggregate)
+            merged = merged.merge(neighbour)
+        if self.windows.closes_at_ms(merged) <= self.stream_time.now_ms:
+            self.dropped.drop(DropReason.EXPIRED_WINDOW)
+            return
+        if merged != alone:
+            for neighbour, neighbour_aggregate in neighbours:
+                self._replace(key, neighbour, None, old=neighbour_aggregate)
+        old = neighbours[0][1] if merged == alone and neighbours else None
+        self._replace(key, merged, self._aggregator.add(key, value, aggregate), old=old)
+
+    def _replace(self, key: K, session: SessionWindow, aggregate: A | None, *, old: A | None) -> None:
+        self._store.put(key, session, aggregate)
+        if self._emit is EmitStrategy.ON_WINDOW_UPDATE:
+            change = Change(aggregate, old if self._sends_old_values else None)
+            self._forward(TableRecord(Windowed(key, session), change, session.end_ms))
+
+    def _emit_closed(self, now_ms: int) -> None:
+        until_ms = self.windows.ends_closed_by(now_ms)
+        if until_ms <= self._emitted_until_ms:
+            return
+        ended = self._store.find_sessions_ended(self._emitted_until_ms + 1, until_ms)
+        # In the order of time whatever the store's own order is, so that results don't depend on the backend.
+        closed = sorted(ended, key=lambda row: (row[1].end_ms, row[1].start_ms))
+        self._emitted_until_ms = until_ms
+        for key, session, aggregate in closed:
+            self._forward(TableRecord(Windowed(key, session), Change(aggregate), session.end_ms))
