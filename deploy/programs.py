@@ -76,7 +76,8 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
         command=(sys.executable, "-m", "airflow", component, *options),
         start_s=5,
         stop_s=20,
-        group_stop=True,
+        # The scheduler waits for ever for executor workers that a group's TERM has ended; it ends them itself.
+        group_stop=component != "scheduler",
         restart_always=True,
     )
 

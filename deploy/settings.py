@@ -60,7 +60,7 @@ class PlatformSettings(BaseSettings):
         Raises:
             pydantic.ValidationError: a variable can't be used.
         """
-        return cls.model_validate(overrides) if overrides else cls()  # type: ignore[call-arg]
+        return cls(**overrides)  # type: ignore[arg-type]
 
     @field_validator("run_dir", "jars_dir", "dags_dir")
     @classmethod
