@@ -10,10 +10,11 @@ from pathlib import Path
 from deploy.broker import broker_command
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from spark_apps import registry
 
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
-APPS = ("pos_fanout", "loyalty", "hadoop_export")
+APPS = tuple(registry.APPS)
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
 
 CONFIGURATION_ERROR_EXIT = 78

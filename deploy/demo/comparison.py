@@ -1,0 +1,165 @@
+"""Compares what came out with what must come out, one check for each kind of output, and lists every difference."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from deploy.demo.observation import Difference, Observation, TopicRecord, points_text
+from deploy.demo.oracle import MASKED_FIELDS, Expectation, Reward
+
+SHIPMENTS = "shipments"
+NOTIFICATIONS = "notifications"
+MASKED = "masked records"
+STORE = "store entries"
+SNAPSHOT = "snapshot rows"
+EXPORT = "published export"
+
+
+def compare(expected: Expectation, observed: Observation) -> list[Difference]:
+    """Every difference, none if all is as it must be. Repeats of a record are allowed where they are byte-equal."""
+    differences = [
+        *compare_shipments(expected, observed.shipments),
+        *compare_notifications(expected, observed.notifications),
+        *compare_masked(expected, observed.masked),
+        *compare_rewards(SNAPSHOT, expected.rewards, observed.snapshot),
+        *_counter_differences(EXPORT, expected.masked, Counter(observed.export)),
+    ]
+    if not observed.stores:
+        differences.append(Difference(STORE, "query nodes", "at least one", "none"))
+    for node, entries in observed.stores.items():
+        differences += compare_rewards(f"{STORE} of {node}", expected.rewards, entries)
+    return differences
+
+
+def compare_shipments(expected: Expectation, records: Iterable[TopicRecord]) -> list[Difference]:
+    """Each home delivery's invoice exactly once, with its original bytes."""
+    kept, differences = without_repeats(SHIPMENTS, records)
+    found = Counter((record.key or b"", record.value or b"") for record in kept)
+    return differences + _counter_differences(SHIPMENTS, expected.shipments, found)
+
+
+def compare_masked(expected: Expectation, records: Iterable[TopicRecord]) -> list[Difference]:
+    """Each line item exactly once, with exactly the allowed fields, under its store's key."""
+    kept, differences = without_repeats(MASKED, records)
+    found: Counter[tuple[Any, ...]] = Counter()
+    for record in kept:
+        fields = _json(record.value)
+        if set(fields) != set(MASKED_FIELDS):
+            names = ", ".join(sorted(set(fields) ^ set(MASKED_FIELDS)))
+            differences.append(
+                Difference(MASKED, _place(record), "exactly the allowed fields", f"also or not: {names}")
+            )
+        if record.key != str(fields.get("StoreID")).encode():
+            differences.append(Difference(MASKED, _place(record), "its store as the key", repr(record.key)))
+        found[tuple(fields.get(name) for name in MASKED_FIELDS)] += 1
+    return differences + _counter_differences(MASKED, expected.masked, found)
+
+
+def compare_notifications(expected: Expectation, records: Iterable[TopicRecord]) -> list[Difference]:
+    """One for each prime invoice; each customer's total grows from notification to notification by what it earned."""
+    differences: list[Difference] = []
+    totals: dict[str, Decimal] = {}
+    seen: dict[str, bytes] = {}
+    for record in records:
+        fields, value = _json(record.value), record.value or b""
+        number = str(fields.get("InvoiceNumber"))
+        if number in seen:
+            if seen[number] != value:
+                differences.append(Difference(NOTIFICATIONS, number, "equal bytes when repeated", "other bytes"))
+            continue
+        seen[number] = value
+        differences += _notification_differences(expected, totals, record, fields)
+    missing = expected.earnings.keys() - seen.keys()
+    differences += [Difference(NOTIFICATIONS, number, "one", "none") for number in sorted(missing)]
+    return differences
+
+
+def _notification_differences(
+    expected: Expectation, totals: dict[str, Decimal], record: TopicRecord, fields: dict[str, Any]
+) -> list[Difference]:
+    number = str(fields.get("InvoiceNumber"))
+    earning = expected.earnings.get(number)
+    if earning is None:
+        return [Difference(NOTIFICATIONS, number, "none", "one")]
+    total = totals.get(earning.card, Decimal(0)) + earning.points
+    wanted = {
+        "InvoiceNumber": number,
+        "CustomerCardNo": earning.card,
+        "TotalAmount": earning.amount,
+        "EarnedLoyaltyPoints": earning.points,
+        "TotalLoyaltyPoints": total,
+    }
+    # Go on from what was found, so that one wrong total is one difference and not one for each that follows.
+    found_total = fields.get("TotalLoyaltyPoints")
+    totals[earning.card] = found_total if isinstance(found_total, Decimal) else total
+    differences = [
+        Difference(NOTIFICATIONS, f"{number} {name}", str(wanted.get(name)), str(fields.get(name)))
+        for name in sorted(wanted.keys() | fields.keys())
+        if wanted.get(name) != fields.get(name)
+    ]
+    if record.key != earning.card.encode():
+        differences.append(Difference(NOTIFICATIONS, number, "the card as the key", repr(record.key)))
+    return differences
+
+
+def compare_rewards(check: str, expected: Mapping[str, Reward], found: Mapping[str, Reward]) -> list[Difference]:
+    """Each prime customer's total, number of invoices and time of the last one, and no other customer."""
+    return [
+        Difference(check, card, _reward_text(expected.get(card)), _reward_text(found.get(card)))
+        for card in sorted(expected.keys() | found.keys())
+        if expected.get(card) != found.get(card)
+    ]
+
+
+def without_repeats(check: str, records: Iterable[TopicRecord]) -> tuple[list[TopicRecord], list[Difference]]:
+    """The records without those that a replay wrote again, told by header `source`; repeats must be byte-equal."""
+    kept: dict[str, TopicRecord] = {}
+    differences: list[Difference] = []
+    for record in records:
+        source = record.headers.get("source")
+        if source is None:
+            differences.append(Difference(check, _place(record), "a header `source`", "none"))
+            source = f"none {_place(record)}"
+        first = kept.setdefault(source, record)
+        if (first.key, first.value) != (record.key, record.value):
+            differences.append(Difference(check, _place(record), f"the same bytes as {_place(first)}", "others"))
+    return list(kept.values()), differences
+
+
+def _counter_differences(check: str, expected: Counter[Any], found: Counter[Any]) -> list[Difference]:
+    return [
+        Difference(check, _short(subject), f"{expected[subject]} times", f"{found[subject]} times")
+        for subject in expected.keys() | found.keys()
+        if expected[subject] != found[subject]
+    ]
+
+
+def _json(value: bytes | None) -> dict[str, Any]:
+    try:
+        fields = json.loads(value or b"null", parse_float=Decimal)
+    except ValueError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _reward_text(reward: Reward | None) -> str:
+    if reward is None:
+        return "none"
+    return f"{points_text(reward.points)} points, {reward.invoices} invoices, last at {reward.last_time_ms}"
+
+
+def _place(record: TopicRecord) -> str:
+    return f"partition {record.partition} offset {record.offset}"
+
+
+def _short(subject: object) -> str:
+    match subject:
+        case (bytes(), bytes() as value):
+            text = value[:60].decode("utf-8", "replace")
+        case _:
+            text = str(subject)
+    return text if len(text) <= 160 else text[:157] + "..."

@@ -1,0 +1,85 @@
+"""How far the apps and nodes have come with the demo's input, and waiting until they have done all of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from deploy.errors import StartError
+from deploy.instance import Instance
+from deploy.topics import HADOOP_SINK, POS
+from spark_apps.errors import BrokerUnavailableError
+from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.topics import Topics
+
+SOURCES: Mapping[str, str] = {"pos_fanout": POS, "loyalty": POS, "hadoop_export": HADOOP_SINK}
+"""The topic that each app reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppProgress:
+    """How many records of its source an app has processed, of how many."""
+
+    app: str
+    processed: int
+    total: int
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left."""
+        return self.processed >= self.total
+
+
+def app_progress(heartbeat: Heartbeat | None, app: str, ends: Mapping[int, int]) -> AppProgress:
+    """An app's progress by its heartbeat, against the ends of its source's partitions (exclusive)."""
+    total = sum(ends.values())
+    if heartbeat is None:
+        return AppProgress(app, 0, total)
+    offsets = heartbeat.offsets.get(SOURCES[app], {})
+    return AppProgress(app, sum(min(int(offsets.get(str(p), 0)), end) for p, end in ends.items()), total)
+
+
+def wait_until_processed(
+    instance: Instance, timeout_s: float, on_progress: Callable[[list[AppProgress]], None]
+) -> None:
+    """Waits until every app has processed its source to the end, twice in a row (one app's output is another's input).
+
+    Raises:
+        StartError: it took longer than `timeout_s`; the message names the app that is behind.
+    """
+    topics = Topics(instance.settings.kafka_bootstrap)
+    deadline = time.monotonic() + timeout_s
+    quiet = 0
+    while quiet < 2:
+        found = _progress(instance, topics)
+        if found:
+            on_progress(found)
+        quiet = quiet + 1 if found and all(progress.done for progress in found) else 0
+        if time.monotonic() >= deadline:
+            _give_up(instance, found, timeout_s)
+        time.sleep(0.5)
+
+
+def _progress(instance: Instance, topics: Topics) -> list[AppProgress]:
+    try:
+        ends = topics.end(sorted(set(SOURCES.values()))).offsets
+    except BrokerUnavailableError:
+        return []  # it is being restarted
+    return [
+        app_progress(read_heartbeat(instance.layout.heartbeat(app)), app, ends[topic]) for app, topic in SOURCES.items()
+    ]
+
+
+def _give_up(instance: Instance, found: list[AppProgress], timeout_s: float) -> None:
+    behind = next((progress for progress in found if not progress.done), None)
+    if behind is None:
+        msg = f"Kafka does not answer: see {instance.layout.log('kafka')}."
+        raise StartError(msg)
+    heartbeat = read_heartbeat(instance.layout.heartbeat(behind.app))
+    state = heartbeat.state if heartbeat else AppState.STOPPED
+    msg = (
+        f"{behind.app} ({state}) has processed {behind.processed} of {behind.total} records after {timeout_s:.0f} s: "
+        f"see {instance.layout.log(behind.app)}."
+    )
+    raise StartError(msg)
