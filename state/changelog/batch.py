@@ -46,6 +46,7 @@ class PartitionBatch:
         messages: the records, by offset.
         next_offset: the reader's position behind them: past gaps at the end of the log too.
         end_reached: whether that position was the end of the log when it was read.
+        moved: why the partition can't be read on from here, None if it can.
     """
 
     topic: str
@@ -53,6 +54,7 @@ class PartitionBatch:
     messages: Sequence[ChangelogMessage]
     next_offset: int
     end_reached: bool
+    moved: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from state.changelog.batch import PartitionBatch
+from state.changelog.errors import BrokerUnavailableError
 from state.changelog.restore import LogState
-from state.errors import ChangelogError, RetriableError
+from state.errors import ChangelogError
 
 log = structlog.get_logger(__name__)
 
@@ -20,14 +21,6 @@ NEVER_MS = 2**62
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
 TopicAndPartition = tuple[str, int]
-
-
-class BrokerUnavailableError(ChangelogError, RetriableError):
-    """The broker can't be reached now. Rows in local stores go on being served; ask again later."""
-
-
-class ChangelogMovedError(ChangelogError):
-    """A partition can't be read on from where its reader is: its restore is to be planned anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +138,7 @@ class ChangelogReader:
     def read(self, timeout_s: float) -> list[PartitionBatch]:
         """Waits up to `timeout_s` for something to read, then takes what is there.
 
-        Returns a batch per partition that had records or whose end was reached: maybe none.
-
-        Raises:
-            ChangelogMovedError: if a partition can't be read on; its topic and partition are the error's arguments.
+        Returns a batch per partition that had records, whose end was reached, or that can't be read on: maybe none.
         """
         first = self._consumer.poll(timeout_s)
         if first is None:
@@ -171,6 +161,7 @@ class ChangelogReader:
     def _batches(self, messages: Iterable[Message]) -> list[PartitionBatch]:
         records: dict[TopicAndPartition, list[Message]] = {}
         ended: set[TopicAndPartition] = set()
+        moved: dict[TopicAndPartition, str] = {}
         for message in messages:
             where = (message.topic(), message.partition())
             error = message.error()
@@ -181,21 +172,21 @@ class ChangelogReader:
                 records.setdefault(where, [])
                 ended.add(where)
                 self._positions[where] = message.offset()
+            elif error.retriable() or error.code() in _PASSING:
+                log.warning("changelog_read_retried", topic=where[0], partition=where[1], error=error.str())
             else:
-                _raise_read_error(error, where)
-        return [self._batch(where, found, ended=where in ended) for where, found in records.items()]
+                records.setdefault(where, [])
+                moved[where] = error.str()
+        return [
+            self._batch(where, found, ended=where in ended, moved=moved.get(where)) for where, found in records.items()
+        ]
 
-    def _batch(self, where: TopicAndPartition, found: list[Message], *, ended: bool) -> PartitionBatch:
+    def _batch(
+        self, where: TopicAndPartition, found: list[Message], *, ended: bool, moved: str | None
+    ) -> PartitionBatch:
         if found and not ended:
             self._positions[where] = found[-1].offset() + 1
-        return PartitionBatch(*where, found, self._positions[where], ended)
-
-
-def _raise_read_error(error: KafkaError, where: TopicAndPartition) -> None:
-    if error.retriable() or error.code() in _PASSING:
-        log.warning("changelog_read_retried", topic=where[0], partition=where[1], error=error.str())
-        return
-    raise ChangelogMovedError(*where, error.str())
+        return PartitionBatch(*where, found, self._positions.get(where, 0), ended, moved)
 
 
 def _told(error: KafkaError, topic: str) -> ChangelogError:

@@ -1,0 +1,30 @@
+"""How following a changelog can fail, beyond a plain `ChangelogError`.
+
+ChangelogError
+├── BrokerUnavailableError   no broker answers (retriable)
+├── ChangelogMovedError      the log changed under its reader: plan the restore anew
+└── TombstonesExpiredError   too far behind to be sure of deletions: rebuild
+"""
+
+from __future__ import annotations
+
+from state.errors import ChangelogError, RetriableError
+
+
+class BrokerUnavailableError(ChangelogError, RetriableError):
+    """No broker can be reached now. Rows in local stores go on being served; ask again later."""
+
+
+class ChangelogMovedError(ChangelogError):
+    """A partition can't be read on from where its reader is: its restore is to be planned anew.
+
+    Arguments: topic, partition, reason.
+    """
+
+    def __str__(self) -> str:
+        topic, partition, reason = self.args
+        return f"{topic}-{partition} can't be followed on from here: {reason}"
+
+
+class TombstonesExpiredError(ChangelogError):
+    """A replica was behind for so long that deletions it has not seen may be gone from the log. Rebuild it."""

@@ -1,0 +1,1 @@
+"""Interactive queries: which node has a key, the HTTP routes that answer, and the client."""

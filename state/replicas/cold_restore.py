@@ -1,0 +1,122 @@
+"""Restores replicas that are far behind in worker processes, side by side, while the node answers for the others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from state.replicas.cold_worker import ColdReport, ColdRequest
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId
+
+log = structlog.get_logger(__name__)
+
+_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ColdRestoreSettings:
+    """When and how far to use workers.
+
+    Attributes:
+        threshold_records: a replica with at least so many records to go is restored in a worker.
+        workers: at most so many processes at a time.
+    """
+
+    threshold_records: int = 200_000
+    workers: int = 2
+
+
+class WorkerColdRestore:
+    """Starts workers and hears their reports. `restore` is called from the follower's thread only."""
+
+    def __init__(self, root: Path, bootstrap: str, settings: ColdRestoreSettings | None = None) -> None:
+        self._root = root
+        self._bootstrap = bootstrap
+        self._settings = settings or ColdRestoreSettings()
+        self._attempts: dict[ReplicaId, int] = {}
+        self._workers: set[subprocess.Popen[bytes]] = set()
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def takes(self, replica: Replica, remaining: int) -> bool:
+        """Whether a replica is far behind, and workers haven't failed with it already."""
+        tried = self._attempts.get(replica.replica_id, 0)
+        return remaining >= self._settings.threshold_records and tried < _ATTEMPTS
+
+    def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:
+        """Spreads the replicas over workers and returns at once."""
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        for group in spread(replicas, self._settings.workers):
+            thread = threading.Thread(target=self._run, args=(group, give_back), name="cold-restore", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        """Ends the workers, which lose nothing but the batch they are at, and waits for them."""
+        with self._lock:
+            self._closed = True
+            for worker in self._workers:
+                worker.kill()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, group: list[Replica], give_back: Callable[[Replica], None]) -> None:
+        worker = self._start()
+        if worker is None:
+            return
+        try:
+            code = self._converse(worker, group)
+        finally:
+            with self._lock:
+                self._workers.discard(worker)
+        log.info("cold_restore_worker_ended", pid=worker.pid, exit_code=code)
+        for replica in group:
+            tried = self._attempts.get(replica.replica_id, 0)
+            self._attempts[replica.replica_id] = 0 if code == 0 else tried + 1
+            give_back(replica)
+
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            if self._closed:
+                return None
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "state.replicas.cold_worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+            self._workers.add(worker)
+            return worker
+
+    def _converse(self, worker: subprocess.Popen[bytes], group: list[Replica]) -> int:
+        replicas = {replica.replica_id: replica for replica in group}
+        wanted = [(entry.store, entry.partition, replica.topic) for entry, replica in replicas.items()]
+        log.info("cold_restore_worker_started", pid=worker.pid, replicas=[str(entry) for entry in replicas])
+        with worker:
+            if worker.stdin is None or worker.stdout is None:
+                return worker.wait()
+            try:
+                worker.stdin.write(ColdRequest(str(self._root), self._bootstrap, wanted).encode())
+                worker.stdin.flush()
+            except BrokenPipeError:
+                return worker.wait()
+            for line in worker.stdout:
+                report = ColdReport.decode(line)
+                replicas[ReplicaId(report.store, report.partition)].restored_elsewhere(report.offset, report.records)
+            return worker.wait()
+
+
+def spread(replicas: Iterable[Replica], groups: int) -> list[list[Replica]]:
+    """Deals replicas into at most so many groups, the ones furthest behind first, to the group with least to do."""
+    dealt: list[list[Replica]] = [[] for _ in range(groups)]
+    load = [0] * groups
+    for replica in sorted(replicas, key=lambda entry: entry.offset_lag or 0, reverse=True):
+        least = load.index(min(load))
+        dealt[least].append(replica)
+        load[least] += replica.offset_lag or 0
+    return [group for group in dealt if group]

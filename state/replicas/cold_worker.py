@@ -1,0 +1,147 @@
+"""The process that restores stores from far behind: `python -m state.replicas.cold_worker`.
+
+RocksDB belongs to one process at a time, and its client holds Python's lock while it writes, so a node that would
+restore in threads neither gets fast nor answers queries meanwhile. A worker opens the stores, restores them, closes
+them and ends; the node opens them again and follows.
+
+Its only input is one line of JSON on stdin, then the pipe's end, at which it stops: it never outlives its node. Its
+only output is one line of JSON on stdout per progress.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+import orjson
+import structlog
+
+from state.changelog.listener import RestoreProgress
+from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.clock import Clock, SystemClock
+from state.replicas.follower import Follower
+from state.replicas.places import RocksDBPlace
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId
+from state.stores.rocksdb_options import Profile, RocksDBOptions
+
+_REPORT_EVERY_S = 0.5
+_EXIT_ORPHANED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ColdRequest:
+    """What a worker is to restore: (store, partition, changelog topic) under `root`."""
+
+    root: str
+    bootstrap: str
+    replicas: list[tuple[str, int, str]]
+
+    def encode(self) -> bytes:
+        """One line of JSON."""
+        return orjson.dumps(asdict(self)) + b"\n"
+
+    @classmethod
+    def decode(cls, line: bytes) -> Self:
+        """Reads what `encode` wrote."""
+        fields = orjson.loads(line)
+        replicas = [(str(store), int(partition), str(topic)) for store, partition, topic in fields["replicas"]]
+        return cls(str(fields["root"]), str(fields["bootstrap"]), replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class ColdReport:
+    """How far a worker is with one replica."""
+
+    store: str
+    partition: int
+    offset: int
+    records: int
+
+    def encode(self) -> bytes:
+        """One line of JSON."""
+        return orjson.dumps(asdict(self)) + b"\n"
+
+    @classmethod
+    def decode(cls, line: bytes) -> Self:
+        """Reads what `encode` wrote."""
+        return cls(**orjson.loads(line))
+
+
+class ReportingListener:
+    """Tells the node about progress, at most twice a second and replica."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._next_s: dict[tuple[str, int], float] = {}
+
+    def on_restore_start(self, progress: RestoreProgress) -> None:
+        """Nothing to tell: the node knows."""
+
+    def on_batch_restored(self, progress: RestoreProgress) -> None:
+        """Reports now and then."""
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._next_s.get((progress.store, progress.partition), 0.0):
+            self._next_s[progress.store, progress.partition] = now_s + _REPORT_EVERY_S
+            self._report(progress)
+
+    def on_restore_end(self, progress: RestoreProgress) -> None:
+        """Reports."""
+        self._report(progress)
+
+    def on_restore_suspended(self, progress: RestoreProgress) -> None:
+        """Reports."""
+        self._report(progress)
+
+    def _report(self, progress: RestoreProgress) -> None:
+        report = ColdReport(progress.store, progress.partition, progress.offset, progress.records)
+        sys.stdout.buffer.write(report.encode())
+        sys.stdout.buffer.flush()
+
+
+def restore(request: ColdRequest) -> None:
+    """Restores all that is asked for, as far as it can, and closes the stores."""
+    clock = SystemClock()
+    place = RocksDBPlace(Path(request.root), clock, RocksDBOptions(profile=Profile.WRITE_HEAVY))
+    listener = ReportingListener(clock)
+    replicas = [
+        Replica(ReplicaId(store, partition), topic, place=place, clock=clock, listener=listener)
+        for store, partition, topic in request.replicas
+    ]
+    settings = ReaderSettings(request.bootstrap, max_batch_records=50_000, queue_kbytes=131_072)
+    Follower(replicas, lambda: ChangelogReader(settings), clock).run_until_settled()
+
+
+def main() -> None:
+    """Reads the request, restores, exits 0; exits at once when the node goes away."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    request = ColdRequest.decode(_first_line())
+    threading.Thread(target=_exit_with_node, name="node-watch", daemon=True).start()
+    restore(request)
+
+
+def _first_line() -> bytes:
+    # Python's buffered stdin can't be left in the hands of a daemon thread at exit, so the pipe is read directly.
+    line = b""
+    while not line.endswith(b"\n"):
+        read = os.read(0, 65_536)
+        if not read:
+            raise SystemExit(_EXIT_ORPHANED)
+        line += read
+    return line
+
+
+def _exit_with_node() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(_EXIT_ORPHANED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""The loop that keeps a node's replicas following: one consumer for all of them, one thread.
+
+Each replica's trouble stays its own: a damaged store is set aside and restored, a full disk and a log that can't be
+followed are tried again later, an unreachable broker is waited for. The others go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from state.changelog.batch import PartitionBatch
+from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
+from state.changelog.reader import ChangelogReader, TopicAndPartition, TopicFacts
+from state.changelog.restore import LogState
+from state.clock import Clock
+from state.errors import DiskFullError, StateError, StoreCorruptedError
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaState
+
+log = structlog.get_logger(__name__)
+
+_READ_TIMEOUT_S = 0.2
+_FIRST_RETRY_S = 1.0
+_LONGEST_RETRY_S = 15.0
+_SETTLED = frozenset({ReplicaState.RUNNING, ReplicaState.SUSPENDED, ReplicaState.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A replica that isn't read now, and when to try it."""
+
+    replica: Replica
+    at_s: float
+
+
+class ColdRestore(Protocol):
+    """Restores replicas that are far behind in another process."""
+
+    def takes(self, replica: Replica, remaining: int) -> bool:
+        """Whether it wants a replica that has so many records to go."""
+        ...
+
+    def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:
+        """Begins, and returns at once. Calls `give_back` from any thread with each replica to be opened again."""
+        ...
+
+
+class Follower:
+    """Follows changelogs into replicas until stopped. `run` belongs to one thread; the rest may be called from any."""
+
+    def __init__(
+        self,
+        replicas: Iterable[Replica],
+        reader: Callable[[], ChangelogReader],
+        clock: Clock,
+        *,
+        cold_restore: ColdRestore | None = None,
+        check_every_s: float = 30.0,
+    ) -> None:
+        self._replicas = list(replicas)
+        self._make_reader = reader
+        self._clock = clock
+        self._cold_restore = cold_restore
+        self._check_every_s = check_every_s
+        self._stop = threading.Event()
+        self._waiting: dict[int, _Waiting] = {}
+        self._following: dict[TopicAndPartition, Replica] = {}
+        self._delays_s: dict[int, float] = {}
+        self._given_back: queue.SimpleQueue[Replica] = queue.SimpleQueue()
+
+    def stop(self) -> None:
+        """Lets `run` end after the batch it is at."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Follows until `stop`, then closes the replicas."""
+        self._loop(lambda: False)
+
+    def run_until_settled(self) -> None:
+        """Follows until each replica has reached the end of its log, or can't for now; then closes them."""
+        self._loop(lambda: all(replica.state in _SETTLED for replica in self._replicas))
+
+    def _loop(self, done: Callable[[], bool]) -> None:
+        reader = self._make_reader()
+        now_s = self._clock.monotonic_s()
+        self._waiting = {id(replica): _Waiting(replica, now_s) for replica in self._replicas}
+        next_check_s = now_s + self._check_every_s
+        try:
+            while not self._stop.is_set() and not done():
+                self._take_back()
+                self._admit(reader)
+                self._read(reader)
+                self._drop_damaged(reader)
+                if self._clock.monotonic_s() >= next_check_s:
+                    self._check(reader)
+                    next_check_s = self._clock.monotonic_s() + self._check_every_s
+        finally:
+            reader.close()
+            for replica in self._replicas:
+                replica.close()
+
+    def _admit(self, reader: ChangelogReader) -> None:
+        """Opens the replicas whose time has come and reads them, or hands them to the cold restore."""
+        now_s = self._clock.monotonic_s()
+        due = [entry.replica for entry in self._waiting.values() if entry.at_s <= now_s]
+        facts: dict[str, TopicFacts] = {}
+        cold: list[Replica] = []
+        for replica in due:
+            if self._stop.is_set():
+                break
+            try:
+                if not self._begin(reader, replica, facts):
+                    cold.append(replica)
+            except BrokerUnavailableError as error:
+                self._handle(reader, replica, error)
+                break
+            except Exception as error:
+                self._handle(reader, replica, error)
+            else:
+                del self._waiting[id(replica)]
+        if cold and self._cold_restore is not None:
+            for replica in cold:
+                replica.restore_elsewhere()
+            self._cold_restore.restore(cold, self._given_back.put)
+
+    def _begin(self, reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
+        """Opens one replica and reads it; False if it is so far behind that another process should restore it."""
+        changelog = _log_state(reader, replica, facts)
+        offset = _resumed(replica, changelog) if replica.is_open else None
+        if offset is None:
+            plan = replica.open(changelog)
+            if self._cold_restore is not None and self._cold_restore.takes(replica, plan.remaining):
+                return False
+            offset = plan.offset
+        where = (replica.topic, replica.replica_id.partition)
+        self._following[where] = replica
+        reader.add(*where, offset)
+        return True
+
+    def _take_back(self) -> None:
+        while not self._given_back.empty():
+            replica = self._given_back.get()
+            self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s())
+
+    def _read(self, reader: ChangelogReader) -> None:
+        if not self._following:
+            self._stop.wait(_READ_TIMEOUT_S)
+            return
+        for batch in reader.read(_READ_TIMEOUT_S):
+            self._apply(reader, batch)
+
+    def _apply(self, reader: ChangelogReader, batch: PartitionBatch) -> None:
+        replica = self._following.get((batch.topic, batch.partition))
+        if replica is None:
+            return
+        try:
+            replica.apply(batch)
+            if batch.moved is not None:
+                raise ChangelogMovedError(batch.topic, batch.partition, batch.moved)
+        except Exception as error:
+            self._handle(reader, replica, error)
+            return
+        end = reader.end_offset(batch.topic, batch.partition)
+        if end is not None:
+            replica.saw_end(end)
+        self._delays_s.pop(id(replica), None)
+
+    def _drop_damaged(self, reader: ChangelogReader) -> None:
+        for replica in [replica for replica in self._following.values() if replica.damaged]:
+            self._handle(reader, replica, StoreCorruptedError(f"a read met damage in {replica.replica_id}"))
+
+    def _check(self, reader: ChangelogReader) -> None:
+        """Asks the broker what has become of each log: a topic made anew may show only here."""
+        facts: dict[str, TopicFacts] = {}
+        for replica in list(self._following.values()):
+            try:
+                replica.check(_log_state(reader, replica, facts))
+            except BrokerUnavailableError as error:
+                log.warning("changelog_check_skipped", error=str(error))
+                return
+            except Exception as error:
+                self._handle(reader, replica, error)
+
+    def _handle(self, reader: ChangelogReader, replica: Replica, error: Exception) -> None:
+        """Takes a replica out of the loop and decides when and how it comes back."""
+        where = (replica.topic, replica.replica_id.partition)
+        if self._following.pop(where, None) is not None:
+            reader.remove(*where)
+        if isinstance(error, StoreCorruptedError):
+            replica.set_aside()
+        elif isinstance(error, DiskFullError):
+            replica.suspend(error)
+        elif not isinstance(error, ChangelogMovedError | BrokerUnavailableError):
+            replica.fail(error)
+        delay_s = self._delays_s.get(id(replica), 0.0)
+        self._delays_s[id(replica)] = min(_LONGEST_RETRY_S, max(_FIRST_RETRY_S, delay_s * 2))
+        self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s() + delay_s)
+        report = log.warning if isinstance(error, StateError) else log.exception
+        report("replica_tried_again", replica=str(replica.replica_id), in_s=delay_s, error=str(error))
+
+
+def _log_state(reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> LogState:
+    if replica.topic not in facts:
+        facts[replica.topic] = reader.facts(replica.topic)
+    return reader.log_state(facts[replica.topic], replica.replica_id.partition)
+
+
+def _resumed(replica: Replica, changelog: LogState) -> int | None:
+    """The offset to go on from with rows that are still open, or None if they don't fit the log any more."""
+    try:
+        replica.check(changelog)
+    except ChangelogMovedError:
+        return None
+    return replica.resume()

@@ -1,0 +1,118 @@
+"""Where replicas keep their rows: a directory per store partition, or memory."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Protocol
+
+from state.clock import Clock
+from state.names import checked_name
+from state.replicas.states import ReplicaId
+from state.stores.bytes_store import BytesStore
+from state.stores.memory import MemoryStore
+from state.stores.rocksdb import open_rocksdb
+from state.stores.rocksdb_options import RocksDBOptions
+from state.stores.set_aside import set_aside
+
+_SET_ASIDE = re.compile(r"(\d+)\.corrupt-(\d+)")
+
+
+class ReplicaPlace(Protocol):
+    """Opens and clears the stores of one node's replicas. At most one store per replica is open at a time."""
+
+    @property
+    def persistent(self) -> bool:
+        """Whether rows outlive the process."""
+        ...
+
+    def open(self, replica: ReplicaId) -> BytesStore:
+        """Opens a replica's store, empty if there is none yet.
+
+        Raises:
+            StoreCorruptedError: it is damaged: `set_aside` it.
+            StorageError: the disk failed, or another process has it open.
+        """
+        ...
+
+    def wipe(self, replica: ReplicaId) -> None:
+        """Deletes the rows of a closed store for good. What remains after a crash half-way is finished by `open`."""
+        ...
+
+    def set_aside(self, replica: ReplicaId) -> None:
+        """Moves a closed, damaged store out of the way, and deletes the one that was set aside before it."""
+        ...
+
+
+class RocksDBPlace:
+    """`<root>/<store>/<partition>/`, one RocksDB each. The directories are readable by their owner only."""
+
+    def __init__(self, root: Path, clock: Clock, options: RocksDBOptions | None = None) -> None:
+        self._root = root
+        self._clock = clock
+        self._options = options
+
+    @property
+    def persistent(self) -> bool:
+        """True."""
+        return True
+
+    def path(self, replica: ReplicaId) -> Path:
+        """The directory of a replica's store."""
+        return self._root / checked_name(replica.store) / str(replica.partition)
+
+    def open(self, replica: ReplicaId) -> BytesStore:
+        """Opens the replica's RocksDB."""
+        path = self.path(replica)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._drop_wiped(path)
+        return open_rocksdb(path, replica.store, self._options, clock=self._clock)
+
+    def wipe(self, replica: ReplicaId) -> None:
+        """Renames the directory first, so that a crash never leaves half a store under its name."""
+        path = self.path(replica)
+        self._drop_wiped(path)
+        if path.exists():
+            path.rename(_wiped(path))
+            self._drop_wiped(path)
+
+    def set_aside(self, replica: ReplicaId) -> None:
+        """Keeps the newest damaged copy for whoever wants to look at it."""
+        path = self.path(replica)
+        for entry in path.parent.iterdir():
+            match = _SET_ASIDE.fullmatch(entry.name)
+            if match and match[1] == path.name:
+                shutil.rmtree(entry)
+        if path.exists():
+            set_aside(path, clock=self._clock)
+
+    def _drop_wiped(self, path: Path) -> None:
+        if _wiped(path).exists():
+            shutil.rmtree(_wiped(path))
+
+
+def _wiped(path: Path) -> Path:
+    return path.with_name(f"{path.name}.wiped")
+
+
+class MemoryPlace:
+    """Rows in the process's memory: restored anew after each start."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @property
+    def persistent(self) -> bool:
+        """False."""
+        return False
+
+    def open(self, replica: ReplicaId) -> BytesStore:
+        """A new, empty store."""
+        return MemoryStore(replica.store, clock=self._clock)
+
+    def wipe(self, replica: ReplicaId) -> None:
+        """Nothing to do: a store that was closed is gone."""
+
+    def set_aside(self, replica: ReplicaId) -> None:
+        """Nothing to do."""

@@ -1,0 +1,341 @@
+"""One store partition that follows its changelog: opened by plan, moved by batches, read by queries.
+
+Rows and the checkpoint that stands for them are written in one atomic step, so a crash at any moment leaves a store
+that resumes where it was. One thread opens, applies and closes; any thread reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+import structlog
+
+from state.changelog.batch import PartitionBatch, fold
+from state.changelog.checkpoint import METADATA_KEY, Checkpoint
+from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
+from state.changelog.listener import RestoreListener, RestoreProgress
+from state.changelog.restore import LogState, RestoreAction, RestorePlan, Role, plan_restore
+from state.clock import Clock
+from state.errors import (
+    IteratorClosedError,
+    StoreClosedError,
+    StoreCorruptedError,
+    StoreRestoringError,
+    StoreUnavailableError,
+)
+from state.replicas.places import ReplicaPlace
+from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
+from state.stores.bytes_store import BytesStore
+from state.stores.row import ReplicaRow, decode_row
+
+log = structlog.get_logger(__name__)
+
+
+class Replica:
+    """See the module. `replica_id`, `topic` and `role` never change."""
+
+    def __init__(
+        self,
+        replica_id: ReplicaId,
+        topic: str,
+        *,
+        place: ReplicaPlace,
+        clock: Clock,
+        listener: RestoreListener,
+        role: Role = Role.ACTIVE,
+    ) -> None:
+        self.replica_id = replica_id
+        self.topic = topic
+        self.role = role
+        self._place = place
+        self._clock = clock
+        self._listener = listener
+        self._state = ReplicaState.CREATED
+        self._store: BytesStore | None = None
+        self._serving = False
+        self._damaged = False
+        self._checkpoint: Checkpoint | None = None
+        self._plan: RestorePlan | None = None
+        self._delete_retention_ms = 0
+        self._end_offset: int | None = None
+        self._restore_began_s = 0.0
+        self._restored = 0
+        self._null_keys = 0
+        self._error: str | None = None
+
+    @property
+    def state(self) -> ReplicaState:
+        """What it is doing now."""
+        return self._state
+
+    @property
+    def serving(self) -> bool:
+        """Whether reads are answered now."""
+        return self._serving
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its store is open, so that `resume` may do instead of `open`."""
+        return self._store is not None
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a read met damage, so that the store is to be set aside."""
+        return self._damaged
+
+    @property
+    def offset(self) -> int | None:
+        """Next changelog offset to apply; None before the replica was opened."""
+        return None if self._checkpoint is None else self._checkpoint.offset
+
+    @property
+    def offset_lag(self) -> int | None:
+        """At most so many records are missing; None while unknown."""
+        checkpoint, end = self._checkpoint, self._end_offset
+        return None if checkpoint is None or end is None else max(0, end - checkpoint.offset)
+
+    def status(self) -> ReplicaStatus:
+        """One look at everything. Safe from any thread."""
+        return ReplicaStatus(
+            replica=self.replica_id,
+            topic=self.topic,
+            role=self.role,
+            state=self._state,
+            serving=self._serving,
+            offset=self.offset,
+            end_offset=self._end_offset,
+            restored_records=self._restored,
+            null_keys=self._null_keys,
+            error=self._error,
+        )
+
+    def open(self, changelog: LogState) -> RestorePlan:
+        """Opens the store, clears rows that don't fit the log, and says from which offset to read.
+
+        Raises:
+            StoreCorruptedError: the store is damaged; call `set_aside`, then open again.
+            StorageError: the disk failed, or another process has the store open.
+        """
+        self._release()
+        store = self._place.open(self.replica_id)
+        try:
+            found = store.metadata(METADATA_KEY)
+            checkpoint = None if found is None else Checkpoint.decode(found)
+            now_ms = self._clock.now_ms()
+            plan = plan_restore(checkpoint, empty=_is_empty(store), log=changelog, now_ms=now_ms)
+            if plan.action is RestoreAction.WIPE:
+                log.warning("replica_wiped", replica=str(self.replica_id), reason=plan.reason.value)
+                store.close()
+                self._place.wipe(self.replica_id)
+                store = self._place.open(self.replica_id)
+            if plan.action is not RestoreAction.RESUME or checkpoint is None:
+                checkpoint = Checkpoint(changelog.topic, changelog.topic_id, changelog.partition, plan.offset, now_ms)
+                store.write((), {METADATA_KEY: checkpoint.encode()})
+        except BaseException:
+            store.close()
+            raise
+        self._begin(store, checkpoint, plan, changelog)
+        return plan
+
+    def apply(self, batch: PartitionBatch) -> None:
+        """Writes a batch and the position behind it in one step. Replaying a batch changes nothing.
+
+        Raises:
+            DiskFullError: nothing was written; the same batch may be applied again later.
+            StoreCorruptedError: the store is damaged; call `set_aside`, then open again.
+            TombstonesExpiredError: the rows are too far behind to be sure of deletions; open again.
+            ChangelogError: a record is no changelog record; nothing was written.
+        """
+        store, checkpoint, plan = self._store, self._checkpoint, self._plan
+        if store is None or checkpoint is None or plan is None:
+            msg = f"replica {self.replica_id} is not open"
+            raise StoreClosedError(msg)
+        if batch.messages:
+            self._check_tombstones(checkpoint)
+        folded = fold(batch.messages)
+        whole = batch.end_reached
+        moved = checkpoint.moved(max(checkpoint.offset, batch.next_offset), self._clock.now_ms() if whole else None)
+        if folded.entries or moved.offset != checkpoint.offset:
+            store.write(folded.entries, {METADATA_KEY: moved.encode()})
+        self._checkpoint = moved
+        self._null_keys += folded.null_keys
+        self._end_offset = max(moved.offset, moved.offset if whole else self._end_offset or 0)
+        if self._state is ReplicaState.RESTORING:
+            self._restore_on(plan, len(batch.messages))
+
+    def saw_end(self, end_offset: int) -> None:
+        """Takes note of the log's end, for the lag."""
+        self._end_offset = max(end_offset, self.offset or 0)
+
+    def check(self, changelog: LogState) -> None:
+        """Compares the rows with what the broker says of the log just now; if they equal it, writes that down.
+
+        Raises:
+            ChangelogMovedError: they don't fit the log any more; open again.
+            DiskFullError: it could not be written down.
+        """
+        store, checkpoint = self._store, self._checkpoint
+        if store is None or checkpoint is None:
+            return
+        now_ms = self._clock.now_ms()
+        plan = plan_restore(checkpoint, empty=False, log=changelog, now_ms=now_ms)
+        if plan.action is not RestoreAction.RESUME:
+            raise ChangelogMovedError(self.topic, self.replica_id.partition, plan.reason.value)
+        self._end_offset = changelog.end_offset
+        if plan.remaining == 0:
+            self._checkpoint = checkpoint.moved(checkpoint.offset, now_ms)
+            store.write((), {METADATA_KEY: self._checkpoint.encode()})
+            store.flush()
+
+    def get(self, key: bytes) -> ReplicaRow | None:
+        """The row at `key`, or None if there is none.
+
+        Raises:
+            StoreRestoringError: not caught up yet.
+            StoreUnavailableError: it can't answer now.
+            StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
+        """
+        store = self._store
+        if not self._serving or store is None:
+            self._refuse()
+        try:
+            row = store.get(key)
+            return None if row is None else decode_row(row)
+        except StoreCorruptedError:
+            self._damaged = True
+            raise
+        except StoreClosedError:
+            self._refuse()
+
+    @contextmanager
+    def scan(
+        self, start: bytes | None, stop: bytes | None, *, reverse: bool = False
+    ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
+        """Rows with `start <= key < stop` as of now, in key order or backwards. Raises as `get` does."""
+        store = self._store
+        if not self._serving or store is None:
+            self._refuse()
+        try:
+            with store.scan(start, stop, reverse=reverse) as rows:
+                yield ((key, decode_row(row)) for key, row in rows)
+        except StoreCorruptedError:
+            self._damaged = True
+            raise
+        except (StoreClosedError, IteratorClosedError):
+            self._refuse()
+
+    def approximate_num_entries(self) -> int:
+        """About how many rows there are; 0 while it is not open."""
+        try:
+            return 0 if self._store is None else self._store.approximate_num_entries()
+        except StoreClosedError:
+            return 0
+
+    def restore_elsewhere(self) -> None:
+        """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
+        self._release()
+        self._state = ReplicaState.RESTORING
+
+    def restored_elsewhere(self, offset: int, records: int) -> None:
+        """Takes note of that process's progress."""
+        if self._checkpoint is not None:
+            self._checkpoint = self._checkpoint.moved(offset)
+        self._restored = records
+
+    def suspend(self, error: Exception) -> None:
+        """Stops following while the disk is full; rows stay readable if they were."""
+        self._pause(ReplicaState.SUSPENDED, error)
+
+    def resume(self) -> int:
+        """Follows again after `suspend` or `fail`; returns the offset to read from."""
+        if self._checkpoint is None:
+            msg = f"replica {self.replica_id} is not open"
+            raise StoreClosedError(msg)
+        self._state = ReplicaState.RUNNING if self._serving else ReplicaState.RESTORING
+        self._error = None
+        return self._checkpoint.offset
+
+    def fail(self, error: Exception) -> None:
+        """Stops following until somebody looks, or a retry succeeds; rows stay readable if they were."""
+        self._pause(ReplicaState.FAILED, error)
+
+    def set_aside(self) -> None:
+        """Moves the damaged store out of the way: the next `open` starts an empty one."""
+        self._release()
+        self._place.set_aside(self.replica_id)
+        self._state = ReplicaState.CREATED
+
+    def close(self) -> None:
+        """Flushes and closes the store. Safe to call twice."""
+        if self._state is ReplicaState.RESTORING and self._plan is not None:
+            self._listener.on_restore_suspended(self._progress(self._plan))
+        self._release()
+        self._state = ReplicaState.CLOSED
+
+    def _begin(self, store: BytesStore, checkpoint: Checkpoint, plan: RestorePlan, changelog: LogState) -> None:
+        self._store, self._checkpoint, self._plan = store, checkpoint, plan
+        self._delete_retention_ms = changelog.delete_retention_ms
+        self._end_offset = changelog.end_offset
+        self._restored, self._error, self._damaged = 0, None, False
+        self._restore_began_s = self._clock.monotonic_s()
+        self._state = ReplicaState.RESTORING
+        self._listener.on_restore_start(self._progress(plan))
+        if plan.completed_at(plan.offset):
+            self._checkpoint = checkpoint.moved(checkpoint.offset, self._clock.now_ms())
+            self._restore_on(plan, 0)
+
+    def _restore_on(self, plan: RestorePlan, records: int) -> None:
+        self._restored += records
+        progress = self._progress(plan)
+        if plan.completed_at(progress.offset):
+            self._state = ReplicaState.RUNNING
+            self._serving = True
+            self._listener.on_restore_end(progress)
+        else:
+            self._listener.on_batch_restored(progress)
+
+    def _check_tombstones(self, checkpoint: Checkpoint) -> None:
+        if self._clock.now_ms() - checkpoint.whole_at_ms >= self._delete_retention_ms:
+            msg = (
+                f"{self.replica_id} has been behind for longer than {self._delete_retention_ms} ms, for which "
+                f"{self.topic} keeps deletions: it is rebuilt; if that takes too long, raise the topic's "
+                "delete.retention.ms"
+            )
+            raise TombstonesExpiredError(msg)
+
+    def _progress(self, plan: RestorePlan) -> RestoreProgress:
+        return RestoreProgress(
+            store=self.replica_id.store,
+            partition=self.replica_id.partition,
+            start_offset=plan.offset,
+            offset=plan.offset if self.offset is None else self.offset,
+            end_offset=plan.end_offset or 0,
+            records=self._restored,
+            elapsed_s=self._clock.monotonic_s() - self._restore_began_s,
+        )
+
+    def _pause(self, state: ReplicaState, error: Exception) -> None:
+        if self._state is ReplicaState.RESTORING and self._plan is not None:
+            self._listener.on_restore_suspended(self._progress(self._plan))
+        self._state = state
+        self._error = str(error)
+
+    def _release(self) -> None:
+        self._serving = False
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _refuse(self) -> NoReturn:
+        if self._state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
+            msg = f"replica {self.replica_id} has not caught up with its changelog yet: ask again later"
+            raise StoreRestoringError(msg)
+        msg = f"replica {self.replica_id} can't answer now: {self._error or self._state.value.lower()}"
+        raise StoreUnavailableError(msg)
+
+
+def _is_empty(store: BytesStore) -> bool:
+    with store.scan(None, None) as rows:
+        return next(rows, None) is None

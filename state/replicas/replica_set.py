@@ -1,0 +1,87 @@
+"""All replicas of one node: made from its assignment, followed by one thread, found by store and partition."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from state.changelog.listener import RestoreListener
+from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.changelog.restore import Role
+from state.clock import Clock
+from state.replicas.cold_restore import WorkerColdRestore
+from state.replicas.follower import Follower
+from state.replicas.places import ReplicaPlace
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId, ReplicaStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSpec:
+    """One replica that a node is to hold."""
+
+    replica: ReplicaId
+    topic: str
+    role: Role
+
+
+class ReplicaSet:
+    """The replicas of one node. A context manager that starts following on entering and closes everything on leaving.
+
+    Reads may come from any thread.
+    """
+
+    def __init__(
+        self,
+        specs: Iterable[ReplicaSpec],
+        *,
+        place: ReplicaPlace,
+        reader: ReaderSettings,
+        clock: Clock,
+        listener: RestoreListener,
+        cold_restore: WorkerColdRestore | None = None,
+    ) -> None:
+        self._replicas = {
+            spec.replica: Replica(spec.replica, spec.topic, place=place, clock=clock, listener=listener, role=spec.role)
+            for spec in specs
+        }
+        self._cold_restore = cold_restore
+        self._follower = Follower(
+            self._replicas.values(), lambda: ChangelogReader(reader), clock, cold_restore=cold_restore
+        )
+        self._thread = threading.Thread(target=self._follower.run, name="follower", daemon=True)
+
+    @property
+    def replicas(self) -> Mapping[ReplicaId, Replica]:
+        """The replicas by id."""
+        return self._replicas
+
+    @property
+    def following(self) -> bool:
+        """Whether the follower's thread is alive."""
+        return self._thread.is_alive()
+
+    def statuses(self) -> list[ReplicaStatus]:
+        """One look at each, sorted by store and partition."""
+        return [self._replicas[replica_id].status() for replica_id in sorted(self._replicas)]
+
+    def start(self) -> None:
+        """Starts following and returns at once: replicas answer one after the other as they catch up."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends following after the batch at hand, and closes every store. Safe to call twice."""
+        self._follower.stop()
+        if self._cold_restore is not None:
+            self._cold_restore.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

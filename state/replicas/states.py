@@ -1,0 +1,80 @@
+"""The states of a replica and which of them answer reads.
+
+CREATED ──> RESTORING ──> RUNNING ──> CLOSED
+   │          │  ^           │
+   │          v  │           v
+   └──────> SUSPENDED <──────┘        the disk is full, or the log can't be followed now: tried again later
+              ^
+            FAILED                    a person has to look; tried again later all the same
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from state.changelog.restore import Role
+
+
+class ReplicaState(StrEnum):
+    """What a replica is doing."""
+
+    CREATED = "CREATED"
+    """Not opened yet, or waiting for the broker before it can be."""
+    RESTORING = "RESTORING"
+    """Catching up; its rows are those of the past."""
+    RUNNING = "RUNNING"
+    """Has reached the end of the log at least once since it was opened, and follows."""
+    SUSPENDED = "SUSPENDED"
+    """Can't write now: the disk is full. Rows stay readable if they were before."""
+    FAILED = "FAILED"
+    """The changelog or the disk is not as it should be; the error says what to do."""
+    CLOSED = "CLOSED"
+    """The node is stopping."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ReplicaId:
+    """One partition of one store."""
+
+    store: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.store}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """One look at a replica.
+
+    Attributes:
+        replica: which.
+        topic: its changelog.
+        role: whether queries prefer it.
+        state: what it is doing.
+        serving: whether it answers reads now.
+        offset: next changelog offset to apply, None before it was opened.
+        end_offset: the end of the log as last seen, None if it was never seen.
+        restored_records: records read by the restore under way or the last one.
+        null_keys: records without a key that were skipped since the start.
+        error: why it is suspended or failed, None otherwise.
+    """
+
+    replica: ReplicaId
+    topic: str
+    role: Role
+    state: ReplicaState
+    serving: bool
+    offset: int | None
+    end_offset: int | None
+    restored_records: int
+    null_keys: int
+    error: str | None
+
+    @property
+    def offset_lag(self) -> int | None:
+        """At most so many records are missing; None while either end is unknown."""
+        if self.offset is None or self.end_offset is None:
+            return None
+        return max(0, self.end_offset - self.offset)
