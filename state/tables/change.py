@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.windows import Window
 
 K = TypeVar("K")
@@ -22,14 +23,6 @@ class Change(Generic[V]):
 
     new: V | None
     old: V | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ValueAndTimestamp(Generic[V]):
-    """A row as tables store it: the value and the event time, epoch ms, of the newest record that shaped it."""
-
-    value: V
-    timestamp_ms: int
 
 
 @dataclass(frozen=True, slots=True)

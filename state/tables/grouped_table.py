@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from state.errors import NullKeyError
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.aggregator import Aggregator, count, reduction
-from state.tables.change import Change, Forward, TableRecord, ValueAndTimestamp, value_of
+from state.tables.change import Change, Forward, TableRecord, value_of
 from state.tables.materialized import TableStore
 from state.tables.table import KTable
 

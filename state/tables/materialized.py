@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from state.tables.change import ValueAndTimestamp
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.windows import SessionWindow
 
 K = TypeVar("K")

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.aggregator import Aggregator
-from state.tables.change import ValueAndTimestamp, value_of
+from state.tables.change import value_of
 from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows

@@ -16,7 +16,8 @@ from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from state.errors import BufferFullError, ConfigurationError
-from state.tables.change import TableRecord, ValueAndTimestamp, Windowed
+from state.serdes.timestamped import ValueAndTimestamp
+from state.tables.change import TableRecord, Windowed
 from state.tables.stream_time import StreamTime
 from state.tables.table import KTable
 from state.tables.time_ordered_buffer import TimeOrderedBuffer

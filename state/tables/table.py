@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from state.errors import ConfigurationError
-from state.tables.change import Change, Forward, TableRecord, ValueAndTimestamp, value_of
+from state.serdes.timestamped import ValueAndTimestamp
+from state.tables.change import Change, Forward, TableRecord, value_of
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.materialized import TableStore
 

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 
 from sortedcontainers import SortedDict
 
-from state.tables.change import Change, TableRecord, ValueAndTimestamp, Windowed
+from state.serdes.timestamped import ValueAndTimestamp
+from state.tables.change import Change, TableRecord, Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Generic, Protocol, TypeVar
 
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.aggregator import Aggregator
-from state.tables.change import Change, TableRecord, ValueAndTimestamp, Windowed
+from state.tables.change import Change, TableRecord, Windowed
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows

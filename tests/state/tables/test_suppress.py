@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.errors import BufferFullError, ConfigurationError
+from state.tables.change import Windowed
+from state.tables.stream_time import StreamTime
+from state.tables.suppress import (
+    BufferConfig,
+    BufferFullStrategy,
+    Suppressed,
+    SuppressedTable,
+    until_time_limit,
+    until_window_closes,
+)
+from state.tables.table import SourceTable
+from state.tables.time_ordered_buffer import windowed_key_bytes
+from state.tables.windows import SessionWindow, SessionWindows, TimeWindow, TimeWindows
+
+from .dict_stores import DictTable
+from .observed import Observed
+
+HOURS = 3_600_000
+
+
+def number_bytes(value: int) -> bytes:
+    return value.to_bytes(8, "big")
+
+
+def suppressed_counts(
+    suppressed: Suppressed[str],
+) -> tuple[SourceTable[str, int], SuppressedTable[str, int], Observed]:
+    source: SourceTable[str, int] = SourceTable(DictTable())
+    table = SuppressedTable(source, suppressed, key_bytes=str.encode, value_bytes=number_bytes)
+    return source, table, Observed(table)
+
+
+def suppressed_windows(suppressed: Suppressed[Windowed[Any]]) -> tuple[SourceTable[Windowed[str], int], Observed]:
+    source: SourceTable[Windowed[str], int] = SourceTable()
+    key_bytes = windowed_key_bytes(str.encode)
+    return source, Observed(SuppressedTable(source, suppressed, key_bytes=key_bytes, value_bytes=number_bytes))
+
+
+def test_a_limit_of_zero_lets_every_change_through_at_once() -> None:
+    source, _, observed = suppressed_counts(until_time_limit(0))
+    changes = [("v1", 1, 0), ("v1", 0, 1), ("v2", 1, 1), ("v1", None, 2)]
+    for key, value, timestamp in changes:
+        source.upsert(key, value, timestamp)
+    assert observed.rows() == changes
+
+
+def test_a_busy_key_goes_out_as_punctually_as_a_quiet_one() -> None:
+    source, _, observed = suppressed_counts(until_time_limit(2))
+    source.upsert("v1", 1, 0)
+    source.upsert("v1", 0, 1)
+    source.upsert("v2", 1, 1)
+    source.upsert("v1", 1, 2)
+    assert observed.rows() == [("v1", 1, 2)]
+    source.upsert("tick", 1, 3)
+    assert observed.rows() == [("v2", 1, 1)]
+    source.upsert("tick", 0, 4)
+    assert observed.rows() == []
+
+
+def test_an_older_change_does_not_turn_stream_time_back() -> None:
+    source, _, observed = suppressed_counts(until_time_limit(5))
+    source.upsert("A", 1, 10)
+    source.upsert("B", 1, 3)
+    assert observed.rows() == [("B", 1, 3)]
+
+
+def test_changes_due_together_go_out_in_the_order_of_their_keys() -> None:
+    source, _, observed = suppressed_counts(until_time_limit(10))
+    source.upsert("B", 1, 0)
+    source.upsert("A", 1, 0)
+    source.upsert("tick", 1, 10)
+    assert [key for key, _, _ in observed.rows()] == ["A", "B"]
+
+
+def test_the_old_value_is_the_one_that_downstream_saw_last() -> None:
+    source, table, observed = suppressed_counts(until_time_limit(10))
+    assert table.enable_sending_old_values()
+    source.upsert("A", 1, 0)
+    source.upsert("tick", 1, 10)
+    source.upsert("A", 2, 11)
+    source.upsert("A", 3, 12)
+    observed.rows()
+    assert table.get("A") == (1, 12)
+    source.upsert("tick", 2, 21)
+    assert ("A", 3, 1) in observed.changes()
+    assert table.get("A") == (3, 12)
+
+
+def test_final_results_wait_for_the_end_of_grace() -> None:
+    source, observed = suppressed_windows(until_window_closes(TimeWindows.tumbling(1, grace_ms=1)))
+    source.upsert(Windowed("hey", TimeWindow(99, 100)), 7, 99)
+    source.upsert(Windowed("d1", TimeWindow(100, 101)), 7, 100)
+    assert observed.windows() == []
+    source.upsert(Windowed("d2", TimeWindow(101, 102)), 7, 101)
+    assert observed.windows() == [("hey", 99, 100, 7, 99)]
+
+
+def test_final_results_without_grace_wait_for_the_end_of_the_window() -> None:
+    source, observed = suppressed_windows(until_window_closes(TimeWindows.tumbling(100)))
+    source.upsert(Windowed("hey", TimeWindow(0, 100)), 7, 5)
+    assert observed.windows() == []
+    source.upsert(Windowed("other", TimeWindow(100, 200)), 7, 100)
+    assert observed.windows() == [("hey", 0, 100, 7, 5)]
+
+
+def test_a_session_is_not_final_while_a_record_could_still_extend_it() -> None:
+    source, observed = suppressed_windows(until_window_closes(SessionWindows(5)))
+    source.upsert(Windowed("a", SessionWindow(0, 0)), 1, 0)
+    source.upsert(Windowed("b", SessionWindow(5, 5)), 1, 5)
+    assert observed.windows() == []
+    source.upsert(Windowed("b", SessionWindow(6, 6)), 1, 6)
+    assert observed.windows() == [("a", 0, 0, 1, 0)]
+
+
+@pytest.mark.parametrize("window", [TimeWindow(0, 100), SessionWindow(0, 0)])
+def test_final_results_have_no_tombstones_and_other_results_have(window: TimeWindow | SessionWindow) -> None:
+    final, final_observed = suppressed_windows(until_window_closes(TimeWindows.tumbling(100)))
+    final.upsert(Windowed("hey", window), None, 100)
+    assert final_observed.windows() == []
+    limited, limited_observed = suppressed_windows(until_time_limit(0, BufferConfig(max_records=0)))
+    limited.upsert(Windowed("hey", window), None, 100)
+    assert limited_observed.windows() == [("hey", window.start_ms, window.end_ms, None, 100)]
+
+
+def test_too_many_records_make_the_first_ones_go_out_early() -> None:
+    source, table, observed = suppressed_counts(until_time_limit(100 * HOURS, BufferConfig(max_records=1)))
+    source.upsert("v1", 1, 0)
+    source.upsert("v1", 0, 1)
+    source.upsert("v2", 1, 1)
+    source.upsert("v1", 1, 2)
+    assert observed.rows() == [("v1", 0, 1), ("v2", 1, 1)]
+    source.upsert("x", 1, 3)
+    assert observed.rows() == [("v1", 1, 2)]
+    assert len(table.buffer) == 1
+
+
+def test_too_many_bytes_make_the_first_ones_go_out_early() -> None:
+    source, table, observed = suppressed_counts(until_time_limit(100 * HOURS, BufferConfig(max_bytes=60)))
+    source.upsert("hey", None, 100)
+    assert observed.rows() == []
+    source.upsert("dummyKey", None, 101)
+    assert observed.rows() == [("hey", None, 100)]
+    assert 0 < table.buffer.size_bytes <= 60
+
+
+@pytest.mark.parametrize("limit", [{"max_records": 1}, {"max_bytes": 60}])
+def test_a_buffer_that_must_not_emit_early_stops_when_it_is_full(limit: dict[str, int]) -> None:
+    config = BufferConfig(limit.get("max_records"), limit.get("max_bytes"), BufferFullStrategy.SHUT_DOWN)
+    source, _, observed = suppressed_counts(until_time_limit(100 * HOURS, config))
+    source.upsert("hey", None, 100)
+    with pytest.raises(BufferFullError, match="raise the limit"):
+        source.upsert("dummyKey", None, 100)
+    assert observed.rows() == []
+
+
+def test_final_results_may_not_be_emitted_early() -> None:
+    with pytest.raises(ConfigurationError, match="early"):
+        until_window_closes(TimeWindows.tumbling(1), BufferConfig(max_records=5))
+    until_window_closes(TimeWindows.tumbling(1), BufferConfig(5, when_full=BufferFullStrategy.SHUT_DOWN))
+
+
+@pytest.mark.parametrize("limit", [{"max_records": -1}, {"max_bytes": -1}])
+def test_negative_limits_are_refused(limit: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError):
+        BufferConfig(limit.get("max_records"), limit.get("max_bytes"))
+    with pytest.raises(ConfigurationError):
+        until_time_limit(-1)
+
+
+def test_a_restored_buffer_continues_where_the_first_one_stopped() -> None:
+    source, table, _ = suppressed_counts(until_time_limit(10))
+    source.upsert("A", 1, 0)
+    source.upsert("B", 1, 5)
+    restored_source: SourceTable[str, int] = SourceTable(DictTable())
+    restored = SuppressedTable(
+        restored_source,
+        until_time_limit(10),
+        key_bytes=str.encode,
+        value_bytes=number_bytes,
+        stream_time=StreamTime(5),
+    )
+    for buffered in table.buffer:
+        restored.buffer.put(buffered.due_ms, buffered.record)
+    assert restored.buffer.size_bytes == table.buffer.size_bytes
+    observed = Observed(restored)
+    restored_source.upsert("late", 1, 4)
+    assert observed.rows() == []
+    restored_source.upsert("tick", 1, 10)
+    assert observed.rows() == [("A", 1, 0)]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ABC"), st.one_of(st.none(), st.integers(0, 9)), st.integers(0, 30))),
+    st.integers(0, 10),
+)
+def test_after_the_limit_everybody_knows_the_newest_value(log: list[tuple[str, int | None, int]], limit: int) -> None:
+    source, table, observed = suppressed_counts(until_time_limit(limit))
+    newest: dict[str, int | None] = {}
+    for key, value, timestamp in log:
+        source.upsert(key, value, timestamp)
+        newest[key] = value
+    source.upsert("tick", 0, 100)
+    seen = {key: value for key, value, _ in observed.rows() if key != "tick"}
+    assert seen == newest
+    assert len(table.buffer) == (1 if limit else 0)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ABC"), st.integers(0, 9), st.integers(0, 9))),
+    st.integers(0, 3),
+)
+def test_sizes_and_counts_never_drift(log: list[tuple[str, int, int]], max_records: int) -> None:
+    source, table, _ = suppressed_counts(until_time_limit(100, BufferConfig(max_records=max_records)))
+    for key, value, timestamp in log:
+        source.upsert(key, value, timestamp)
+        assert len(table.buffer) <= max_records
+        assert table.buffer.size_bytes == sum(
+            28 + len(b.record.key) + 8 + (8 if b.record.change.old is not None else 0) for b in table.buffer
+        )

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.errors import ConfigurationError
+from state.tables.dropped_records import DropReason
+from state.tables.table import KTable, SourceTable, key_matches
+
+from .dict_stores import DictTable
+from .observed import Observed
+
+
+def even(_key: str, value: int) -> bool:
+    return value % 2 == 0
+
+
+def test_a_table_follows_the_order_of_its_log_not_of_timestamps() -> None:
+    store: DictTable[str, str] = DictTable()
+    table = SourceTable(store)
+    observed = Observed(table)
+    table.upsert("B", "01", 20)
+    table.upsert("B", "02", 5)
+    assert table.get("B") == ("02", 5)
+    table.upsert("B", None, 3)
+    assert table.get("B") is None
+    assert observed.rows() == [("B", "01", 20), ("B", "02", 5), ("B", None, 3)]
+
+
+def test_tombstones_go_on_even_for_rows_that_never_were() -> None:
+    table: SourceTable[str, int] = SourceTable()
+    observed = Observed(table)
+    table.upsert("A", None, 1)
+    assert observed.rows() == [("A", None, 1)]
+
+
+def test_null_keys_are_counted_and_left_out() -> None:
+    table: SourceTable[str, int] = SourceTable()
+    observed = Observed(table)
+    table.upsert(None, 1, 1)
+    assert observed.rows() == []
+    assert table.dropped.total == 1
+    assert table.dropped.by_reason[DropReason.NULL_KEY] == 1
+
+
+def test_old_values_are_sent_once_asked_for() -> None:
+    table: SourceTable[str, str] = SourceTable(DictTable())
+    observed = Observed(table)
+    table.upsert("A", "01", 10)
+    table.upsert("A", "02", 8)
+    assert observed.changes() == [("A", "01", None), ("A", "02", None)]
+    assert table.enable_sending_old_values() is True
+    table.upsert("A", "03", 12)
+    table.upsert("A", None, 15)
+    table.upsert("A", "04", 16)
+    assert observed.changes() == [("A", "03", "02"), ("A", None, "03"), ("A", "04", None)]
+
+
+def test_old_values_need_a_store() -> None:
+    table: SourceTable[str, str] = SourceTable()
+    mapped = table.map_values(lambda _key, value: value.upper())
+    assert mapped.enable_sending_old_values() is False
+    with pytest.raises(ConfigurationError, match="no store"):
+        mapped.enable_sending_old_values(force=True)
+    with pytest.raises(ConfigurationError, match="no store"):
+        mapped.get("A")
+
+
+def test_a_filter_without_old_values_tombstones_whatever_does_not_match() -> None:
+    source: SourceTable[str, int] = SourceTable()
+    evens, odds = Observed(source.filter(even)), Observed(source.filter_not(even))
+    for key, value, timestamp in [("A", 1, 10), ("B", 2, 5), ("A", None, 18)]:
+        source.upsert(key, value, timestamp)
+    assert evens.rows() == [("A", None, 10), ("B", 2, 5), ("A", None, 18)]
+    assert odds.rows() == [("A", 1, 10), ("B", None, 5), ("A", None, 18)]
+
+
+def materialized_above() -> tuple[SourceTable[str, int], KTable[str, int]]:
+    source: SourceTable[str, int] = SourceTable(DictTable())
+    return source, source.filter(even)
+
+
+def materialized_itself() -> tuple[SourceTable[str, int], KTable[str, int]]:
+    source: SourceTable[str, int] = SourceTable()
+    table = source.filter(even, store=DictTable())
+    table.enable_sending_old_values()
+    return source, table
+
+
+@pytest.mark.parametrize("build", [materialized_above, materialized_itself])
+def test_a_filter_with_old_values_keeps_quiet_about_rows_that_never_matched(build: object) -> None:
+    assert callable(build)
+    source, table = build()
+    observed = Observed(table)
+    for key in "ABC":
+        source.upsert(key, 1, 5)
+    assert observed.changes() == []
+    source.upsert("A", 2, 15)
+    source.upsert("B", 2, 8)
+    assert observed.changes() == [("A", 2, None), ("B", 2, None)]
+    source.upsert("A", 3, 20)
+    assert observed.changes() == [("A", None, 2)]
+    source.upsert("A", None, 10)
+    source.upsert("B", None, 20)
+    assert observed.changes() == [("B", None, 2)]
+
+
+@pytest.mark.parametrize("own_store", [True, False])
+def test_filtered_and_mapped_tables_answer_for_their_rows(own_store: bool) -> None:
+    source: SourceTable[str, int] = SourceTable(DictTable())
+    evens = source.filter(even, store=DictTable() if own_store else None)
+    halves = evens.map_values(lambda _key, value: value // 2, store=DictTable() if own_store else None)
+    source.upsert("A", 4, 10)
+    source.upsert("B", 3, 11)
+    assert (evens.get("A"), halves.get("A")) == ((4, 10), (2, 10))
+    assert (evens.get("B"), halves.get("B")) == (None, None)
+    assert halves.get("nobody") is None
+    source.upsert("A", 5, 12)
+    assert (evens.get("A"), halves.get("A")) == (None, None)
+
+
+@pytest.mark.parametrize("own_store", [True, False])
+def test_mapped_tables_map_old_values_too(own_store: bool) -> None:
+    source: SourceTable[str, str] = SourceTable(None if own_store else DictTable())
+    table = source.map_values(lambda _key, value: int(value), store=DictTable() if own_store else None)
+    table.enable_sending_old_values(force=True)
+    assert source.sends_old_values is not own_store
+    observed = Observed(table)
+    for value in ("01", "02", None, None):
+        source.upsert("A", value, 5)
+    assert observed.changes() == [("A", 1, None), ("A", 2, 1), ("A", None, 2), ("A", None, None)]
+
+
+def test_filters_by_regular_expression_match_the_whole_key() -> None:
+    source: SourceTable[str, int] = SourceTable(DictTable())
+    observed = Observed(source.filter(key_matches(r"till-\d+")))
+    for key in ("till-1", "till-12x", "a till-1", "till-"):
+        source.upsert(key, 1, 0)
+    assert observed.rows() == [("till-1", 1, 0)]
+
+
+def test_a_broken_regular_expression_is_refused_before_any_record_comes() -> None:
+    with pytest.raises(ConfigurationError, match="regular expression"):
+        key_matches("till-(")
+
+
+def test_to_stream_gives_keys_values_and_timestamps() -> None:
+    source: SourceTable[str, int] = SourceTable()
+    records: list[tuple[str, int | None, int]] = []
+    source.to_stream(lambda key, value, timestamp_ms: records.append((key, value, timestamp_ms)))
+    source.upsert("A", 1, 5)
+    source.upsert("A", None, 6)
+    assert records == [("A", 1, 5), ("A", None, 6)]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ABC"), st.one_of(st.none(), st.integers(0, 5))), max_size=40))
+def test_replaying_a_filters_changes_gives_the_filtered_table(log: list[tuple[str, int | None]]) -> None:
+    source: SourceTable[str, int] = SourceTable(DictTable())
+    table = source.filter(even)
+    replayed: dict[str, int] = {}
+
+    def replay(key: str, value: int | None, _timestamp_ms: int) -> None:
+        if value is None:
+            assert key in replayed, "a tombstone for a row that was never forwarded"
+            del replayed[key]
+        else:
+            replayed[key] = value
+
+    table.to_stream(replay)
+    newest: dict[str, int | None] = {}
+    for timestamp_ms, (key, value) in enumerate(log):
+        source.upsert(key, value, timestamp_ms)
+        newest[key] = value
+    assert replayed == {key: value for key, value in newest.items() if value is not None and even(key, value)}
