@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -19,34 +20,54 @@ class AppSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
 
-    run_dir: Path = Field(Path(".run"), description="Folder of everything that runs or is written; made absolute.")
-    kafka_bootstrap: str = Field("127.0.0.1:19092", min_length=1, description="host:port of the Kafka brokers.")
-    jars_dir: Path = Field(_PROJECT / ".jars", description="Folder whose subfolder `spark` holds the connector jars.")
+    run_dir: Path = Field(
+        default=Path(".run"), description="Folder of everything that runs or is written; made absolute."
+    )
+    kafka_bootstrap: str = Field(default="127.0.0.1:19092", min_length=1, description="host:port of the Kafka brokers.")
+    jars_dir: Path = Field(
+        default=_PROJECT / ".jars", description="Folder whose subfolder `spark` holds the connector jars."
+    )
 
-    spark_master: str = Field("local[2]", min_length=1, description="Spark master URL: local, standalone, YARN or k8s.")
-    driver_memory: str = Field("1g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver's JVM.")
-    shuffle_partitions: int = Field(4, ge=1, le=4096, description="State partitions; fixed by the first start.")
-    spark_ui_port: int = Field(0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
+    spark_master: str = Field(
+        default="local[2]", min_length=1, description="Spark master URL: local, standalone, YARN or k8s."
+    )
+    driver_host: str = Field(default="127.0.0.1", description="Address at which executors reach the driver.")
+    driver_memory: str = Field(default="1g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver's JVM.")
+    shuffle_partitions: int = Field(default=4, ge=1, le=4096, description="State partitions; fixed by the first start.")
+    spark_log_level: Literal["ERROR", "WARN", "INFO"] = Field(default="ERROR", description="What Spark itself logs.")
+    spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
 
-    generation: int = Field(1, ge=1, description="Generation of the app's state: each has a checkpoint of its own.")
-    trigger_interval_ms: int = Field(1000, ge=0, description="Shortest time from one micro-batch to the next.")
-    max_offsets_per_trigger: int = Field(100_000, ge=1, description="Most input records in one micro-batch.")
-    arrow_batch_rows: int = Field(20_000, ge=1, description="Most rows handed to Python at once.")
-    arrow_batch_bytes: int = Field(64 * 1024 * 1024, ge=1024, description="Most bytes handed to Python at once.")
+    generation: int = Field(
+        default=1, ge=1, description="Generation of the app's state: each has a checkpoint of its own."
+    )
+    trigger_interval_ms: int = Field(default=1000, ge=0, description="Shortest time from one micro-batch to the next.")
+    max_offsets_per_trigger: int = Field(default=100_000, ge=1, description="Most input records in one micro-batch.")
+    arrow_batch_rows: int = Field(default=20_000, ge=1, description="Most rows handed to Python at once.")
+    arrow_batch_bytes: int = Field(
+        default=64 * 1024 * 1024, ge=1024, description="Most bytes handed to Python at once."
+    )
 
-    topic_pos: str = Field("pos", description="Topic of the invoices.")
-    topic_shipment: str = Field("shipment", description="Topic of the home deliveries.")
-    topic_loyalty: str = Field("loyalty", description="Topic of the loyalty notifications.")
-    topic_hadoop_sink: str = Field("hadoop-sink", description="Topic of the masked line items.")
+    topic_pos: str = Field(default="pos", description="Topic of the invoices.")
+    topic_shipment: str = Field(default="shipment", description="Topic of the home deliveries.")
+    topic_loyalty: str = Field(default="loyalty", description="Topic of the loyalty notifications.")
+    topic_hadoop_sink: str = Field(default="hadoop-sink", description="Topic of the masked line items.")
 
-    loyalty_factor: Decimal = Field(Decimal("0.02"), ge=0, le=1, description="Points for one unit of currency.")
-    max_record_bytes: int = Field(MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")
-    max_request_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="Largest request that a producer sends.")
+    loyalty_factor: Decimal = Field(default=Decimal("0.02"), ge=0, le=1, description="Points for one unit of currency.")
+    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")
+    max_request_bytes: int = Field(
+        default=17 * 1024 * 1024, ge=1024, description="Largest request that a producer sends."
+    )
 
-    preflight_timeout_s: float = Field(20, gt=0, description="How long a starting app waits for broker and topics.")
-    lease_timeout_s: float = Field(30, ge=0, description="How long a starting app waits for its previous copy to end.")
-    stop_timeout_s: float = Field(45, gt=0, description="How long a stopping app lets its batch run before it cuts it.")
-    heartbeat_interval_s: float = Field(2, gt=0, le=60, description="Time from one heartbeat to the next.")
+    preflight_timeout_s: float = Field(
+        default=20, gt=0, description="How long a starting app waits for broker and topics."
+    )
+    lease_timeout_s: float = Field(
+        default=30, ge=0, description="How long a starting app waits for its previous copy to end."
+    )
+    stop_timeout_s: float = Field(
+        default=45, gt=0, description="How long a stopping app lets its batch run before it cuts it."
+    )
+    heartbeat_interval_s: float = Field(default=2, gt=0, le=60, description="Time from one heartbeat to the next.")
 
     @field_validator("run_dir", "jars_dir")
     @classmethod

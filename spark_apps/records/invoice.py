@@ -91,12 +91,12 @@ class Invoice(
     @property
     def is_prime(self) -> bool:
         """Whether the customer collects points. In any case of letters."""
-        return self.customer_type.upper() == "PRIME"
+        return self.customer_type.lower() == "prime"
 
     @property
     def is_home_delivery(self) -> bool:
         """Whether the goods go to the customer's address. In any case of letters."""
-        return self.delivery_type.upper() == "HOME-DELIVERY"
+        return self.delivery_type.lower() == "home-delivery"
 
 
 @lru_cache(maxsize=4)
@@ -104,8 +104,9 @@ def _decoder(max_record_bytes: int) -> StrictDecoder[Invoice]:
     return StrictDecoder(Invoice, max_record_bytes=max_record_bytes)
 
 
-_CUSTOMER_TYPES = frozenset({"PRIME", "NONPRIME"})
-_DELIVERY_TYPES = frozenset({"HOME-DELIVERY", "TAKEAWAY"})
+# Compared in lower case: the upper case of some letters outside ASCII is one inside it.
+_CUSTOMER_TYPES = frozenset({"prime", "nonprime"})
+_DELIVERY_TYPES = frozenset({"home-delivery", "takeaway"})
 
 
 def parse_invoice(key: bytes | None, value: bytes | None, *, max_record_bytes: int = MAX_RECORD_BYTES) -> Invoice:
@@ -118,9 +119,9 @@ def parse_invoice(key: bytes | None, value: bytes | None, *, max_record_bytes: i
             delivery type is none that we know, a prime customer has no card number, a home delivery has no address.
     """
     invoice = _decoder(max_record_bytes).decode(key, value)
-    if invoice.customer_type.upper() not in _CUSTOMER_TYPES:
+    if invoice.customer_type.lower() not in _CUSTOMER_TYPES:
         raise PoisonRecordError("CustomerType is neither PRIME nor NONPRIME")
-    if invoice.delivery_type.upper() not in _DELIVERY_TYPES:
+    if invoice.delivery_type.lower() not in _DELIVERY_TYPES:
         raise PoisonRecordError("DeliveryType is neither HOME-DELIVERY nor TAKEAWAY")
     if not invoice.customer_card_no and invoice.is_prime:
         raise PoisonRecordError("CustomerCardNo of a prime customer is empty")

@@ -1,0 +1,108 @@
+"""Reading the progress that Spark keeps in a query's checkpoint folder. Free of Spark.
+
+metadata        {"id": "<the query's id>"}
+offsets/<n>     planned batch n: `v1`, a line of settings, then a line per source with its end offsets
+commits/<n>     there once batch n is finished
+sources/0/0     the offsets that the first batch began at
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from spark_apps.errors import UnusableCheckpointError
+from state.changelog.headers import SourceRanges
+from state.changelog.position import Position
+from state.errors import SerializationError
+
+_NO_OFFSETS = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCheckpoint:
+    """One query's checkpoint at `path`, which need not exist yet.
+
+    Methods raise `UnusableCheckpointError` for a file that isn't as Spark writes it.
+    """
+
+    path: Path
+
+    def query_id(self) -> str | None:
+        """The id that Spark gave the query at its very first start; None before that."""
+        file = self.path / "metadata"
+        try:
+            return str(orjson.loads(file.read_bytes())["id"])
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._damaged(file) from error
+
+    def last_planned_batch(self) -> int | None:
+        """The newest batch whose input is decided; it may be unfinished. None before the first."""
+        return _newest(self.path / "offsets")
+
+    def last_committed_batch(self) -> int | None:
+        """The newest batch that is finished for good. None before the first."""
+        return _newest(self.path / "commits")
+
+    def end_position(self, batch_id: int) -> Position:
+        """The end of a planned batch's input, exclusive."""
+        file = self.path / "offsets" / str(batch_id)
+        try:
+            version, _, *sources = file.read_text().splitlines()
+        except (OSError, ValueError) as error:
+            raise self._damaged(file) from error
+        if version != "v1":
+            raise self._damaged(file)
+        return self._merged(file, sources)
+
+    def initial_position(self) -> Position:
+        """The start of batch 0's input; empty before the first start."""
+        file = self.path / "sources" / "0" / "0"
+        if not file.exists():
+            return Position()
+        # Spark puts a zero byte in front, for the sake of its oldest versions.
+        _, _, offsets = file.read_text().lstrip("\0").partition("\n")
+        return self._merged(file, [offsets])
+
+    def committed_position(self) -> Position:
+        """How far the input is processed for good: the end of the last committed batch, or where the first begins."""
+        batch_id = self.last_committed_batch()
+        return self.initial_position() if batch_id is None else self.end_position(batch_id)
+
+    def source_ranges(self, batch_id: int) -> SourceRanges:
+        """The input of a planned batch: per topic and partition the first offset and the end, exclusive."""
+        end = self.end_position(batch_id)
+        start = self.initial_position() if batch_id == 0 else self.end_position(batch_id - 1)
+        ranges: dict[str, dict[int, tuple[int, int]]] = {}
+        for topic, partition, offset in end:
+            # A partition that the batch before did not know is new, and is read from its beginning.
+            ranges.setdefault(topic, {})[partition] = (start.offset(topic, partition) or 0, offset)
+        return ranges
+
+    def _merged(self, file: Path, sources: list[str]) -> Position:
+        merged = Position()
+        try:
+            for source in sources:
+                if source != _NO_OFFSETS:
+                    merged = merged.merged(Position.from_json(source))
+        except SerializationError as error:
+            raise self._damaged(file) from error
+        return merged
+
+    def _damaged(self, file: Path) -> UnusableCheckpointError:
+        msg = (
+            f"{file} is not what Spark writes there, so this checkpoint can't be continued: "
+            "put the folder back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
+        )
+        return UnusableCheckpointError(msg)
+
+
+def _newest(folder: Path) -> int | None:
+    try:
+        return max((int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()), default=None)
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,93 @@
+"""Whose checkpoint a folder is: a file beside it, written before the first start.
+
+`checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids"}. It stands beside the folder and
+not in it, because Spark insists on an empty folder at the first start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.errors import UnusableCheckpointError
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointClaim:
+    """The owner of a checkpoint, and the source topics that it was begun on, by the ids that the broker gave them.
+
+    `query_id` is None until the query has started for the first time.
+    """
+
+    app: str
+    generation: int
+    query_id: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, checkpoint_dir: Path) -> Self | None:
+        """The claim on a checkpoint folder; None if there is none.
+
+        Raises:
+            UnusableCheckpointError: the file is damaged.
+        """
+        file = claim_file(checkpoint_dir)
+        try:
+            return cls(**orjson.loads(file.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as error:
+            msg = f"{file} can't be read: put it back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
+            raise UnusableCheckpointError(msg) from error
+
+    def write(self, checkpoint_dir: Path) -> None:
+        """Replaces the claim in one step."""
+        file = claim_file(checkpoint_dir)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        draft = file.with_name(file.name + ".new")
+        draft.write_bytes(orjson.dumps(asdict(self)))
+        draft.replace(file)
+
+
+def claim_file(checkpoint_dir: Path) -> Path:
+    """Where the claim on a checkpoint folder stands."""
+    return checkpoint_dir.with_name(checkpoint_dir.name + ".claim.json")
+
+
+def claimed(checkpoint: SparkCheckpoint, mine: CheckpointClaim) -> CheckpointClaim:
+    """The claim to continue with: `mine`, completed by what an earlier start wrote down.
+
+    Raises:
+        UnusableCheckpointError: the folder has another owner, or its topics were deleted and made anew since.
+    """
+    query_id = checkpoint.query_id()
+    earlier = CheckpointClaim.read(checkpoint.path)
+    if earlier is None:
+        if query_id is not None:
+            raise _foreign(checkpoint, mine, "it has no claim")
+        return mine
+    if (earlier.app, earlier.generation) != (mine.app, mine.generation):
+        raise _foreign(checkpoint, mine, f"it is claimed by {earlier.app} generation {earlier.generation}")
+    if earlier.query_id is not None and query_id != earlier.query_id:
+        raise _foreign(checkpoint, mine, "another query wrote it" if query_id else "its content is gone")
+    for topic, topic_id in mine.topic_ids.items():
+        if earlier.topic_ids.get(topic, topic_id) != topic_id:
+            msg = (
+                f"topic {topic} was deleted and made anew since generation {mine.generation} of {mine.app} began, "
+                "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)
+    return replace(mine, query_id=query_id)
+
+
+def _foreign(checkpoint: SparkCheckpoint, mine: CheckpointClaim, why: str) -> UnusableCheckpointError:
+    msg = (
+        f"checkpoint {checkpoint.path} is not the one of {mine.app} generation {mine.generation} ({why}): "
+        "move it away and put the right one back, or start a new generation (STOREKEEPER_GENERATION)"
+    )
+    return UnusableCheckpointError(msg)

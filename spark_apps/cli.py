@@ -1,0 +1,88 @@
+"""`python -m spark_apps`: what supervisor and Airflow start.
+
+Results go to stdout, logs to stderr. Exit codes: 0 done or stopped, 1 failed, 75 try again later, 78 wrong settings
+(a restart is of no use before something is changed).
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from typing import Annotated
+
+import structlog
+import typer
+from pydantic import ValidationError
+
+from spark_apps.registry import app_named
+from spark_apps.settings import AppSettings
+from state.clock import SystemClock
+from state.errors import ConfigurationError, RetriableError, StateError
+
+EXIT_FAILED = 1
+EXIT_TRY_AGAIN = 75
+EXIT_CONFIGURATION = 78
+
+cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+_log = structlog.get_logger(__name__)
+
+
+@cli.callback()
+def spark_apps() -> None:
+    """Run Storekeeper's Spark apps and jobs."""
+
+
+@cli.command()
+def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
+    """Run an app until TERM, which lets its running batch finish."""
+    spec = app_named(app)
+    settings = AppSettings()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    # Only now, for this is what loads Spark.
+    from spark_apps.runner import AppRun  # noqa: PLC0415
+
+    AppRun(spec, settings, SystemClock(), stop)()
+
+
+def main() -> None:
+    """Runs a command and turns its errors into one sentence and an exit code."""
+    configure_logging()
+    try:
+        cli()
+    except ValidationError as error:
+        for problem in error.errors(include_input=False, include_url=False):
+            name = "_".join(map(str, problem["loc"])).upper()
+            _log.error("configuration_error", setting=f"STOREKEEPER_{name}", error=problem["msg"])
+        sys.exit(EXIT_CONFIGURATION)
+    except StateError as error:
+        _log.error("failed", kind=type(error).__name__, error=str(error))
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: StateError) -> int:
+    """What a process that ends with `error` tells its supervisor."""
+    if isinstance(error, ConfigurationError):
+        return EXIT_CONFIGURATION
+    return EXIT_TRY_AGAIN if isinstance(error, RetriableError) else EXIT_FAILED
+
+
+def configure_logging() -> None:
+    """Sends structured lines to stderr."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    # py4j reports every lost connection by itself when a JVM ends.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)

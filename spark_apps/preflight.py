@@ -1,0 +1,71 @@
+"""What must be true before an app starts, checked before a JVM is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.claim import CheckpointClaim, claimed
+from spark_apps.errors import UnusableCheckpointError
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.topics import TopicBounds, Topics, await_topics
+from state.changelog.position import Position
+from state.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """What was found: the app's claim on its checkpoint, how far it had come, and where its sources end."""
+
+    claim: CheckpointClaim
+    position: Position
+    end: Position
+
+
+def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock) -> Preflight:
+    """Checks broker, topics and checkpoint, and lays the app's claim on the checkpoint.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: topics are missing.
+        UnusableCheckpointError: the checkpoint is another's, or points outside the topics.
+    """
+    names = spec.topics(settings)
+    await_topics(topics, names, timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
+    sources = spec.sources(settings)
+    checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
+    claim = claimed(checkpoint, CheckpointClaim(spec.name, settings.generation, topic_ids=topics.ids(sources)))
+    bounds = topics.bounds(sources)
+    position = checkpoint.committed_position()
+    check_bounds(spec, settings, position, bounds)
+    planned = checkpoint.last_planned_batch()
+    if planned is not None:
+        check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
+    claim.write(checkpoint.path)
+    return Preflight(claim, bounds.start.merged(position), bounds.end)
+
+
+def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bounds: TopicBounds) -> None:
+    """Checks that reading can go on from `position`.
+
+    Raises:
+        UnusableCheckpointError: it names a topic that the app doesn't read, or an offset that the topic doesn't hold.
+    """
+    sources = spec.sources(settings)
+    for topic, partition, offset in position:
+        if topic not in sources:
+            msg = (
+                f"the checkpoint of {spec.name} generation {settings.generation} is of topic {topic}, not of "
+                f"{', '.join(sources)}: correct the topic's setting, or start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)
+        start, end = bounds.start.offset(topic, partition), bounds.end.offset(topic, partition)
+        if start is None or end is None or not start <= offset <= end:
+            held = "nothing" if start is None else f"offsets {start} to {end}"
+            msg = (
+                f"{spec.name} has to read on at offset {offset} of {topic} partition {partition}, which holds {held}: "
+                "records are lost or the topic was made anew: start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)

@@ -1,0 +1,207 @@
+"""Running an app: one copy, checked before it starts, watched while it runs, stopped between two batches."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from pyspark.errors import PySparkException
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.gate import BatchGate
+from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.lease import Lease
+from spark_apps.preflight import Preflight, preflight
+from spark_apps.progress import Progress, advanced, offsets_of, with_progress
+from spark_apps.pulse import Pulse
+from spark_apps.session import jvm_pid, start_session, stop_session
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.stream import OpenStream, ProcessBatch, Stream, StreamContext
+from spark_apps.topics import Topics
+from state.changelog.position import Position
+from state.clock import Clock
+from state.errors import StateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_POLL_S = 0.1
+_MAX_ERROR_CHARS = 300
+
+_log = structlog.get_logger(__name__)
+
+
+class StreamFailedError(StateError):
+    """The stream ended by itself. The log has the cause; a restart goes on at the last finished batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppRun:
+    """One run of an app.
+
+    `around_batch` wraps what the app does with a batch: tests put a crash there.
+    """
+
+    spec: AppSpec
+    settings: AppSettings
+    clock: Clock
+    stop: threading.Event
+    around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
+
+    def __call__(self) -> None:
+        """Runs the app until `stop` is set, then lets the running batch finish.
+
+        Raises:
+            ConfigurationError: it can't start as things are; nothing was started.
+            BrokerUnavailableError, AppRunningError: it can't start now.
+            StreamFailedError: it started and then failed.
+        """
+        spec, settings = self.spec, self.settings
+        with Lease(settings.lease_file(spec.name), clock=self.clock, wait=time.sleep) as lease:
+            lease.acquire(settings.lease_timeout_s)
+            pulse = Pulse(
+                settings.heartbeat_file(spec.name),
+                self._first_heartbeat(),
+                interval_s=settings.heartbeat_interval_s,
+                clock=self.clock,
+            )
+            pulse.start()
+            try:
+                self._run(lease, pulse)
+            except BaseException as error:
+                pulse.enter(AppState.FAILED, error=described(error))
+                raise
+            else:
+                pulse.enter(AppState.STOPPED)
+            finally:
+                pulse.stop()
+
+    def _first_heartbeat(self) -> Heartbeat:
+        now_ms = self.clock.now_ms()
+        return Heartbeat(
+            app=self.spec.name,
+            generation=self.settings.generation,
+            pid=os.getpid(),
+            state=AppState.STARTING,
+            started_at_ms=now_ms,
+            updated_at_ms=now_ms,
+        )
+
+    def _run(self, lease: Lease, pulse: Pulse) -> None:
+        topics = Topics(self.settings.kafka_bootstrap)
+        found = preflight(self.spec, self.settings, topics, self.clock)
+        if self.stop.is_set():
+            return
+        spark = start_session(self.spec.name, self.settings)
+        try:
+            pid = jvm_pid(spark)
+            if pid is not None:
+                lease.record_jvm(pid)
+            pulse.enter(AppState.STARTING, jvm_pid=pid)
+            self._stream(spark, pulse, topics, found)
+        finally:
+            stop_session(spark)
+
+    def _stream(self, spark: SparkSession, pulse: Pulse, topics: Topics, found: Preflight) -> None:
+        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
+        open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
+        stream = open_stream(StreamContext(spark, self.settings, checkpoint))
+        gate = BatchGate(self.around_batch(stream.process))
+        query = self._started(stream, gate, checkpoint)
+        replace(found.claim, query_id=checkpoint.query_id()).write(checkpoint.path)
+        pulse.refresh_with(Watch(self, query, checkpoint, topics, found.position))
+        pulse.enter(AppState.RUNNING)
+        _log.info("running", app=self.spec.name, generation=self.settings.generation)
+        while query.isActive and not self.stop.wait(_POLL_S):
+            pass
+        if self.stop.is_set():
+            pulse.enter(AppState.STOPPING)
+            self._drain(query, gate)
+        else:
+            _log.error("stream_failed", app=self.spec.name, error=_failure(query))
+            raise StreamFailedError(_failure(query))
+
+    def _started(self, stream: Stream, gate: BatchGate, checkpoint: SparkCheckpoint) -> StreamingQuery:
+        return (
+            stream.frame.writeStream.queryName(self.spec.name)
+            .outputMode(stream.output_mode)
+            .foreachBatch(gate)
+            .option("checkpointLocation", str(checkpoint.path))
+            .trigger(processingTime=f"{self.settings.trigger_interval_ms} milliseconds")
+            .start()
+        )
+
+    def _drain(self, query: StreamingQuery, gate: BatchGate) -> None:
+        """Waits until the batch that is running is committed, then ends the query.
+
+        With the gate closed a further batch ends the query by itself, before it has written anything.
+        """
+        gate.close()
+        deadline = self.clock.monotonic_s() + self.settings.stop_timeout_s
+        while query.isActive and (gate.busy or query.status["isTriggerActive"]):
+            if self.clock.monotonic_s() >= deadline:
+                _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.stop_timeout_s)
+                break
+            time.sleep(_POLL_S / 2)
+        query.stop()
+
+
+class Watch:
+    """Brings a running app's heartbeat up to date. Called by the pulse's thread alone."""
+
+    def __init__(
+        self, run: AppRun, query: StreamingQuery, checkpoint: SparkCheckpoint, topics: Topics, start: Position
+    ) -> None:
+        self._run = run
+        self._query = query
+        self._checkpoint = checkpoint
+        self._topics = topics
+        self._start = start
+        self._progress = Progress()
+
+    def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
+        """The heartbeat of now."""
+        before = self._progress
+        self._progress = advanced(before, map(_plain, self._query.recentProgress))
+        position = self._start.merged(self._checkpoint.committed_position())
+        idle = not self._query.status["isDataAvailable"]
+        moved = idle or self._progress is not before
+        beat = replace(
+            with_progress(heartbeat, self._progress),
+            offsets=offsets_of(position),
+            last_progress_ms=self._run.clock.now_ms() if moved else heartbeat.last_progress_ms,
+        )
+        end = self._topics.end(self._run.spec.sources(self._run.settings))
+        return replace(beat, latest_offsets=offsets_of(end.merged(position)))
+
+
+def _plain(report: Any) -> dict[str, Any]:
+    """A progress report whose observations are plain, too."""
+    metrics = {name: row.asDict() for name, row in (report.get("observedMetrics") or {}).items()}
+    return {**report, "observedMetrics": metrics}
+
+
+def described(error: BaseException) -> str:
+    """An error in one line that is safe to show: a Python error of a record's own code would quote the record."""
+    text = str(error).strip() if isinstance(error, StateError) else ""
+    name = type(error).__name__
+    return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name
+
+
+def _failure(query: StreamingQuery) -> str:
+    try:
+        error = query.exception()
+    except Exception as lost:  # py4j fails in many ways once the JVM is gone
+        return f"the JVM is gone ({type(lost).__name__}): see the log; a restart goes on at the last finished batch"
+    if error is None:
+        return "the query ended without an error"
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    return f"the query failed ({condition or type(error).__name__}): see the log for the cause"

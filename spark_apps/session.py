@@ -1,0 +1,99 @@
+"""The Spark session of an app or job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_apps.settings import AppSettings
+from state.errors import ConfigurationError
+
+_JVM_END_S = 15
+_STATE_STORE = "spark.sql.streaming.stateStore"
+
+
+def start_session(name: str, settings: AppSettings) -> SparkSession:
+    """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
+
+    Raises:
+        ConfigurationError: the connector jars are not there.
+    """
+    jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
+    if not jars:
+        msg = f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `make setup`"
+        raise ConfigurationError(msg)
+    scratch = settings.scratch_dir(name)
+    # A killed driver leaves its temporary files behind; the lease says that no other uses them.
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    # PySpark takes the interpreter of its workers from here alone, and the default is whatever python3 is on the PATH.
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    for key, value in session_options(settings, scratch, jars).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def session_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> dict[str, str]:
+    """The configuration of every session, as Spark's own keys."""
+    return {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.driver.memory": settings.driver_memory,
+        "spark.driver.host": settings.driver_host,
+        "spark.driver.bindAddress": settings.driver_host,
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData -XX:+UseSerialGC",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.log.level": settings.spark_log_level,
+        "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
+        "spark.ui.port": str(settings.spark_ui_port),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.arrow_batch_rows),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.arrow_batch_bytes),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+
+
+def jvm_pid(spark: SparkSession) -> int | None:
+    """The driver's JVM, or None if this process didn't start it."""
+    process = _jvm_process(spark)
+    return None if process is None else process.pid
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stops the session and waits until its JVM is gone; kills it if need be."""
+    gateway, process = spark.sparkContext._gateway, _jvm_process(spark)  # noqa: SLF001 (PySpark has no public way)
+    # The JVM may be dead already, which makes every call to it fail in its own way.
+    with contextlib.suppress(Exception):
+        spark.stop()
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    if process is None:
+        return
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()  # the JVM ends when it can't read this any more
+    try:
+        process.wait(_JVM_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark has no public way)
+    return getattr(gateway, "proc", None)

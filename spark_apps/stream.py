@@ -1,0 +1,37 @@
+"""What an app's module gives to the runner: a stream, and what is done with each of its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.settings import AppSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ProcessBatch = Callable[["DataFrame", int], None]
+"""Writes one batch: its rows and its id. Run again with the same rows and id after a crash, it must do no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContext:
+    """What an app may use to open its stream."""
+
+    spark: SparkSession
+    settings: AppSettings
+    checkpoint: SparkCheckpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streaming frame and what becomes of its batches. `output_mode` is Spark's."""
+
+    frame: DataFrame
+    process: ProcessBatch
+    output_mode: str = "append"
+
+
+OpenStream = Callable[[StreamContext], Stream]

@@ -1,0 +1,113 @@
+"""What a broker knows of topics: whether they are there, their ids, where their partitions begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from spark_apps.errors import BrokerUnavailableError
+from state.changelog.position import Position
+from state.clock import Clock
+from state.errors import ConfigurationError
+
+_REQUEST_TIMEOUT_S = 5.0
+_RETRY_PAUSE_S = 0.25
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBounds:
+    """The first and the end offset (exclusive) of every partition of some topics."""
+
+    start: Position
+    end: Position
+
+
+class Topics:
+    """Questions to the broker about topics. Thread-safe.
+
+    Methods raise `BrokerUnavailableError` when it doesn't answer.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that don't exist."""
+        known = self._asked(lambda: self._admin.list_topics(timeout=_REQUEST_TIMEOUT_S)).topics
+        return [name for name in names if name not in known]
+
+    def ids(self, names: Iterable[str]) -> dict[str, str]:
+        """The id of each existing topic: one that is deleted and made anew gets another."""
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_REQUEST_TIMEOUT_S)
+        return {name: str(self._asked(future.result).topic_id) for name, future in futures.items()}
+
+    def partitions(self, name: str) -> list[int]:
+        """The partitions of an existing topic."""
+        metadata = self._asked(lambda: self._admin.list_topics(name, timeout=_REQUEST_TIMEOUT_S))
+        return sorted(metadata.topics[name].partitions)
+
+    def bounds(self, names: Iterable[str]) -> TopicBounds:
+        """Where the partitions of existing topics begin and end."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return TopicBounds(self._offsets(listed, OffsetSpec.earliest()), self._offsets(listed, OffsetSpec.latest()))
+
+    def end(self, names: Iterable[str]) -> Position:
+        """Where the partitions of existing topics end, exclusive."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        return self._offsets(listed, OffsetSpec.latest())
+
+    def _offsets(self, listed: list[tuple[str, int]], spec: OffsetSpec) -> Position:
+        wanted = {TopicPartition(name, partition): spec for name, partition in listed}
+        futures = self._admin.list_offsets(wanted, request_timeout=_REQUEST_TIMEOUT_S)
+        offsets: dict[str, dict[int, int]] = {}
+        for partition, future in futures.items():
+            offsets.setdefault(partition.topic, {})[partition.partition] = self._asked(future.result).offset
+        return Position(offsets)
+
+    def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
+        try:
+            return ask()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            msg = f"the Kafka broker at {self._bootstrap} does not answer ({reason.name()}): start it, then try again"
+            raise BrokerUnavailableError(msg) from error
+
+
+def await_topics(
+    topics: Topics, names: Iterable[str], *, timeout_s: float, clock: Clock, wait: Callable[[float], object]
+) -> None:
+    """Returns once the broker answers and has all of `names`; asks again for `timeout_s`, for it may just be starting.
+
+    Args:
+        topics: The broker.
+        names: The topics that must exist.
+        timeout_s: How long to go on asking.
+        clock: What the time-out is measured by.
+        wait: Pauses for so many seconds.
+
+    Raises:
+        BrokerUnavailableError: it never answered.
+        ConfigurationError: it answers, but topics are missing.
+    """
+    wanted = list(names)
+    deadline = clock.monotonic_s() + timeout_s
+    while True:
+        try:
+            missing = topics.missing(wanted)
+        except BrokerUnavailableError:
+            if clock.monotonic_s() >= deadline:
+                raise
+        else:
+            if not missing:
+                return
+            if clock.monotonic_s() >= deadline:
+                msg = f"topics are missing: {', '.join(missing)}: make them (`storekeeper up` does), then start again"
+                raise ConfigurationError(msg)
+        wait(_RETRY_PAUSE_S)
