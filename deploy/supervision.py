@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 
 from deploy.credentials import (
     SupervisorCredentials,
@@ -20,11 +19,11 @@ from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
 from deploy.supervisor_client import ALIVE_STATES, SupervisorClient
 from deploy.supervisor_conf import supervisor_conf
+from deploy.waiting import eventually
 
 _log = logging.getLogger(__name__)
 
 _START_TIMEOUT_S = 30
-_POLL_S = 0.1
 
 
 def running_supervisor(layout: RunLayout) -> SupervisorClient | None:
@@ -110,16 +109,6 @@ def stop_all(client: SupervisorClient, names: Collection[str], timeout_s: float)
     return eventually(
         lambda: not any(info.name in names and info.state in ALIVE_STATES for info in client.processes()), timeout_s
     )
-
-
-def eventually(condition: Callable[[], bool], timeout_s: float, poll_s: float = _POLL_S) -> bool:
-    """Polls until `condition()` holds. Returns whether it did within `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(poll_s)
-    return True
 
 
 def _stop_rank(name: str) -> int:

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
+from deploy.waiting import eventually
 from state.names import changelog_topic, dead_letter_topic
 
 POS = "pos"
@@ -52,27 +53,44 @@ def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: f
     Raises:
         StartError: a topic exists with another number of partitions (keys would move), or could not be made.
     """
-    existing = admin.list_topics(timeout=timeout_s).topics
+    missing = [spec for spec in specs if spec.name not in admin.list_topics(timeout=timeout_s).topics]
+    made = [spec.name for spec in missing if _make(admin, spec, timeout_s)]
     for spec in specs:
-        found = existing.get(spec.name)
-        if found is not None and len(found.partitions) != spec.partitions:
+        found = _partitions(admin, spec.name, timeout_s)
+        if found != spec.partitions:
             msg = (
-                f"Topic {spec.name} has {len(found.partitions)} partitions but {spec.partitions} are set: "
-                f"set STOREKEEPER_TOPIC_PARTITIONS={len(found.partitions)}, or begin in an empty run directory."
+                f"Topic {spec.name} has {found} partitions but {spec.partitions} are set: "
+                f"set STOREKEEPER_TOPIC_PARTITIONS={found}, or begin in an empty run directory."
             )
             raise StartError(msg)
-    missing = [spec for spec in specs if spec.name not in existing]
-    if not missing:
-        return []
-    wanted = [NewTopic(spec.name, spec.partitions, 1, config=dict(spec.config)) for spec in missing]
-    for name, done in admin.create_topics(wanted, operation_timeout=timeout_s).items():
-        try:
-            done.result(timeout=timeout_s)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                msg = f"Topic {name} could not be made ({error.args[0].str()}): see the broker's log."
-                raise StartError(msg) from error
-    return [spec.name for spec in missing]
+    return made
+
+
+def _make(admin: AdminClient, spec: TopicSpec, timeout_s: float) -> bool:
+    """Whether the topic was made; it may have been there without the broker's listing it yet."""
+    wanted = NewTopic(spec.name, spec.partitions, 1, config=dict(spec.config))
+    try:
+        admin.create_topics([wanted], operation_timeout=timeout_s)[spec.name].result(timeout=timeout_s)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return False
+        msg = f"Topic {spec.name} could not be made ({error.args[0].str()}): see the broker's log."
+        raise StartError(msg) from error
+    return True
+
+
+def _partitions(admin: AdminClient, name: str, timeout_s: float) -> int:
+    """How many partitions a topic has; waits until the broker lists a new one."""
+    found = 0
+
+    def listed() -> bool:
+        nonlocal found
+        topic = admin.list_topics(timeout=timeout_s).topics.get(name)
+        found = len(topic.partitions) if topic else 0
+        return found > 0
+
+    eventually(listed, timeout_s)
+    return found
 
 
 def _delete_config(settings: PlatformSettings, max_message_bytes: int) -> dict[str, str]:

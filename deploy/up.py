@@ -21,9 +21,10 @@ from deploy.orphans import end_orphans
 from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, node_program
 from deploy.status import PlatformStatus, collect_status
-from deploy.supervision import eventually, is_current, running_supervisor, start_supervisor, stop_all
+from deploy.supervision import is_current, running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import ALIVE_STATES, SupervisorClient
 from deploy.topics import ensure_topics, platform_topics
+from deploy.waiting import eventually
 
 START_APPS_DAG = "stream_apps"
 WATCH_APPS_DAG = "watch_streams"

@@ -1,0 +1,41 @@
+"""What child processes find in their environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deploy.environment import PLATFORM_MARKER, child_environment, java_command
+from deploy.settings import PlatformSettings
+
+
+def test_children_are_marked_and_told_where_things_are(tmp_path: Path) -> None:
+    settings = PlatformSettings.load(run_dir=tmp_path, kafka_port=20000)
+    environment = child_environment(settings, {"PATH": "/usr/bin"})
+    assert environment["STOREKEEPER_RUN_DIR"] == str(tmp_path)
+    assert environment[PLATFORM_MARKER] == str(tmp_path)
+    assert environment["STOREKEEPER_KAFKA_BOOTSTRAP"] == "127.0.0.1:20000"
+    assert environment["AIRFLOW_HOME"] == str(tmp_path / "airflow")
+
+
+def test_settings_of_apps_are_handed_on_and_foreign_installations_are_not() -> None:
+    inherited = {
+        "STOREKEEPER_LOYALTY_FACTOR": "0.05",
+        "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
+        "SPARK_HOME": "/opt/spark",
+        "PYTHONPATH": "/elsewhere",
+        "LANG": "C.UTF-8",
+    }
+    environment = child_environment(PlatformSettings.load(), inherited)
+    assert environment["STOREKEEPER_LOYALTY_FACTOR"] == "0.05"
+    assert environment["LANG"] == "C.UTF-8"
+    assert not {"AIRFLOW__CORE__EXECUTOR", "SPARK_HOME", "PYTHONPATH"} & environment.keys()
+
+
+def test_loopback_never_goes_through_a_proxy() -> None:
+    environment = child_environment(PlatformSettings.load(), {"http_proxy": "http://proxy:3128", "no_proxy": ""})
+    assert environment["no_proxy"] == environment["NO_PROXY"] == "127.0.0.1,localhost"
+
+
+def test_java_home_wins_over_the_path() -> None:
+    assert java_command({"JAVA_HOME": "/opt/jdk"}) == "/opt/jdk/bin/java"
+    assert java_command({}) == "java"

@@ -1,0 +1,72 @@
+"""What `status` says about a platform that is down, and about processes that run without working."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy import cli
+from deploy.instance import Instance
+from deploy.settings import PlatformSettings
+from deploy.status import PlatformStatus, ProcessStatus, collect_status, heartbeat_problem
+from spark_apps.heartbeat import AppState, Heartbeat
+
+
+def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:
+    return Heartbeat("loyalty", 1, pid, state, started_at_ms=0, updated_at_ms=100_000, error=error)
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "now_ms", "problem"),
+    [
+        (_heartbeat(), 100_000, None),
+        (_heartbeat(), 130_000, None),
+        (_heartbeat(), 130_001, "no heartbeat for 30 s"),
+        (_heartbeat(pid=6), 100_000, "starting"),
+        (_heartbeat(AppState.STARTING), 100_000, "starting"),
+        (_heartbeat(AppState.FAILED, error="no topic"), 100_000, "failed: no topic"),
+        (None, 100_000, "no heartbeat yet"),
+    ],
+)
+def test_an_app_is_healthy_only_by_its_own_fresh_heartbeat(
+    heartbeat: Heartbeat | None, now_ms: int, problem: str | None
+) -> None:
+    assert heartbeat_problem(heartbeat, 7, now_ms) == problem
+
+
+def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:
+    status = collect_status(Instance.of(PlatformSettings.load(run_dir=tmp_path)))
+    assert not status.healthy
+    assert status.processes == ()
+
+
+def test_the_json_has_the_promised_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    done = CliRunner().invoke(cli.app, ["status", "--json"])
+    assert done.exit_code == 3
+    fields = json.loads(done.stdout)
+    assert fields["kafka"] == "127.0.0.1:19092"
+    assert fields["query_nodes"] == ["http://127.0.0.1:18101", "http://127.0.0.1:18102"]
+    assert fields["airflow"] == "http://127.0.0.1:18080"
+    assert fields["delta_root"] == str(tmp_path / "delta")
+    assert fields["run_dir"] == str(tmp_path)
+    assert list(fields["apps"]) == ["pos_fanout", "loyalty", "hadoop_export"]
+    assert fields["processes"] == []
+
+
+def test_one_ill_process_makes_the_platform_ill() -> None:
+    def status(*healths: bool) -> PlatformStatus:
+        processes = tuple(ProcessStatus("kafka", "RUNNING", health, 1, 1, None, "") for health in healths)
+        return PlatformStatus("", "", "", (), "", {}, processes)
+
+    assert status(True, True).healthy
+    assert not status(True, False).healthy
+
+
+def test_the_table_says_how_to_start_what_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    done = CliRunner().invoke(cli.app, ["status"])
+    assert "is down: start it with" in done.stdout.replace("\n", " ")

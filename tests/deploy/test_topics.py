@@ -1,0 +1,67 @@
+"""The topics: their settings, and making those that are missing on a real broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from confluent_kafka.admin import ConfigResource, ResourceType
+
+from deploy.broker import admin_client, answers
+from deploy.errors import StartError
+from deploy.settings import PlatformSettings
+from deploy.topics import TopicSpec, ensure_topics, platform_topics
+from tests.broker import Broker
+
+SETTINGS = PlatformSettings.load()
+
+
+def test_the_topics_are_the_named_ones_with_four_partitions() -> None:
+    topics = platform_topics(SETTINGS)
+    assert [topic.name for topic in topics] == [
+        *("pos", "shipment", "loyalty", "hadoop-sink", "loyalty-rewards-changelog"),
+        *("pos-dlq", "hadoop-sink-dlq"),
+    ]
+    assert {topic.partitions for topic in topics} == {4}
+
+
+def test_only_the_changelog_is_compacted() -> None:
+    policies = {topic.name: topic.config["cleanup.policy"] for topic in platform_topics(SETTINGS)}
+    assert policies.pop("loyalty-rewards-changelog") == "compact"
+    assert set(policies.values()) == {"delete"}
+
+
+def test_a_dead_letter_of_the_largest_record_fits_with_its_headers() -> None:
+    sizes = {topic.name: int(topic.config["max.message.bytes"]) for topic in platform_topics(SETTINGS)}
+    assert sizes["pos"] == 16 * 1024 * 1024
+    assert sizes["pos-dlq"] > sizes["pos"]
+
+
+@pytest.mark.broker
+def test_missing_topics_are_made_once(broker: Broker) -> None:
+    admin = admin_client(broker.bootstrap)
+    specs = tuple(_renamed(topic) for topic in platform_topics(SETTINGS))
+    assert ensure_topics(admin, specs) == [spec.name for spec in specs]
+    assert ensure_topics(admin, specs) == []
+    resource = ConfigResource(ResourceType.TOPIC, "ensured-loyalty-rewards-changelog")
+    config = admin.describe_configs([resource])[resource].result(timeout=30)
+    assert config["cleanup.policy"].value == "compact"
+    assert config["min.compaction.lag.ms"].value == "600000"
+
+
+@pytest.mark.broker
+def test_another_number_of_partitions_is_told_with_the_remedy(broker: Broker) -> None:
+    broker.create_topic("ensured-otherwise", partitions=2)
+    spec = TopicSpec("ensured-otherwise", 4, {})
+    with pytest.raises(StartError, match=r"has 2 partitions but 4 are set: set STOREKEEPER_TOPIC_PARTITIONS=2"):
+        ensure_topics(admin_client(broker.bootstrap), (spec,))
+
+
+@pytest.mark.broker
+def test_a_broker_answers_or_not(broker: Broker) -> None:
+    assert answers(broker.bootstrap, timeout_s=10)
+    assert not answers("127.0.0.1:1", timeout_s=0.3)
+
+
+def _renamed(topic: TopicSpec) -> TopicSpec:
+    return replace(topic, name=f"ensured-{topic.name}")
