@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.read_only import Windowed
 from state.tables.windows import Window
 
 K = TypeVar("K")
@@ -26,14 +27,6 @@ class Change(Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Windowed(Generic[K]):
-    """A key within one window: the key of the tables that windowed aggregations make."""
-
-    key: K
-    window: Window
-
-
-@dataclass(frozen=True, slots=True)
 class TableRecord(Generic[K, V]):
     """One change of one row, stamped with event time in epoch ms."""
 
@@ -44,6 +37,11 @@ class TableRecord(Generic[K, V]):
 
 Forward = Callable[[TableRecord[K, V]], None]
 """Whoever takes a table's changes. Called in the order of the changes, on the thread that caused them."""
+
+
+def windowed(key: K, window: Window) -> Windowed[K]:
+    """The key of a table of windows: `key` in `window`."""
+    return Windowed(key, window.start_ms, window.end_ms)
 
 
 def value_of(row: ValueAndTimestamp[V] | None) -> V | None:

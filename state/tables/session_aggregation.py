@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator
-from state.tables.change import Change, TableRecord, Windowed
+from state.tables.change import Change, TableRecord, windowed
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import SessionRows
@@ -87,9 +88,8 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
 
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The session's row as of now, closed or not, or None if no session has exactly these bounds."""
-        window = key.window
-        aggregate = self._store.fetch_session(key.key, window.start_ms, window.end_ms)
-        return None if aggregate is None else ValueAndTimestamp(aggregate, window.end_ms)
+        aggregate = self._store.fetch_session(key.key, key.start_ms, key.end_ms)
+        return None if aggregate is None else ValueAndTimestamp(aggregate, key.end_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values; the store knows them."""
@@ -103,21 +103,21 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
         neighbours = list(self._store.find_sessions(key, max(0, timestamp_ms - gap_ms), timestamp_ms + gap_ms))
         for neighbour, neighbour_aggregate in neighbours:
             aggregate = self._merge(key, aggregate, neighbour_aggregate)
-            merged = merged.merge(neighbour)
-        if self.windows.closes_at_ms(merged) <= self.stream_time.now_ms:
+            merged = merged.merge(SessionWindow(neighbour.start_ms, neighbour.end_ms))
+        if self.windows.closes_at_ms(merged.end_ms) <= self.stream_time.now_ms:
             self.dropped.drop(DropReason.EXPIRED_WINDOW)
             return
         if merged != alone:
             for neighbour, neighbour_aggregate in neighbours:
-                self._replace(key, neighbour, None, old=neighbour_aggregate)
+                self._replace(neighbour, None, old=neighbour_aggregate)
         old = neighbours[0][1] if merged == alone and neighbours else None
-        self._replace(key, merged, self._aggregator.add(key, value, aggregate), old=old)
+        self._replace(windowed(key, merged), self._aggregator.add(key, value, aggregate), old=old)
 
-    def _replace(self, key: K, session: SessionWindow, aggregate: A | None, *, old: A | None) -> None:
-        self._store.put(key, session, aggregate)
+    def _replace(self, session: Windowed[K], aggregate: A | None, *, old: A | None) -> None:
+        self._store.put(session.key, session.start_ms, session.end_ms, aggregate)
         if self._emit is EmitStrategy.ON_WINDOW_UPDATE:
             change = Change(aggregate, old if self._sends_old_values else None)
-            self._forward(TableRecord(Windowed(key, session), change, session.end_ms))
+            self._forward(TableRecord(session, change, session.end_ms))
 
     def _emit_closed(self, now_ms: int) -> None:
         until_ms = self.windows.ends_closed_by(now_ms)
@@ -125,7 +125,7 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
             return
         ended = self._store.find_sessions_ended(self._emitted_until_ms + 1, until_ms)
         # In the order of time whatever the store's own order is, so that results don't depend on the backend.
-        closed = sorted(ended, key=lambda row: (row[1].end_ms, row[1].start_ms))
+        closed = sorted(ended, key=lambda row: (row[0].end_ms, row[0].start_ms))
         self._emitted_until_ms = until_ms
-        for key, session, aggregate in closed:
-            self._forward(TableRecord(Windowed(key, session), Change(aggregate), session.end_ms))
+        for session, aggregate in closed:
+            self._forward(TableRecord(session, Change(aggregate), session.end_ms))

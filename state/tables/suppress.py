@@ -17,7 +17,8 @@ from typing import Any, Generic, TypeVar
 
 from state.errors import BufferFullError, ConfigurationError
 from state.serdes.timestamped import ValueAndTimestamp
-from state.tables.change import TableRecord, Windowed
+from state.stores.read_only import Windowed
+from state.tables.change import TableRecord
 from state.tables.stream_time import StreamTime
 from state.tables.table import KTable
 from state.tables.time_ordered_buffer import TimeOrderedBuffer
@@ -107,7 +108,7 @@ def until_window_closes(windows: WindowDefinition, buffer: BufferConfig = UNBOUN
     """
     if buffer.may_emit_early:
         raise ConfigurationError("final results can't be emitted early: let a full buffer shut down, or don't limit it")
-    return Suppressed(lambda key, _timestamp_ms: windows.closes_at_ms(key.window), drops_tombstones=True, buffer=buffer)
+    return Suppressed(lambda key, _timestamp_ms: windows.closes_at_ms(key.end_ms), drops_tombstones=True, buffer=buffer)
 
 
 class SuppressedTable(KTable[K, V]):

@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 from sortedcontainers import SortedDict
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.tables.change import Change, TableRecord, Windowed
+from state.stores.read_only import Windowed
+from state.tables.change import Change, TableRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -109,7 +110,6 @@ def windowed_key_bytes(key_bytes: Callable[[K], bytes]) -> Callable[[Windowed[K]
     """Bytes of a windowed key: the key's, then start and end, 8 bytes big-endian each."""
 
     def to_bytes(windowed: Windowed[K]) -> bytes:
-        window = windowed.window
-        return key_bytes(windowed.key) + window.start_ms.to_bytes(8, "big") + window.end_ms.to_bytes(8, "big")
+        return key_bytes(windowed.key) + windowed.start_ms.to_bytes(8, "big") + windowed.end_ms.to_bytes(8, "big")
 
     return to_bytes

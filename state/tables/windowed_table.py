@@ -6,8 +6,9 @@ from abc import abstractmethod
 from typing import Generic, Protocol, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator
-from state.tables.change import Change, TableRecord, Windowed
+from state.tables.change import Change, TableRecord, windowed
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows
@@ -98,7 +99,7 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
 
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The window's row as of now, closed or not, or None."""
-        return self._store.fetch_one(key.key, key.window.start_ms)
+        return self._store.fetch_one(key.key, key.start_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values; the store knows them."""
@@ -110,7 +111,7 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
         """Brings the record into all windows that it belongs to."""
 
     def _is_closed(self, window: Window) -> bool:
-        return self.windows.closes_at_ms(window) <= self.stream_time.now_ms
+        return self.windows.closes_at_ms(window.end_ms) <= self.stream_time.now_ms
 
     def _add(
         self, key: K, value: V, timestamp_ms: int, window: Window, *, base: ValueAndTimestamp[A] | None, old: A | None
@@ -128,15 +129,15 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
         self._store.put(key, row, window.start_ms)
         if self._emit is EmitStrategy.ON_WINDOW_UPDATE:
             change = Change(row.value, old if self._sends_old_values else None)
-            self._forward(TableRecord(Windowed(key, window), change, row.timestamp_ms))
+            self._forward(TableRecord(windowed(key, window), change, row.timestamp_ms))
 
     def _emit_closed(self, now_ms: int) -> None:
         until_ms = self.windows.starts_closed_by(now_ms)
         if until_ms <= self._emitted_until_ms:
             return
         # In the order of time whatever the store's own order is, so that results don't depend on the backend.
-        closed = sorted(self._store.fetch_all(self._emitted_until_ms + 1, until_ms), key=lambda row: row[1])
+        closed = sorted(self._store.fetch_all(self._emitted_until_ms + 1, until_ms), key=lambda row: row[0].start_ms)
         self._emitted_until_ms = until_ms
-        for key, start_ms, row in closed:
-            window = self.windows.window_at(start_ms)
-            self._forward(TableRecord(Windowed(key, window), Change(row.value), row.timestamp_ms))
+        for key, row in closed:
+            window = self.windows.window_at(key.start_ms)
+            self._forward(TableRecord(windowed(key.key, window), Change(row.value), row.timestamp_ms))

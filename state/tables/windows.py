@@ -111,8 +111,8 @@ class WindowDefinition(Protocol):
         """How long after its end a window still takes late records."""
         ...
 
-    def closes_at_ms(self, window: Window) -> int:
-        """The first stream time at which `window` is closed: no record can change it from then on."""
+    def closes_at_ms(self, end_ms: int) -> int:
+        """The first stream time at which no record can change the window that ends at `end_ms` any more."""
         ...
 
 
@@ -180,9 +180,9 @@ class TimeWindows:
         """The window that starts at `start_ms`."""
         return TimeWindow(start_ms, start_ms + self.size_ms)
 
-    def closes_at_ms(self, window: Window) -> int:
+    def closes_at_ms(self, end_ms: int) -> int:
         """The end plus grace: the end is exclusive, so a record at that instant already closes the window."""
-        return window.end_ms + self.grace_ms
+        return end_ms + self.grace_ms
 
     def starts_closed_by(self, stream_time_ms: int) -> int:
         """The latest start, inclusive, of a window that is closed at `stream_time_ms`."""
@@ -214,9 +214,9 @@ class SlidingWindows:
         """The window that starts at `start_ms`."""
         return SlidingWindow(start_ms, start_ms + self.time_difference_ms)
 
-    def closes_at_ms(self, window: Window) -> int:
+    def closes_at_ms(self, end_ms: int) -> int:
         """One more than the end plus grace: the end is inclusive, so a record at that instant still belongs."""
-        return window.end_ms + self.grace_ms + 1
+        return end_ms + self.grace_ms + 1
 
     def starts_closed_by(self, stream_time_ms: int) -> int:
         """The latest start, inclusive, of a window that is closed at `stream_time_ms`."""
@@ -242,9 +242,9 @@ class SessionWindows:
         _require(self.gap_ms >= 1, "gap_ms", self.gap_ms, "at least 1")
         _require(self.grace_ms >= 0, "grace_ms", self.grace_ms, "0 or more")
 
-    def closes_at_ms(self, window: Window) -> int:
+    def closes_at_ms(self, end_ms: int) -> int:
         """One more than the end plus gap plus grace: a record exactly the gap away still extends the session."""
-        return window.end_ms + self.gap_ms + self.grace_ms + 1
+        return end_ms + self.gap_ms + self.grace_ms + 1
 
     def ends_closed_by(self, stream_time_ms: int) -> int:
         """The latest end, inclusive, of a session that is closed at `stream_time_ms`."""
@@ -279,7 +279,7 @@ class UnlimitedWindows:
         """The window that starts at `start_ms`."""
         return UnlimitedWindow.since(start_ms)
 
-    def closes_at_ms(self, window: Window) -> int:
+    def closes_at_ms(self, end_ms: int) -> int:
         """Never."""
         return FOREVER_MS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.tables.windows import SessionWindow
+from state.stores.read_only import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -39,8 +39,12 @@ class DictWindows(Generic[V]):
     def fetch(self, key: str, from_ms: int, to_ms: int) -> list[tuple[int, ValueAndTimestamp[V]]]:
         return [(start, row) for (k, start), row in sorted(self.rows.items()) if k == key and from_ms <= start <= to_ms]
 
-    def fetch_all(self, from_ms: int, to_ms: int) -> list[tuple[str, int, ValueAndTimestamp[V]]]:
-        return [(key, start, row) for (key, start), row in sorted(self.rows.items()) if from_ms <= start <= to_ms]
+    def fetch_all(self, from_ms: int, to_ms: int) -> list[tuple[Windowed[str], ValueAndTimestamp[V]]]:
+        return [
+            (Windowed(key, start, -1), row)
+            for (key, start), row in sorted(self.rows.items())
+            if from_ms <= start <= to_ms
+        ]
 
     def put(self, key: str, row: ValueAndTimestamp[V] | None, start_ms: int) -> None:
         if row is None:
@@ -58,22 +62,22 @@ class DictSessions(Generic[V]):
     def fetch_session(self, key: str, start_ms: int, end_ms: int) -> V | None:
         return self.rows.get((key, start_ms, end_ms))
 
-    def find_sessions(self, key: str, earliest_end_ms: int, latest_start_ms: int) -> list[tuple[SessionWindow, V]]:
+    def find_sessions(self, key: str, earliest_end_ms: int, latest_start_ms: int) -> list[tuple[Windowed[str], V]]:
         return [
-            (SessionWindow(start, end), value)
+            (Windowed(key, start, end), value)
             for (k, start, end), value in sorted(self.rows.items(), key=lambda row: row[0])
             if k == key and end >= earliest_end_ms and start <= latest_start_ms
         ]
 
-    def find_sessions_ended(self, from_ms: int, to_ms: int) -> list[tuple[str, SessionWindow, V]]:
+    def find_sessions_ended(self, from_ms: int, to_ms: int) -> list[tuple[Windowed[str], V]]:
         return [
-            (key, SessionWindow(start, end), value)
+            (Windowed(key, start, end), value)
             for (key, start, end), value in sorted(self.rows.items(), key=lambda row: row[0])
             if from_ms <= end <= to_ms
         ]
 
-    def put(self, key: str, session: SessionWindow, aggregate: V | None) -> None:
+    def put(self, key: str, start_ms: int, end_ms: int, aggregate: V | None) -> None:
         if aggregate is None:
-            self.rows.pop((key, session.start_ms, session.end_ms), None)
+            self.rows.pop((key, start_ms, end_ms), None)
         else:
-            self.rows[key, session.start_ms, session.end_ms] = aggregate
+            self.rows[key, start_ms, end_ms] = aggregate

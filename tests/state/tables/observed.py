@@ -28,8 +28,8 @@ class Observed:
         return [
             (
                 record.key.key,
-                record.key.window.start_ms,
-                record.key.window.end_ms,
+                record.key.start_ms,
+                record.key.end_ms,
                 record.change.new,
                 record.timestamp_ms,
             )

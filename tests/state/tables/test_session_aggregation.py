@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import InvalidArgumentError, InvalidTimestampError
+from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator, count
-from state.tables.change import Windowed
 from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.session_aggregation import SessionAggregation
 from state.tables.stream_time import StreamTime
 from state.tables.suppress import SuppressedTable, until_window_closes
 from state.tables.time_ordered_buffer import windowed_key_bytes
-from state.tables.windows import SessionWindow, SessionWindows
+from state.tables.windows import SessionWindows
 
 from .dict_stores import DictSessions
 from .observed import Observed
@@ -61,11 +61,11 @@ def test_a_record_of_the_same_instant_replaces_without_a_tombstone() -> None:
     table.process("a", "x", 0)
     table.process("a", "x", 0)
     assert observed.changes() == [
-        (Windowed("a", SessionWindow(0, 0)), 1, None),
-        (Windowed("a", SessionWindow(0, 0)), 2, 1),
+        (Windowed("a", 0, 0), 1, None),
+        (Windowed("a", 0, 0), 2, 1),
     ]
-    assert table.get(Windowed("a", SessionWindow(0, 0))) == (2, 0)
-    assert table.get(Windowed("a", SessionWindow(0, 1))) is None
+    assert table.get(Windowed("a", 0, 0)) == (2, 0)
+    assert table.get(Windowed("a", 0, 1)) is None
 
 
 def test_tombstones_carry_the_old_value_where_old_values_are_sent() -> None:

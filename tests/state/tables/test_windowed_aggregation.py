@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import ConfigurationError, InvalidTimestampError
+from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator, count, total
-from state.tables.change import Windowed
 from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.stream_time import StreamTime
 from state.tables.suppress import SuppressedTable, until_window_closes
 from state.tables.time_ordered_buffer import windowed_key_bytes
 from state.tables.windowed_aggregation import WindowedAggregation
-from state.tables.windows import EnumerableWindows, TimeWindow, TimeWindows, UnlimitedWindows
+from state.tables.windows import EnumerableWindows, TimeWindows, UnlimitedWindows
 
 from .dict_stores import DictWindows
 from .observed import Observed
@@ -50,8 +50,8 @@ def test_a_late_record_does_not_lower_the_rows_timestamp() -> None:
     table.process("B", "2", 8)
     table.process("B", "1", 3)
     assert observed.windows() == [("B", 0, 10, "0+2", 8), ("B", 0, 10, "0+2+1", 8)]
-    assert table.get(Windowed("B", TimeWindow(0, 10))) == ("0+2+1", 8)
-    assert table.get(Windowed("B", TimeWindow(10, 20))) is None
+    assert table.get(Windowed("B", 0, 10)) == ("0+2+1", 8)
+    assert table.get(Windowed("B", 10, 20)) is None
 
 
 def test_a_record_can_be_late_for_one_window_and_in_time_for_the_next() -> None:
@@ -172,7 +172,7 @@ def test_each_record_counts_or_is_dropped_once_for_each_of_its_windows(log: Reco
                 dropped += 1
     assert table.dropped.total == dropped
     for (key, start), times in accepted.items():
-        assert table.get(Windowed(key, TimeWindow(start, start + 7))) == (len(times), max(times))
+        assert table.get(Windowed(key, start, start + 7)) == (len(times), max(times))
 
 
 @given(records, st.randoms(use_true_random=False))
@@ -204,6 +204,6 @@ def test_emission_on_close_and_suppression_agree_and_are_final(log: Records, gra
     assert sorted(results) == sorted(suppressed.windows())
     assert len({row[:3] for row in results}) == len(results)
     for key, start, end, value, _ in results:
-        row = closing.get(Windowed(key, TimeWindow(start, end)))
+        row = closing.get(Windowed(key, start, end))
         assert row is not None
         assert row.value == value

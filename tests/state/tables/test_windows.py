@@ -48,17 +48,17 @@ def test_windows_for_finds_every_aligned_window_that_holds_the_time(size: int, a
 @given(st.integers(1, 50), st.integers(0, 20), st.integers(0, 300), st.integers(0, 300))
 def test_the_start_and_the_window_agree_about_being_closed(size: int, grace: int, start: int, now: int) -> None:
     for windows in (TimeWindows.tumbling(size, grace_ms=grace), SlidingWindows(size, grace)):
-        closed = windows.closes_at_ms(windows.window_at(start)) <= now
+        closed = windows.closes_at_ms(windows.window_at(start).end_ms) <= now
         assert closed == (start <= windows.starts_closed_by(now))
     sessions = SessionWindows(size, grace)
-    assert (sessions.closes_at_ms(SessionWindow(0, start)) <= now) == (start <= sessions.ends_closed_by(now))
+    assert (sessions.closes_at_ms(start) <= now) == (start <= sessions.ends_closed_by(now))
 
 
 def test_when_windows_close() -> None:
-    assert TimeWindows.tumbling(10, grace_ms=3).closes_at_ms(TimeWindow(0, 10)) == 13
-    assert SlidingWindows(10, 3).closes_at_ms(SlidingWindow(0, 10)) == 14
-    assert SessionWindows(5, 3).closes_at_ms(SessionWindow(0, 10)) == 19
-    assert UnlimitedWindows().closes_at_ms(UnlimitedWindow.since(0)) == FOREVER_MS
+    assert TimeWindows.tumbling(10, grace_ms=3).closes_at_ms(10) == 13
+    assert SlidingWindows(10, 3).closes_at_ms(10) == 14
+    assert SessionWindows(5, 3).closes_at_ms(10) == 19
+    assert UnlimitedWindows().closes_at_ms(FOREVER_MS) == FOREVER_MS
     assert UnlimitedWindows().starts_closed_by(FOREVER_MS) < 0
 
 
@@ -141,7 +141,7 @@ def test_windows_that_cannot_work_are_refused(build: Callable[[], object]) -> No
 def test_smallest_windows_are_allowed() -> None:
     assert TimeWindows.tumbling(1).windows_for(7) == [TimeWindow(7, 8)]
     assert SlidingWindows(0).window_at(7) == SlidingWindow(7, 7)
-    assert SessionWindows(1).closes_at_ms(SessionWindow(7, 7)) == 9
+    assert SessionWindows(1).closes_at_ms(7) == 9
 
 
 @pytest.mark.parametrize("windows", [TimeWindows.tumbling(5), UnlimitedWindows()])
