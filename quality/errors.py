@@ -1,0 +1,18 @@
+"""What stops the gate before it has a verdict, on top of the library's tree.
+
+StateError
+├── ValidationError           the batch couldn't be evaluated; nothing was decided
+└── StagedTableError          the staged table isn't what the gate can read; nothing was decided
+"""
+
+from __future__ import annotations
+
+from state.errors import StateError
+
+
+class ValidationError(StateError):
+    """The batch couldn't be evaluated. Nothing was decided: the next check tries again."""
+
+
+class StagedTableError(StateError):
+    """The staged table was rewritten or has no change data feed. Nothing was decided; the message has the remedy."""

@@ -1,0 +1,122 @@
+"""What the masked export must be, as a Great Expectations suite.
+
+The suite looks at a frame of the staged columns and of those that `measured` adds; both lists are exact. An expectation
+carries what it is for in its `notes`, which verdicts and Data Docs show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import great_expectations.expectations as gxe
+from great_expectations import ExpectationSuite
+from great_expectations.expectations import Expectation
+from pyspark.sql import DataFrame, functions
+
+from quality.leaks import EMAIL, PRINTED_CARD, TEN_DIGITS, long_number
+
+EXPORT_FIELDS = (
+    "InvoiceNumber",
+    "CreatedTime",
+    "StoreID",
+    "PosID",
+    "CustomerType",
+    "PaymentMethod",
+    "DeliveryType",
+    "City",
+    "State",
+    "PinCode",
+    "ItemCode",
+    "ItemDescription",
+    "ItemPrice",
+    "ItemQty",
+    "TotalValue",
+)
+"""The allow-list: the fields of `hadoop-sink`, in their order. Nothing else about a customer leaves."""
+
+DAY = "day"
+"""The date of `CreatedTime` in UTC, by which the table is partitioned."""
+
+PUBLISHED_COLUMNS = (*EXPORT_FIELDS, DAY)
+LINE_KEY = ("_source", "_source_offset", "_source_line")
+"""Technical columns of the staged table: where in topic `pos` a line item came from."""
+
+_NULLABLE = frozenset({"City", "State", "PinCode"})  # null without a delivery address
+_FREE_TEXTS = ("PaymentMethod", "City", "State", "ItemDescription")
+_CODES = ("InvoiceNumber", "StoreID", "PosID", "PinCode", "ItemCode")
+_COPIES = "_copies"
+_TOTAL_DIFFERENCE = "_total_difference"
+_MEASURED = (_COPIES, _TOTAL_DIFFERENCE)
+_RELATIVE_ERROR = 1e-9  # what binary floating point may lose in a product
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOptions:
+    """The two numbers that shops differ in; see `QualitySettings`."""
+
+    code_digits: int
+    total_tolerance: float
+
+
+def measured(batch: DataFrame, staged: DataFrame) -> DataFrame:
+    """The batch with a column each for what the suite can't tell from a row alone, without changing its rows.
+
+    `_copies` counts the rows of `staged`, which includes the batch, that have the row's key. `_total_difference` is
+    how far TotalValue is from ItemPrice x ItemQty. A batch that lacks the columns for it is returned as it is.
+    """
+    if not {*LINE_KEY, DAY, "ItemPrice", "ItemQty", "TotalValue"} <= set(batch.columns):
+        return batch
+    days = batch.select(DAY).distinct()
+    copies = (
+        staged.join(functions.broadcast(days), DAY, "left_semi")
+        .groupBy(*LINE_KEY)
+        .agg(functions.count("*").alias(_COPIES))
+    )
+    same_key = [batch[name].eqNullSafe(copies[name]) for name in LINE_KEY]
+    total = functions.col("TotalValue").cast("double")
+    product = functions.col("ItemPrice").cast("double") * functions.col("ItemQty").cast("double")
+    difference = functions.abs(product - total) - functions.abs(total) * _RELATIVE_ERROR
+    return batch.join(copies, same_key, "left").select(
+        *(batch[name] for name in batch.columns), copies[_COPIES], difference.alias(_TOTAL_DIFFERENCE)
+    )
+
+
+def export_suite(options: SuiteOptions, columns: list[str]) -> ExpectationSuite:
+    """The suite for a frame that has `columns`. What needs a missing column is left out: its absence fails already."""
+    expectations = [each for each in _expectations(options) if getattr(each, "column", columns[0]) in columns]
+    return ExpectationSuite(name="masked_export", expectations=expectations)
+
+
+def _expectations(options: SuiteOptions) -> Iterator[Expectation]:
+    columns = [*PUBLISHED_COLUMNS, *LINE_KEY, *_MEASURED]
+    yield gxe.ExpectTableColumnsToMatchSet(
+        column_set=columns, exact_match=True, notes="The columns are the allow-list, the day and the technical ones."
+    )
+    for column in columns:
+        if column not in _NULLABLE:
+            yield gxe.ExpectColumnValuesToNotBeNull(column=column, notes=f"{column} is always there.")
+    yield from _leak_expectations(options)
+    for column, pattern in (("CustomerType", "PRIME|NONPRIME"), ("DeliveryType", "HOME-DELIVERY|TAKEAWAY")):
+        yield gxe.ExpectColumnValuesToMatchRegex(
+            column=column, regex=f"(?i)^(?:{pattern})$", notes=f"{column} is one of {pattern}, in any case of letters."
+        )
+    yield gxe.ExpectColumnValuesToBeBetween(
+        column=_TOTAL_DIFFERENCE, max_value=options.total_tolerance, notes="TotalValue is ItemPrice x ItemQty."
+    )
+    yield gxe.ExpectColumnValuesToBeBetween(
+        column=_COPIES, min_value=1, max_value=1, notes="Each line item of the source is there once."
+    )
+
+
+def _leak_expectations(options: SuiteOptions) -> Iterator[Expectation]:
+    for column in _FREE_TEXTS:
+        yield _no_match(column, TEN_DIGITS, "a card or phone number")
+    for column in _CODES:
+        yield _no_match(column, f"{long_number(options.code_digits)}|{PRINTED_CARD}", "a card or phone number")
+    for column in (*_FREE_TEXTS, *_CODES):
+        yield _no_match(column, EMAIL, "an email address")
+
+
+def _no_match(column: str, regex: str, what: str) -> Expectation:
+    return gxe.ExpectColumnValuesToNotMatchRegex(column=column, regex=regex, notes=f"{column} doesn't hold {what}.")

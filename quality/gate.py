@@ -1,0 +1,178 @@
+"""The gate between checking and publishing: staged line items pass whole, or not at all.
+
+A batch is what the staged table gained since the last decision, whichever way that went. If it meets the suite it is
+appended to the published table in one commit, which carries the verdict and the staged version that it reaches to
+(txnAppId, txnVersion): so a repeated publication is skipped by Delta, and what has been decided is read from the table
+itself. If it doesn't, its verdict is kept as quarantined, and readers keep the last good version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from quality.errors import StagedTableError
+from quality.settings import QualitySettings
+from quality.verdict import Outcome, Status, Verdict, VerdictArchive
+from state.clock import Clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TABLE = "hadoop_export"
+STAGED_TABLE = "hadoop_export_staged"
+PUBLISHER = "quality-gate"
+"""The txnAppId of publications; their txnVersion is the last staged version in them."""
+
+_CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+_SEARCHED_COMMITS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The staged versions to decide on, both inclusive."""
+
+    first_version: int
+    last_version: int
+
+
+class Gate:
+    """Decides on the staged export of one run directory. Hold its lease: one gate at a time."""
+
+    def __init__(self, settings: QualitySettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._staged = settings.delta_table(STAGED_TABLE)
+        self._published = settings.delta_table(TABLE)
+        self._archive = VerdictArchive(settings.verdict_dir(TABLE))
+
+    def pending(self) -> Batch | None:
+        """What is to be decided on; None if nothing is. Starts no Spark.
+
+        Raises:
+            StagedTableError: the staged table has no change data feed to read additions from.
+        """
+        staged = _open(self._staged)
+        if staged is None:
+            return None
+        decided = max(self._published_up_to(), self._archive.last_version())
+        if staged.version() <= decided:
+            return None
+        if staged.metadata().configuration.get("delta.enableChangeDataFeed") != "true":
+            msg = f"{self._staged} has no change data feed: set its property delta.enableChangeDataFeed"
+            raise StagedTableError(msg)
+        return Batch(decided + 1, staged.version())
+
+    def last_verdict(self) -> Verdict | None:
+        """The newest verdict; None if there is none. Puts into the archive what a crash kept from it."""
+        published = self._published_up_to()
+        if published > self._archive.last_version():
+            self._archive.put(self._verdict_in_commit(published))
+        return self._archive.last()
+
+    def decide(self, spark: SparkSession, batch: Batch) -> Verdict:
+        """Checks the batch and publishes or quarantines it.
+
+        Raises:
+            ValidationError: it couldn't be evaluated; nothing was decided.
+            StagedTableError: the staged table was rewritten within the batch; nothing was decided.
+        """
+        added = _added_rows(spark, self._staged, batch).persist()
+        try:
+            rows = _count_insertions(added)
+            outcomes = self._validate(spark, added, batch)
+            passed = all(outcome.passed for outcome in outcomes)
+            verdict = Verdict(
+                table=TABLE,
+                status=Status.PUBLISHED if passed else Status.QUARANTINED,
+                first_version=batch.first_version,
+                last_version=batch.last_version,
+                rows=rows,
+                decided_at_ms=self._clock.now_ms(),
+                outcomes=outcomes,
+            )
+            if passed:
+                self._publish(added, verdict)
+        finally:
+            added.unpersist()
+        self._archive.put(verdict)
+        return verdict
+
+    def _validate(self, spark: SparkSession, added: DataFrame, batch: Batch) -> tuple[Outcome, ...]:
+        # Great Expectations takes seconds to import: only a batch is worth them.
+        from quality.export_suite import SuiteOptions, export_suite, measured  # noqa: PLC0415
+        from quality.validation import validate  # noqa: PLC0415
+
+        staged = spark.read.format("delta").option("versionAsOf", batch.last_version).load(str(self._staged))
+        frame = measured(added.drop(*_CHANGE_COLUMNS), staged).persist()
+        options = SuiteOptions(
+            code_digits=self._settings.quality_code_digits, total_tolerance=self._settings.quality_total_tolerance
+        )
+        try:
+            suite = export_suite(options, frame.columns)
+            return validate(frame, suite, docs_dir=self._settings.data_docs_dir(TABLE))
+        finally:
+            frame.unpersist()
+
+    def _publish(self, added: DataFrame, verdict: Verdict) -> None:
+        from quality.export_suite import DAY, PUBLISHED_COLUMNS  # noqa: PLC0415
+
+        (
+            added.select(*PUBLISHED_COLUMNS)
+            .repartition(DAY)
+            .write.format("delta")
+            .mode("append")
+            .partitionBy(DAY)
+            .option("txnAppId", PUBLISHER)
+            .option("txnVersion", verdict.last_version)
+            .option("userMetadata", verdict.to_json().decode())
+            .save(str(self._published))
+        )
+
+    def _published_up_to(self) -> int:
+        published = _open(self._published)
+        version = None if published is None else published.transaction_version(PUBLISHER)
+        return -1 if version is None else version
+
+    def _verdict_in_commit(self, last_version: int) -> Verdict:
+        for commit in DeltaTable(self._published).history(_SEARCHED_COMMITS):
+            try:
+                verdict = Verdict.from_json(commit.get("userMetadata", ""))
+            except ValueError:
+                continue  # another writer's commit, such as one of OPTIMIZE
+            if verdict.last_version == last_version:
+                return verdict
+        msg = f"{self._published} was published up to staged version {last_version}, but no commit holds the verdict"
+        raise StagedTableError(msg)
+
+
+def _open(path: Path) -> DeltaTable | None:
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError:
+        return None
+
+
+def _added_rows(spark: SparkSession, path: Path, batch: Batch) -> DataFrame:
+    return (
+        spark.read.format("delta")
+        .option("readChangeFeed", "true")
+        .option("startingVersion", batch.first_version)
+        .option("endingVersion", batch.last_version)
+        .load(str(path))
+    )
+
+
+def _count_insertions(added: DataFrame) -> int:
+    counts = {row["_change_type"]: row["count"] for row in added.groupBy("_change_type").count().collect()}
+    if counts.keys() - {"insert"}:
+        msg = (
+            "rows of the staged table were changed or deleted since the last decision, but it may only grow: "
+            "restore it to the version before that (RESTORE TABLE ... TO VERSION AS OF)"
+        )
+        raise StagedTableError(msg)
+    return int(counts.get("insert", 0))

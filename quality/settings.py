@@ -1,0 +1,28 @@
+"""The settings of the quality gate. Free of Spark and of Great Expectations."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from spark_apps.settings import AppSettings
+
+
+class QualitySettings(AppSettings):
+    """What the gate may be told, on top of what every Spark job may be. Each field is `STOREKEEPER_<NAME>`."""
+
+    quality_code_digits: int = Field(
+        9, ge=4, le=32, description="Longest number that may stand alone in a code such as InvoiceNumber."
+    )
+    quality_total_tolerance: float = Field(
+        0.01, ge=0, description="Largest difference between ItemPrice x ItemQty and TotalValue, in currency."
+    )
+
+    def verdict_dir(self, table: str) -> Path:
+        """Where the gate's verdicts on a table are kept, one JSON file each."""
+        return self.run_dir / "quality" / "verdicts" / table
+
+    def data_docs_dir(self, table: str) -> Path:
+        """Where the Data Docs of the newest verdict on a table are: open `index.html`."""
+        return self.run_dir / "quality" / "data_docs" / table

@@ -1,0 +1,118 @@
+"""A verdict of the gate, and the files in which verdicts are kept. Free of Spark and of Great Expectations.
+
+One JSON object a file, `<first version>-<last version>.json`, replaced as a whole. It holds expectations and counts,
+never a value of the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+_KEPT_PUBLISHED = 500
+
+
+class Status(StrEnum):
+    """What became of a batch. A quarantined one stays in the staged table and isn't published."""
+
+    PUBLISHED = "published"
+    QUARANTINED = "quarantined"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one expectation. `column` is None if it is about the table, `failing_rows` if there is no count."""
+
+    expectation: str
+    column: str | None
+    meaning: str
+    passed: bool
+    failing_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision on the rows that the staged versions `first_version` to `last_version`, both inclusive, added."""
+
+    table: str
+    status: Status
+    first_version: int
+    last_version: int
+    rows: int
+    decided_at_ms: int
+    outcomes: tuple[Outcome, ...] = field(default=())
+
+    @property
+    def passed(self) -> bool:
+        """Whether the batch met every expectation."""
+        return self.status is Status.PUBLISHED
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """What was not met, one sentence each, with the number of rows where there is one."""
+        return tuple(
+            outcome.meaning
+            if outcome.failing_rows is None
+            else f"{outcome.meaning} Failing rows: {outcome.failing_rows}."
+            for outcome in self.outcomes
+            if not outcome.passed
+        )
+
+    def to_json(self) -> bytes:
+        """One JSON object, with `passed` and `reasons` for those who read nothing else."""
+        return orjson.dumps({"passed": self.passed, "reasons": self.reasons, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, content: bytes | str) -> Self:
+        """The verdict that `to_json` wrote.
+
+        Raises:
+            ValueError: the content is something else.
+        """
+        try:
+            fields: dict[str, Any] = orjson.loads(content)
+            del fields["passed"], fields["reasons"]
+            outcomes = tuple(Outcome(**outcome) for outcome in fields.pop("outcomes"))
+            return cls(**{**fields, "status": Status(fields["status"]), "outcomes": outcomes})
+        except (TypeError, KeyError) as error:
+            msg = f"not a verdict: {error!r}"
+            raise ValueError(msg) from error
+
+
+class VerdictArchive:
+    """The verdicts on one table, in a folder. One writer at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def last(self) -> Verdict | None:
+        """The verdict on the newest staged versions; None if there is none."""
+        files = sorted(self._folder.glob("*-*.json"), key=_last_version)
+        return Verdict.from_json(files[-1].read_bytes()) if files else None
+
+    def last_version(self) -> int:
+        """The newest staged version that a verdict is kept of; -1 if there is none."""
+        return max(map(_last_version, self._folder.glob("*-*.json")), default=-1)
+
+    def put(self, verdict: Verdict) -> Path:
+        """Keeps a verdict, replacing an equal one in one step; forgets the oldest of very many published ones."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{verdict.first_version:012d}-{verdict.last_version:012d}.json"
+        draft = path.with_name(path.name + ".new")
+        draft.write_bytes(verdict.to_json())
+        draft.replace(path)
+        self._prune()
+        return path
+
+    def _prune(self) -> None:
+        for path in sorted(self._folder.glob("*-*.json"))[:-_KEPT_PUBLISHED]:
+            if Verdict.from_json(path.read_bytes()).passed:
+                path.unlink()
+
+
+def _last_version(path: Path) -> int:
+    return int(path.stem.partition("-")[2])

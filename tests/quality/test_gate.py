@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from quality.errors import StagedTableError
+from quality.export_suite import PUBLISHED_COLUMNS
+from quality.gate import PUBLISHER, Batch, Gate
+from quality.settings import QualitySettings
+from quality.verdict import Status, Verdict, VerdictArchive
+from state.clock import ManualClock
+from tests.quality.conftest import line, stage
+
+pytestmark = pytest.mark.spark
+
+CLOCK = ManualClock(now_ms=1_760_000_000_000)
+CARD = "4629185211"
+PHONE = "98891-27612"
+EMAIL = "meera.canary@example.org"
+
+
+@pytest.fixture
+def gate(settings: QualitySettings) -> Gate:
+    return Gate(settings, CLOCK)
+
+
+def decide(gate: Gate, spark: SparkSession) -> Verdict:
+    batch = gate.pending()
+    assert batch is not None
+    return gate.decide(spark, batch)
+
+
+def published_invoices(settings: QualitySettings) -> list[str]:
+    table = DeltaTable(settings.delta_table("hadoop_export"))
+    return sorted(table.scan(columns=["InvoiceNumber"]).read_all()["InvoiceNumber"].to_pylist())
+
+
+def without_address(offset: int) -> dict[str, Any]:
+    return line(offset, DeliveryType="TAKEAWAY", City=None, State=None, PinCode=None)
+
+
+def test_a_good_batch_is_published_with_the_allow_list_only(
+    gate: Gate, spark: SparkSession, settings: QualitySettings
+) -> None:
+    tomorrow = datetime.date(2025, 10, 10)
+    stage(spark, settings, line(1), without_address(2))
+    stage(spark, settings, line(3, day=tomorrow, CustomerType="NONPRIME"))
+    verdict = decide(gate, spark)
+    assert verdict.reasons == ()
+    assert (verdict.status, verdict.first_version, verdict.last_version, verdict.rows) == (Status.PUBLISHED, 0, 1, 3)
+    table = DeltaTable(settings.delta_table("hadoop_export"))
+    assert tuple(field.name for field in table.schema().fields) == PUBLISHED_COLUMNS
+    assert table.metadata().partition_columns == ["day"]
+    assert table.transaction_version(PUBLISHER) == 1
+    assert published_invoices(settings) == ["INV-0000000001", "INV-0000000002", "INV-0000000003"]
+    assert (settings.data_docs_dir("hadoop_export") / "index.html").is_file()
+    assert gate.last_verdict() == verdict
+    assert gate.pending() is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ItemDescription": f"gift for {CARD}"}, "ItemDescription doesn't hold a card or phone number."),
+        ({"City": f"Ulhasnagar {PHONE}"}, "City doesn't hold a card or phone number."),
+        ({"State": EMAIL}, "State doesn't hold an email address."),
+        ({"InvoiceNumber": CARD}, "InvoiceNumber doesn't hold a card or phone number."),
+        ({"TotalValue": Decimal("59.0000")}, "TotalValue is ItemPrice x ItemQty."),
+        ({"CustomerType": "GOLD"}, "CustomerType is one of PRIME|NONPRIME, in any case of letters."),
+        ({"PaymentMethod": None}, "PaymentMethod is always there."),
+    ],
+)
+def test_a_bad_line_keeps_its_batch_back_and_the_last_good_version_stays(
+    gate: Gate, spark: SparkSession, settings: QualitySettings, changes: dict[str, Any], reason: str
+) -> None:
+    stage(spark, settings, line(1))
+    decide(gate, spark)
+    stage(spark, settings, line(2), line(3, **changes))
+    verdict = decide(gate, spark)
+    assert verdict.status is Status.QUARANTINED
+    assert verdict.reasons == (f"{reason} Failing rows: 1.",)
+    assert published_invoices(settings) == ["INV-0000000001"]
+    assert DeltaTable(settings.delta_table("hadoop_export")).version() == 0
+
+
+def test_a_further_column_is_a_leak(gate: Gate, spark: SparkSession, settings: QualitySettings) -> None:
+    stage(spark, settings, line(1, CustomerCardNo=CARD), extra="CustomerCardNo string")
+    verdict = decide(gate, spark)
+    assert verdict.reasons == ("The columns are the allow-list, the day and the technical ones.",)
+    assert not settings.delta_table("hadoop_export").exists()
+
+
+def test_a_missing_column_is_a_verdict_and_not_an_error(
+    gate: Gate, spark: SparkSession, settings: QualitySettings
+) -> None:
+    stage(spark, settings, line(1))
+    staged = settings.delta_table("hadoop_export_staged")
+    rows = spark.read.format("delta").load(str(staged)).drop("ItemPrice")
+    rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(staged.with_name("narrow")))
+    staged.rename(staged.with_name("wide"))
+    staged.with_name("narrow").rename(staged)
+    assert decide(gate, spark).reasons == ("The columns are the allow-list, the day and the technical ones.",)
+
+
+@pytest.mark.parametrize("same_commit", [True, False])
+def test_a_line_item_staged_twice_is_not_published_twice(
+    gate: Gate, spark: SparkSession, settings: QualitySettings, same_commit: bool
+) -> None:
+    if same_commit:
+        stage(spark, settings, line(1), line(1))
+    else:
+        stage(spark, settings, line(1))
+        decide(gate, spark)
+        stage(spark, settings, line(1))
+    verdict = decide(gate, spark)
+    failing = 2 if same_commit else 1
+    assert verdict.reasons == (f"Each line item of the source is there once. Failing rows: {failing}.",)
+
+
+def test_after_a_quarantine_the_next_good_batch_is_published_without_it(
+    gate: Gate, spark: SparkSession, settings: QualitySettings
+) -> None:
+    stage(spark, settings, line(1, City=PHONE))
+    assert decide(gate, spark).status is Status.QUARANTINED
+    assert gate.pending() is None
+    stage(spark, settings, line(2))
+    assert gate.pending() == Batch(1, 1)
+    assert decide(gate, spark).status is Status.PUBLISHED
+    assert published_invoices(settings) == ["INV-0000000002"]
+
+
+def test_a_crash_between_publication_and_archive_neither_repeats_nor_forgets(
+    gate: Gate, spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(spark, settings, line(1))
+    batch = gate.pending()
+    assert batch is not None
+
+    def crash(archive: VerdictArchive, verdict: Verdict) -> Path:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(VerdictArchive, "put", crash)
+        with pytest.raises(RuntimeError, match="killed"):
+            gate.decide(spark, batch)
+    assert gate.pending() is None
+    verdict = gate.last_verdict()
+    assert verdict is not None
+    assert verdict.passed
+    assert VerdictArchive(settings.verdict_dir("hadoop_export")).last() == verdict
+    gate.decide(spark, batch)
+    assert published_invoices(settings) == ["INV-0000000001"]
+
+
+def test_nothing_is_decided_about_a_rewritten_table(gate: Gate, spark: SparkSession, settings: QualitySettings) -> None:
+    stage(spark, settings, line(1), line(2))
+    DeltaTable(settings.delta_table("hadoop_export_staged")).delete("_source_offset = 1")
+    with pytest.raises(StagedTableError, match="may only grow"):
+        decide(gate, spark)
+    assert gate.pending() is not None
+
+
+def test_a_staged_table_without_change_data_feed_is_refused_before_spark_starts(
+    gate: Gate, spark: SparkSession, settings: QualitySettings
+) -> None:
+    rows = spark.createDataFrame([{"a": 1}], "a int")
+    rows.write.format("delta").save(str(settings.delta_table("hadoop_export_staged")))
+    with pytest.raises(StagedTableError, match=r"delta\.enableChangeDataFeed"):
+        gate.pending()
+
+
+def test_nothing_staged_is_nothing_to_decide(gate: Gate) -> None:
+    assert gate.pending() is None
+    assert gate.last_verdict() is None
+
+
+def test_compaction_of_the_staged_table_is_no_new_batch_of_rows(
+    gate: Gate, spark: SparkSession, settings: QualitySettings
+) -> None:
+    stage(spark, settings, line(1))
+    stage(spark, settings, line(2))
+    decide(gate, spark)
+    spark.sql(f"OPTIMIZE delta.`{settings.delta_table('hadoop_export_staged')}`")
+    verdict = decide(gate, spark)
+    assert (verdict.status, verdict.rows) == (Status.PUBLISHED, 0)
+    assert published_invoices(settings) == ["INV-0000000001", "INV-0000000002"]
+
+
+def test_no_value_of_the_data_is_written_beside_the_tables(
+    gate: Gate, spark: SparkSession, settings: QualitySettings, tmp_path: Path
+) -> None:
+    stage(
+        spark,
+        settings,
+        line(1, ItemDescription=f"canarytext {CARD}", City=f"canarycity {PHONE}", State=EMAIL),
+        line(2, CustomerType="canarytype", TotalValue=Decimal("987654.3210"), InvoiceNumber="4012888888881881"),
+        line(3, Leak="canaryleak"),
+        extra="Leak string",
+    )
+    assert len(decide(gate, spark).reasons) == 7
+    canaries = [CARD, PHONE, "27612", "canary", "Ulhasnagar", "987654.32", "4012888888881881"]
+    written = [path for path in (tmp_path / "quality").rglob("*") if path.is_file()]
+    assert {"data_docs", "verdicts"} <= {path.relative_to(tmp_path / "quality").parts[0] for path in written}
+    for path in written:
+        content = path.read_bytes()
+        assert [canary for canary in canaries if canary.encode() in content] == [], path
