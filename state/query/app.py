@@ -1,0 +1,91 @@
+"""The web application of a node: the hot route in front, FastAPI behind, errors as problems everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from state.errors import InvalidArgumentError, StateError
+from state.query.answer import SERVED_BY, Answer
+from state.query.hot_route import HotRoute
+from state.query.problems import BodyTooLargeError, Problem, problem_of
+from state.query.routes.health import health_routes
+from state.query.routes.instances import instance_routes
+from state.query.routes.keyvalue import internal_routes, keyvalue_routes
+from state.query.routes.stores import store_routes
+from state.query.services import QueryServices
+
+log = structlog.get_logger(__name__)
+
+_HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
+
+
+def make_app(services: QueryServices) -> Guard:
+    """The ASGI application of a node."""
+    app = FastAPI(
+        title="Storekeeper",
+        summary="Reads the state stores of streaming apps from replicas of their changelogs.",
+        redoc_url=None,
+    )
+    for routes in (
+        instance_routes(services.catalog),
+        keyvalue_routes(services),
+        internal_routes(services),
+        store_routes(services.catalog, services.backend),
+        health_routes(services),
+    ):
+        app.include_router(routes)
+    _answer_errors(app, services.catalog.node)
+    return Guard(HotRoute(services.point, app), services.limits.max_body_bytes)
+
+
+class Guard:
+    """ASGI: refuses requests with a body over the limit, by its announced length; one without a length is not read."""
+
+    def __init__(self, app: Any, max_body_bytes: int) -> None:
+        self._app = app
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Answers one ASGI connection."""
+        if scope["type"] == "http" and scope["method"] != "GET":
+            length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+            if not length.isdigit() or int(length) > self._max_body_bytes:
+                msg = f"the request's body is over the limit of {self._max_body_bytes} bytes"
+                await Answer.problem(problem_of(BodyTooLargeError(msg))).send(send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _answer_errors(app: FastAPI, node: str) -> None:
+    origin = (SERVED_BY, node.encode())
+
+    async def on_error(request: Request, error: Exception) -> Response:
+        problem = problem_of(error)
+        if problem.status == 500:
+            log.error("request_failed", path=request.url.path, exc_info=error)
+        return _response(Answer.problem(problem, origin))
+
+    async def on_http_error(_request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        detail = str(error.detail) if isinstance(error, HTTPException) else "internal"
+        return _response(Answer.problem(Problem(_HTTP_KINDS.get(status, "invalid-argument"), status, detail), origin))
+
+    async def on_invalid(request: Request, error: Exception) -> Response:
+        problems = error.errors() if isinstance(error, RequestValidationError) else []
+        told = "; ".join(f"{'.'.join(map(str, found['loc'][1:]))}: {found['msg']}" for found in problems)
+        return await on_error(request, InvalidArgumentError(told))
+
+    app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(RequestValidationError, on_invalid)
+    app.add_exception_handler(StateError, on_error)
+    app.add_exception_handler(Exception, on_error)
+
+
+def _response(answer: Answer) -> Response:
+    headers = {name.decode(): value.decode() for name, value in answer.headers}
+    return Response(answer.body, answer.status, headers)

@@ -1,0 +1,58 @@
+"""The route that is asked most, `GET /state/keyvalue/{store}/{key}`, answered before the web framework sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from state.errors import InvalidArgumentError
+from state.query.answer import HOP, Answer
+from state.query.json_rows import decode_base64url
+from state.query.point import PointQueries
+from state.query.problems import problem_of
+
+PREFIX = b"/state/keyvalue/"
+_KEY_FORMAT = b"key_format=base64url"
+
+Scope = dict[str, Any]
+ASGIApp = Any
+
+
+class HotRoute:
+    """ASGI: takes its one route, hands everything else to `app`.
+
+    The key is everything behind the store's name, percent-decoded once: it may hold slashes, encoded or not. With
+    `?key_format=base64url` it is base64url, for keys that aren't text.
+    """
+
+    def __init__(self, point: PointQueries, app: ASGIApp) -> None:
+        self._point = point
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answers one ASGI connection."""
+        if scope["type"] == "http" and scope["method"] == "GET":
+            path: bytes = scope["raw_path"]
+            if path.startswith(PREFIX):
+                answer = await self._answer(path, scope)
+                await answer.send(send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _answer(self, path: bytes, scope: Scope) -> Answer:
+        store, _, raw_key = path[len(PREFIX) :].partition(b"/")
+        key = unquote_to_bytes(raw_key) if b"%" in raw_key else raw_key
+        query: bytes = scope["query_string"]
+        try:
+            if query and _KEY_FORMAT in query.split(b"&"):
+                key = decode_base64url(key, "the key")
+            name = unquote_to_bytes(store).decode()
+        except (InvalidArgumentError, UnicodeDecodeError) as error:
+            return Answer.problem(problem_of(InvalidArgumentError(str(error))))
+        return await self._point.answer(name, key, forwarded=is_forwarded(scope))
+
+
+def is_forwarded(scope: Mapping[str, Any]) -> bool:
+    """Whether the request comes from another node."""
+    return any(name == HOP for name, _ in scope["headers"])

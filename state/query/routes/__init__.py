@@ -1,0 +1,1 @@
+"""The HTTP routes beside the hot one, a file per group."""

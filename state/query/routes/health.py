@@ -1,0 +1,66 @@
+"""`/livez`, `/readyz`, `/healthz`, `/healthcheck`, `/metrics`: the status code decides, the body is for people."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import BaseModel
+
+from state.query.health import readiness
+from state.query.routes.stores import ReplicaView, replica_view
+from state.query.services import QueryServices
+
+
+class HealthView(BaseModel):
+    """One word, its reason, and the replicas when they were asked for."""
+
+    status: str
+    reason: str
+    replicas: list[ReplicaView] | None = None
+
+
+class HealthcheckView(BaseModel):
+    """ksqlDB's shape."""
+
+    isHealthy: bool  # noqa: N815 - ksqlDB's spelling
+    details: dict[str, dict[str, bool]]
+
+
+def health_routes(services: QueryServices) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(tags=["health"])
+
+    @routes.get("/livez", response_model_exclude_none=True)
+    async def livez(response: Response) -> HealthView:
+        """200 while the node works, whatever becomes of its neighbours; 503 when only a restart helps."""
+        if services.following():
+            return HealthView(status="alive", reason="the follower runs")
+        response.status_code = 503
+        return HealthView(status="dead", reason="the follower has ended; the log says why")
+
+    @routes.get("/readyz", response_model_exclude_none=True)
+    @routes.get("/healthz", response_model_exclude_none=True, include_in_schema=False)
+    async def readyz(response: Response, verbose: str | None = None) -> HealthView:
+        """200 once every replica of this node answers, 503 while one restores or can't. `?verbose` lists them."""
+        found = readiness(services.catalog)
+        response.status_code = 200 if found.ready else 503
+        views = [replica_view(status, services.catalog.node) for status in found.replicas]
+        return HealthView(
+            status="ready" if found.ready else "restoring",
+            reason=found.reason,
+            replicas=None if verbose is None else views,
+        )
+
+    @routes.get("/healthcheck", include_in_schema=False)
+    async def healthcheck(response: Response) -> HealthcheckView:
+        ready, live = readiness(services.catalog).ready, services.following()
+        response.status_code = 200 if ready and live else 503
+        details = {"stores": {"isHealthy": ready}, "follower": {"isHealthy": live}}
+        return HealthcheckView(isHealthy=ready and live, details=details)
+
+    @routes.get("/metrics")
+    async def metrics() -> Response:
+        """Prometheus' text format."""
+        return Response(generate_latest(services.registry), headers={"content-type": CONTENT_TYPE_LATEST})
+
+    return routes

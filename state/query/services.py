@@ -1,0 +1,37 @@
+"""What the routes of a node answer with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from state.query.catalog import Catalog
+from state.query.cursor import CursorCodec
+from state.query.point import PointQueries
+from state.query.scans import ScanQueries
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What a request may ask for at most."""
+
+    max_key_bytes: int
+    max_body_bytes: int
+    max_page_rows: int
+    max_page_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueryServices:
+    """Everything that a route may need. `following` tells whether the follower's thread is alive or yet to start."""
+
+    catalog: Catalog
+    point: PointQueries
+    scans: ScanQueries
+    cursors: CursorCodec
+    registry: CollectorRegistry
+    limits: QueryLimits
+    backend: str
+    following: Callable[[], bool]
