@@ -95,7 +95,7 @@ class TableAggregation(KTable[K, A], Generic[K, V, A]):
         Raises:
             InvalidArgumentError: the aggregator can't subtract.
         """
-        super().__init__()
+        super().__init__(store)
         self._aggregator = aggregator
         self._subtract = aggregator.subtractor
         self._store = store
@@ -121,9 +121,8 @@ class TableAggregation(KTable[K, A], Generic[K, V, A]):
         row = self._store.get(key)
         aggregate = self._replaced(key, record.change, value_of(row))
         timestamp_ms = record.timestamp_ms if row is None else max(record.timestamp_ms, row.timestamp_ms)
-        self._store.put(key, None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms))
         old = value_of(row) if self._sends_old_values else None
-        self._forward(TableRecord(key, Change(aggregate, old), timestamp_ms))
+        self._write(self._store, TableRecord(key, Change(aggregate, old), timestamp_ms))
 
     def _replaced(self, key: K, change: Change[V], aggregate: A | None) -> A | None:
         if change.old is not None and aggregate is not None:

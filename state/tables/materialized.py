@@ -1,8 +1,7 @@
 """What tables and aggregations need of the stores that hold their rows, and no more.
 
-The stores of `state.stores` fit through the adapters of `state.tables.typed_stores`; anything else with these methods
-does as well. Whether a store keeps its rows in a cache first is told to the table, not asked of the store: a table over
-a cache leaves forwarding to the cache's flush.
+The stores of `state.stores` have these methods: a key-value or window store with `TimestampedSerde` values, a session
+store with plain ones. A store with a cache forwards its table's changes when it is flushed.
 """
 
 from __future__ import annotations

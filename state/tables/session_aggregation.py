@@ -8,13 +8,15 @@ from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator
 from state.tables.change import Change, TableRecord, windowed
+from state.tables.change_forwarder import ChangeForwarder
+from state.tables.closing_index import ClosingIndex
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import SessionRows
 from state.tables.stream_time import StreamTime
 from state.tables.table import KTable
 from state.tables.windowed_table import NOTHING_EMITTED_MS
-from state.tables.windows import SessionWindow, SessionWindows
+from state.tables.windows import FOREVER_MS, SessionWindow, SessionWindows
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,7 +30,9 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
     tombstones, before the merged one. Rows are stamped with the session's end.
 
     A record is late, left out and counted, only if the session that it would end up in is closed: a late record that
-    bridges an old session to one that is still open is in time.
+    bridges an old session to one that is still open is in time. Such a record can reopen a session that was emitted on
+    close, for the gap it bridges reaches further than the session's own closing; the merged session is then emitted,
+    too, once it closes. As in Kafka Streams, the earlier one isn't taken back.
     """
 
     def __init__(
@@ -46,9 +50,9 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
         Args:
             windows: gap and grace.
             aggregator: how values are folded, and sessions merged.
-            store: the rows. If it caches, flushing it forwards the changes; see `typed_stores`.
+            store: the rows. If it has a cache, its flushes forward the changes, unless they are emitted on close.
             emit: on every update, or once when a session closes.
-            stream_time: how far the partition had come, after a restore.
+            stream_time: how far the partition has come; None reads it from the rows, once.
             emitted_until_ms: the earlier instance's `emitted_until_ms`, after a restart.
 
         Raises:
@@ -57,12 +61,17 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
         super().__init__()
         self.windows = windows
         self.dropped = DroppedRecords()
-        self.stream_time = stream_time if stream_time is not None else StreamTime()
+        self.stream_time = StreamTime() if stream_time is None else stream_time
         self._aggregator = aggregator
         self._merge = aggregator.merger
         self._store = store
         self._emit = emit
         self._emitted_until_ms = emitted_until_ms
+        self._closing: ClosingIndex[K] = ClosingIndex()
+        if emit is EmitStrategy.ON_WINDOW_UPDATE:
+            self._changes: ChangeForwarder[Windowed[K], A] = ChangeForwarder(store, self._forward)
+        if emit is EmitStrategy.ON_WINDOW_CLOSE or stream_time is None:
+            self._read_rows()
 
     @property
     def emitted_until_ms(self) -> int:
@@ -114,18 +123,26 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
         self._replace(windowed(key, merged), self._aggregator.add(key, value, aggregate), old=old)
 
     def _replace(self, session: Windowed[K], aggregate: A | None, *, old: A | None) -> None:
+        if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
+            remember = self._closing.discard if aggregate is None else self._closing.add
+            remember(session.end_ms, session)
+            self._store.put(session.key, session.start_ms, session.end_ms, aggregate)
+            return
+        record = TableRecord(session, Change(aggregate, old if self._sends_old_values else None), session.end_ms)
+        self._changes.announce(record)
         self._store.put(session.key, session.start_ms, session.end_ms, aggregate)
-        if self._emit is EmitStrategy.ON_WINDOW_UPDATE:
-            change = Change(aggregate, old if self._sends_old_values else None)
-            self._forward(TableRecord(session, change, session.end_ms))
+        self._changes.forward(record)
 
     def _emit_closed(self, now_ms: int) -> None:
         until_ms = self.windows.ends_closed_by(now_ms)
-        if until_ms <= self._emitted_until_ms:
-            return
-        ended = self._store.find_sessions_ended(self._emitted_until_ms + 1, until_ms)
-        # In the order of time whatever the store's own order is, so that results don't depend on the backend.
-        closed = sorted(ended, key=lambda row: (row[0].end_ms, row[0].start_ms))
-        self._emitted_until_ms = until_ms
-        for session, aggregate in closed:
-            self._forward(TableRecord(session, Change(aggregate), session.end_ms))
+        self._emitted_until_ms = max(self._emitted_until_ms, until_ms)
+        for session in self._closing.take_until(until_ms):
+            row = self.get(session)
+            if row is not None:
+                self._forward(TableRecord(session, Change(row.value), session.end_ms))
+
+    def _read_rows(self) -> None:
+        for session, _ in self._store.find_sessions_ended(0, FOREVER_MS):
+            self.stream_time.observe(session.end_ms)
+            if self._emit is EmitStrategy.ON_WINDOW_CLOSE and session.end_ms > self._emitted_until_ms:
+                self._closing.add(session.end_ms, session)

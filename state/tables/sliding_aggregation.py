@@ -80,7 +80,8 @@ class SlidingWindowAggregation(WindowedTable[K, V, A], Generic[K, V, A]):
         if timestamp_ms + 1 not in rows and holding and rows[holding[-1]].timestamp_ms > timestamp_ms:
             # The latest window that holds this time begins after every earlier record, so without this record it is
             # the right window's content.
-            self._put(key, self.windows.window_at(timestamp_ms + 1), rows[holding[-1]], old=None)
+            content = rows[holding[-1]]
+            self._put(key, self.windows.window_at(timestamp_ms + 1), content.value, content.timestamp_ms, old=None)
 
     def _update(self, key: K, value: V, timestamp_ms: int, start_ms: int, row: ValueAndTimestamp[A]) -> None:
         self._add(key, value, timestamp_ms, self.windows.window_at(start_ms), base=row, old=value_of(row))

@@ -18,6 +18,7 @@ from typing import Generic, TypeVar
 from state.errors import ConfigurationError
 from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.change import Change, Forward, TableRecord, value_of
+from state.tables.change_forwarder import ChangeForwarder
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.materialized import TableStore
 
@@ -32,9 +33,11 @@ ValueMapper = Callable[[K, V], W]
 class KTable(ABC, Generic[K, V]):
     """A table of rows `key -> (value, timestamp)` and the stream of their changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: object = None) -> None:
+        """Starts without subscribers. If `store` has a cache, its flushes forward the changes that are written."""
         self._downstream: list[Forward[K, V]] = []
         self._sends_old_values = False
+        self._changes: ChangeForwarder[K, V] = ChangeForwarder(store, self._forward)
 
     @property
     def sends_old_values(self) -> bool:
@@ -83,6 +86,14 @@ class KTable(ABC, Generic[K, V]):
         """The same keys with `mapper(key, value)`. A mapper's None is a tombstone."""
         return MappedTable(self, mapper, store)
 
+    def _write(self, store: TableStore[K, V] | None, record: TableRecord[K, V]) -> None:
+        """Puts the new row to the store, if there is one, and forwards the change."""
+        self._changes.announce(record)
+        if store is not None:
+            new = record.change.new
+            store.put(record.key, None if new is None else ValueAndTimestamp(new, record.timestamp_ms))
+        self._changes.forward(record)
+
     def _forward(self, record: TableRecord[K, V]) -> None:
         for forward in self._downstream:
             forward(record)
@@ -96,7 +107,7 @@ class SourceTable(KTable[K, V]):
     """
 
     def __init__(self, store: TableStore[K, V] | None = None) -> None:
-        super().__init__()
+        super().__init__(store)
         self.dropped = DroppedRecords()
         self._store = store
 
@@ -106,9 +117,7 @@ class SourceTable(KTable[K, V]):
             self.dropped.drop(DropReason.NULL_KEY)
             return
         old = self._store.get(key) if self._store is not None and self._sends_old_values else None
-        if self._store is not None:
-            self._store.put(key, None if value is None else ValueAndTimestamp(value, timestamp_ms))
-        self._forward(TableRecord(key, Change(value, value_of(old)), timestamp_ms))
+        self._write(self._store, TableRecord(key, Change(value, value_of(old)), timestamp_ms))
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The key's row as of now, or None."""
@@ -130,7 +139,7 @@ class DerivedTable(KTable[K, W], Generic[K, V, W]):
     """
 
     def __init__(self, parent: KTable[K, V], store: TableStore[K, W] | None) -> None:
-        super().__init__()
+        super().__init__(store)
         self._parent = parent
         self._store = store
         parent.subscribe(self._on_change)
@@ -167,10 +176,7 @@ class DerivedTable(KTable[K, W], Generic[K, V, W]):
         change = Change(self._derive_or_none(record.key, record.change.new), self._old_value(record))
         if self._is_superfluous(change):
             return
-        if self._store is not None:
-            row = None if change.new is None else ValueAndTimestamp(change.new, record.timestamp_ms)
-            self._store.put(record.key, row)
-        self._forward(TableRecord(record.key, change, record.timestamp_ms))
+        self._write(self._store, TableRecord(record.key, change, record.timestamp_ms))
 
     def _is_superfluous(self, change: Change[W]) -> bool:
         return False

@@ -9,12 +9,14 @@ from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator
 from state.tables.change import Change, TableRecord, windowed
+from state.tables.change_forwarder import ChangeForwarder
+from state.tables.closing_index import ClosingIndex
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows
 from state.tables.stream_time import StreamTime
 from state.tables.table import KTable
-from state.tables.windows import Window, WindowDefinition
+from state.tables.windows import FOREVER_MS, Window, WindowDefinition
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -42,7 +44,8 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
     Records are left out, and counted, if their key or value is null or their window is closed. A record advances
     stream time before it is judged, so one that comes far ahead closes the windows behind it.
 
-    A row is stamped with the greatest timestamp of the records in it: a late record doesn't lower it.
+    A row is stamped with the greatest timestamp of the records in it: a late record doesn't lower it. So the newest
+    row tells how far stream time had come, and a table over a restored store goes on from there.
     """
 
     def __init__(
@@ -60,20 +63,27 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
         Args:
             windows: the windows that records fall into.
             aggregator: how values are folded.
-            store: the rows. If it caches, flushing it forwards the changes; see `typed_stores`.
+            store: the rows. If it has a cache, its flushes forward the changes, unless they are emitted on close.
             emit: on every update, or once when a window closes.
-            stream_time: how far the partition had come, after a restore.
+            stream_time: how far the partition has come; None reads it from the rows, once.
             emitted_until_ms: the earlier instance's `emitted_until_ms`, after a restart: what it emitted isn't
                 emitted again.
         """
         super().__init__()
         self.windows = windows
         self.dropped = DroppedRecords()
-        self.stream_time = stream_time if stream_time is not None else StreamTime()
+        self.stream_time = StreamTime() if stream_time is None else stream_time
         self._aggregator = aggregator
         self._store = store
         self._emit = emit
         self._emitted_until_ms = emitted_until_ms
+        self._closing: ClosingIndex[K] = ClosingIndex()
+        if emit is EmitStrategy.ON_WINDOW_UPDATE:
+            self._changes: ChangeForwarder[Windowed[K], A] = ChangeForwarder(
+                store, self._forward, identity=lambda window: (window.key, window.start_ms)
+            )
+        if emit is EmitStrategy.ON_WINDOW_CLOSE or stream_time is None:
+            self._read_rows()
 
     @property
     def emitted_until_ms(self) -> int:
@@ -122,22 +132,30 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
             return
         aggregate = self._aggregator.initialize() if base is None else base.value
         newest_ms = timestamp_ms if base is None else max(base.timestamp_ms, timestamp_ms)
-        row = ValueAndTimestamp(self._aggregator.add(key, value, aggregate), newest_ms)
-        self._put(key, window, row, old=old)
+        self._put(key, window, self._aggregator.add(key, value, aggregate), newest_ms, old=old)
 
-    def _put(self, key: K, window: Window, row: ValueAndTimestamp[A], *, old: A | None) -> None:
+    def _put(self, key: K, window: Window, aggregate: A | None, timestamp_ms: int, *, old: A | None) -> None:
+        row = None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms)
+        if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
+            self._closing.add(window.start_ms, windowed(key, window))
+            self._store.put(key, row, window.start_ms)
+            return
+        change = Change(aggregate, old if self._sends_old_values else None)
+        record = TableRecord(windowed(key, window), change, timestamp_ms)
+        self._changes.announce(record)
         self._store.put(key, row, window.start_ms)
-        if self._emit is EmitStrategy.ON_WINDOW_UPDATE:
-            change = Change(row.value, old if self._sends_old_values else None)
-            self._forward(TableRecord(windowed(key, window), change, row.timestamp_ms))
+        self._changes.forward(record)
 
     def _emit_closed(self, now_ms: int) -> None:
         until_ms = self.windows.starts_closed_by(now_ms)
-        if until_ms <= self._emitted_until_ms:
-            return
-        # In the order of time whatever the store's own order is, so that results don't depend on the backend.
-        closed = sorted(self._store.fetch_all(self._emitted_until_ms + 1, until_ms), key=lambda row: row[0].start_ms)
-        self._emitted_until_ms = until_ms
-        for key, row in closed:
-            window = self.windows.window_at(key.start_ms)
-            self._forward(TableRecord(windowed(key.key, window), Change(row.value), row.timestamp_ms))
+        self._emitted_until_ms = max(self._emitted_until_ms, until_ms)
+        for window in self._closing.take_until(until_ms):
+            row = self.get(window)
+            if row is not None:
+                self._forward(TableRecord(window, Change(row.value), row.timestamp_ms))
+
+    def _read_rows(self) -> None:
+        for key, row in self._store.fetch_all(0, FOREVER_MS):
+            self.stream_time.observe(max(0, row.timestamp_ms))
+            if self._emit is EmitStrategy.ON_WINDOW_CLOSE and key.start_ms > self._emitted_until_ms:
+                self._closing.add(key.start_ms, windowed(key.key, self.windows.window_at(key.start_ms)))

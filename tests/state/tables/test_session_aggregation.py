@@ -192,7 +192,9 @@ def test_replaying_the_changes_gives_the_store(log: Log, gap_ms: int, grace_ms: 
 
 
 @given(records, st.integers(1, 10), st.integers(0, 10))
-def test_emission_on_close_and_suppression_agree_and_are_final(log: Log, gap_ms: int, grace_ms: int) -> None:
+def test_emission_on_close_and_suppression_agree_and_only_a_late_bridge_reopens_a_session(
+    log: Log, gap_ms: int, grace_ms: int
+) -> None:
     windows = SessionWindows(gap_ms, grace_ms)
     closing, store, closed = counting(gap_ms, grace_ms, CLOSE)
     updating, _, _ = counting(gap_ms, grace_ms)
@@ -209,6 +211,18 @@ def test_emission_on_close_and_suppression_agree_and_are_final(log: Log, gap_ms:
         updating.process(key, "x", timestamp_ms)
     results = closed.windows()
     assert sorted(results) == sorted(suppressed.windows())
-    final = {(key, start, end): value for key, start, end, value, _ in results}
-    assert len(final) == len(results)
-    assert final == {session: value for session, value in store.rows.items() if session[0] != "tick"}
+    emitted = {(key, start, end): value for key, start, end, value, _ in results}
+    assert len(emitted) == len(results)
+    final = {session: value for session, value in store.rows.items() if session[0] != "tick"}
+    assert final.items() <= emitted.items()
+    for key, start, end in emitted.keys() - final.keys():
+        assert any(key == k and s <= start and end <= e for k, s, e in final)
+    if log == sorted(log, key=lambda record: record[1]):
+        assert emitted == final
+
+
+def test_a_late_bridge_reopens_a_session_that_was_emitted() -> None:
+    table, _, observed = counting(1, grace_ms=1, emit=CLOSE)
+    for timestamp_ms in (0, 3, 1, 10):
+        table.process("a", "x", timestamp_ms)
+    assert observed.windows() == [("a", 0, 0, 1, 0), ("a", 0, 1, 2, 1), ("a", 3, 3, 1, 3)]

@@ -1,0 +1,60 @@
+"""Which windows are still to be emitted on close, in the order in which they close."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from sortedcontainers import SortedDict
+
+from state.stores.read_only import Windowed
+
+K = TypeVar("K")
+
+
+class ClosingIndex(Generic[K]):
+    """Open windows by the time that decides about their closing: a window's start, a session's end.
+
+    It spares emission on close a scan of the whole store for each record. In memory: one entry for each window that
+    isn't emitted yet. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._windows: SortedDict = SortedDict()
+
+    def __len__(self) -> int:
+        return sum(len(windows) for windows in self._windows.values())
+
+    def add(self, time_ms: int, window: Windowed[K]) -> None:
+        """Remembers a window; one that is known already stays as it is."""
+        windows = self._windows.get(time_ms)
+        if windows is None:
+            self._windows[time_ms] = {window: None}
+        else:
+            windows[window] = None
+
+    def discard(self, time_ms: int, window: Windowed[K]) -> None:
+        """Forgets a window, if it is known."""
+        windows = self._windows.get(time_ms)
+        if windows is not None:
+            windows.pop(window, None)
+            if not windows:
+                del self._windows[time_ms]
+
+    def take_until(self, time_ms: int) -> list[Windowed[K]]:
+        """Takes out all windows up to `time_ms`, inclusive, in the order of their times.
+
+        Those of one time come in the order of start and key, so that results don't depend on the order of arrival;
+        keys that have no order come as they arrived.
+        """
+        taken: list[Windowed[K]] = []
+        while self._windows and self._windows.peekitem(0)[0] <= time_ms:
+            _, windows = self._windows.popitem(0)
+            taken.extend(_in_key_order(list(windows)))
+        return taken
+
+
+def _in_key_order(windows: list[Windowed[K]]) -> list[Windowed[K]]:
+    try:
+        return sorted(windows, key=lambda window: (window.start_ms, window.key))
+    except TypeError:
+        return windows
