@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn
 
@@ -89,6 +90,19 @@ def status_command(
         Console().print(status_table(status))
     if not status.healthy:
         raise typer.Exit(3)
+
+
+@app.command("demo")
+def demo_command(
+    purchases: Annotated[int | None, typer.Option(min=1, help="Only the first so many purchases.")] = None,
+    poison: Annotated[int, typer.Option(min=0, help="Mix in so many records that can't be processed.")] = 0,
+    report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo-report.json"),
+) -> None:
+    """Run the whole platform on real purchases, check all of it, stop it. Example: storekeeper demo --poison 1000."""
+    from deploy.demo.run import run_demo  # noqa: PLC0415
+
+    if not run_demo(PlatformSettings.load(), purchases=purchases, poison=poison, report_path=report).is_green:
+        raise typer.Exit(1)
 
 
 def main() -> NoReturn:

@@ -30,6 +30,7 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         PLATFORM_MARKER: str(settings.run_dir),
         "STOREKEEPER_JARS_DIR": str(settings.jars_dir),
         "STOREKEEPER_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
+        "STOREKEEPER_PEERS": ",".join(f"{name}={url}" for name, url in settings.node_urls.items()),
         "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",

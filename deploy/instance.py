@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from deploy.environment import child_environment, inherited_environment
 from deploy.layout import RunLayout
+from deploy.programs import Program, platform_programs
 from deploy.settings import PlatformSettings
 
 
@@ -17,6 +18,11 @@ class Instance:
     settings: PlatformSettings
     layout: RunLayout
     environment: Mapping[str, str]
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Its processes, in the order of starting."""
+        return platform_programs(self.layout, self.settings, self.environment)
 
     @staticmethod
     def of(settings: PlatformSettings) -> Instance:

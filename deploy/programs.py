@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.broker import broker_command
@@ -37,7 +37,6 @@ class Program:
     stop_s: int
     group_stop: bool
     restart_always: bool
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def node_program(node: str) -> str:
@@ -60,7 +59,7 @@ def platform_programs(
         ),
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
         *(_app_program(name, layout, settings) for name in APPS),
-        *(_node_program(name, port, layout, settings) for name, port in settings.node_ports.items()),
+        *(_node_program(name, layout, settings) for name in settings.node_names),
     )
 
 
@@ -94,7 +93,7 @@ def _app_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Pr
     )
 
 
-def _node_program(name: str, port: int, layout: RunLayout, settings: PlatformSettings) -> Program:
+def _node_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
     return Program(
         name=node_program(name),
         command=_paced(layout, node_program(name), "state.node", "--name", name),
@@ -102,7 +101,6 @@ def _node_program(name: str, port: int, layout: RunLayout, settings: PlatformSet
         stop_s=settings.stop_timeout_s,
         group_stop=False,
         restart_always=False,
-        environment={"STOREKEEPER_NODE_NAME": name, "STOREKEEPER_NODE_PORT": str(port)},
     )
 
 

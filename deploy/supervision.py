@@ -5,17 +5,14 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from deploy.credentials import (
-    SupervisorCredentials,
-    make_supervisor_credentials,
-    read_supervisor_credentials,
-    write_private,
-)
+import psutil
+
+from deploy.credentials import make_supervisor_credentials, read_supervisor_credentials, write_private
 from deploy.errors import NotRunningError, PlatformError, StartError
 from deploy.layout import RunLayout
-from deploy.programs import platform_programs
+from deploy.programs import Program
 from deploy.settings import PlatformSettings
 from deploy.supervisor_client import ALIVE_STATES, SupervisorClient
 from deploy.supervisor_conf import supervisor_conf
@@ -35,34 +32,28 @@ def running_supervisor(layout: RunLayout) -> SupervisorClient | None:
     return client if client.is_up() else None
 
 
-def write_supervisor_conf(
-    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]
-) -> SupervisorCredentials:
-    """Writes the supervisor's configuration, and the credentials to reach it by."""
-    credentials = make_supervisor_credentials(layout, settings)
-    programs = platform_programs(layout, settings, environment)
-    write_private(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs))
-    return credentials
-
-
-def is_current(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> bool:
+def is_current(layout: RunLayout, settings: PlatformSettings, programs: Sequence[Program]) -> bool:
     """Whether the written configuration is what these settings would write."""
     try:
         credentials = read_supervisor_credentials(layout)
         written = layout.supervisor_conf.read_text("utf-8")
     except (NotRunningError, OSError):
         return False
-    programs = platform_programs(layout, settings, environment)
     return written == supervisor_conf(layout, settings, credentials, programs)
 
 
-def start_supervisor(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> SupervisorClient:
-    """Starts the supervisor as a daemon of its own session and waits until it answers.
+def start_supervisor(
+    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str], programs: Sequence[Program]
+) -> SupervisorClient:
+    """Starts the supervisor of `programs` as a daemon of its own session and waits until it answers.
+
+    It starts none of them yet.
 
     Raises:
         StartError: it did not come up.
     """
-    credentials = write_supervisor_conf(layout, settings, environment)
+    credentials = make_supervisor_credentials(layout, settings)
+    write_private(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs))
     for state_file in layout.supervisor.glob("*.start.json"):
         state_file.unlink()
     command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]
@@ -92,14 +83,16 @@ def shut_down(client: SupervisorClient, timeout_s: float) -> bool:
 
     `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
     """
+    pid = None
     try:
+        pid = client.pid()
         for rank in range(3):
             names = [info.name for info in client.processes() if _stop_rank(info.name) == rank]
             stop_all(client, names, timeout_s)
         client.shutdown()
     except PlatformError as error:
         _log.debug("the supervisor went away while it was shut down: %s", error)
-    return eventually(lambda: not client.is_up(), timeout_s)
+    return pid is None or eventually(lambda: _is_gone(pid), timeout_s)
 
 
 def stop_all(client: SupervisorClient, names: Collection[str], timeout_s: float) -> bool:
@@ -109,6 +102,13 @@ def stop_all(client: SupervisorClient, names: Collection[str], timeout_s: float)
     return eventually(
         lambda: not any(info.name in names and info.state in ALIVE_STATES for info in client.processes()), timeout_s
     )
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _stop_rank(name: str) -> int:

@@ -32,15 +32,15 @@ class ProcessInfo:
 
 
 class SupervisorClient:
-    """Talks to the supervisor of one run directory. Not thread-safe."""
+    """Talks to the supervisor of one run directory, with a connection per call. Thread-safe."""
 
     def __init__(self, credentials: SupervisorCredentials, timeout_s: float = 20.0) -> None:
         """`timeout_s` bounds each call."""
         self._address = credentials.url
         user = urllib.parse.quote(credentials.username, safe="")
         password = urllib.parse.quote(credentials.password, safe="")
-        url = credentials.url.replace("http://", f"http://{user}:{password}@", 1)
-        self._proxy = xmlrpc.client.ServerProxy(f"{url}/RPC2", transport=_TimedTransport(timeout_s))
+        self._url = credentials.url.replace("http://", f"http://{user}:{password}@", 1) + "/RPC2"
+        self._timeout_s = timeout_s
 
     def is_up(self) -> bool:
         """Whether our supervisor answers. False too when another one, with another password, has the port."""
@@ -48,6 +48,10 @@ class SupervisorClient:
             return bool(self._call("getState")["statename"] == "RUNNING")
         except PlatformError:
             return False
+
+    def pid(self) -> int:
+        """The process id of the supervisor itself."""
+        return int(self._call("getPID"))
 
     def processes(self) -> list[ProcessInfo]:
         """Every process, in the order of the configuration file's groups."""
@@ -80,7 +84,8 @@ class SupervisorClient:
 
     def _call(self, method: str, *arguments: object) -> Any:
         try:
-            return getattr(self._proxy.supervisor, method)(*arguments)
+            with xmlrpc.client.ServerProxy(self._url, transport=_TimedTransport(self._timeout_s)) as proxy:
+                return getattr(proxy.supervisor, method)(*arguments)
         except xmlrpc.client.Fault as fault:
             raise _FaultError(method, arguments, fault) from fault
         except (xmlrpc.client.ProtocolError, OSError, http.client.HTTPException) as error:

@@ -76,8 +76,6 @@ def _program_section(program: Program, layout: RunLayout, settings: PlatformSett
         "stdout_logfile_maxbytes": f"{settings.log_max_mb}MB",
         "stdout_logfile_backups": str(settings.log_backups),
     }
-    if program.environment:
-        options["environment"] = ",".join(f'{name}="{value}"' for name, value in program.environment.items())
     return _section(f"program:{program.name}", options)
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.metadata
-import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
@@ -16,6 +14,7 @@ from deploy.disk import check_room
 from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.instance import Instance
+from deploy.interruption import undisturbed
 from deploy.locking import exclusive
 from deploy.orphans import end_orphans
 from deploy.ports import check_ports
@@ -47,7 +46,7 @@ def up(instance: Instance, report: Report) -> str | None:
         client = running_supervisor(layout)
         if client is None:
             return _from_nothing(instance, report)
-        if not is_current(layout, settings, instance.environment):
+        if not is_current(layout, settings, instance.programs):
             msg = f"The platform in {layout.root} runs with other settings: run `storekeeper down` first."
             raise AlreadyRunningError(msg)
         _heal(instance, client, report)
@@ -65,10 +64,10 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
         prepare_broker(layout, settings, instance.environment)
         write_airflow_config(layout, settings)
         password, is_new = make_airflow_password(layout)
-        client = start_supervisor(layout, settings, instance.environment)
+        client = start_supervisor(layout, settings, instance.environment, instance.programs)
         _bring_up(instance, client, password, report)
     except BaseException:
-        with _undisturbed():
+        with undisturbed():
             stop_everything(layout, settings.stop_timeout_s)
         raise
     return password if is_new else None
@@ -83,7 +82,7 @@ def _heal(instance: Instance, client: SupervisorClient, report: Report) -> None:
     try:
         _bring_up(instance, client, password, report)
     except BaseException:
-        with _undisturbed():
+        with undisturbed():
             started = [info.name for info in client.processes() if info.name not in before]
             stop_all(client, started, instance.settings.stop_timeout_s)
         raise
@@ -185,14 +184,3 @@ def _await_health(instance: Instance, client: SupervisorClient) -> PlatformStatu
         msg = f"{ill.name} did not become healthy ({ill.detail}): see {instance.layout.log(ill.name)}."
         raise StartError(msg) from error
     return seen[-1]
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Lets the clean-up of an interrupted start run to its end: a second Ctrl-C would leave processes behind."""
-    held = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in held.items():
-            signal.signal(number, handler)

@@ -14,6 +14,7 @@ def test_children_are_marked_and_told_where_things_are(tmp_path: Path) -> None:
     assert environment["STOREKEEPER_RUN_DIR"] == str(tmp_path)
     assert environment[PLATFORM_MARKER] == str(tmp_path)
     assert environment["STOREKEEPER_KAFKA_BOOTSTRAP"] == "127.0.0.1:20000"
+    assert environment["STOREKEEPER_PEERS"] == "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102"
     assert environment["AIRFLOW_HOME"] == str(tmp_path / "airflow")
 
 

@@ -65,9 +65,8 @@ def test_an_app_is_kept_as_an_app_must_be(conf: configparser.RawConfigParser, tm
     }
 
 
-def test_nodes_know_their_names_and_ports(conf: configparser.RawConfigParser) -> None:
+def test_a_node_is_told_its_name(conf: configparser.RawConfigParser) -> None:
     assert conf["program:node-b"]["command"].endswith("-m state.node --name b")
-    assert 'STOREKEEPER_NODE_PORT="18102"' in conf["program:node-b"]["environment"]
 
 
 def test_every_log_rotates_and_nothing_starts_by_itself(conf: configparser.RawConfigParser) -> None:

@@ -1,0 +1,225 @@
+"""`storekeeper demo`: six steps, from an empty run directory to a verdict, and everything stopped again."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.airflow_client import AirflowClient
+from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.demo.collect import read_export, read_snapshot, read_topic, records_at
+from deploy.demo.comparison import compare
+from deploy.demo.dead_letter_comparison import compare_dead_letters
+from deploy.demo.invoices import InvoiceRecord, invoice_records
+from deploy.demo.observation import Observation, points_text
+from deploy.demo.oracle import Expectation, expect
+from deploy.demo.poison import PoisonRecord, poison_records, spread
+from deploy.demo.progress import wait_until_processed
+from deploy.demo.publish import publish
+from deploy.demo.purchases import load_purchases
+from deploy.demo.report import DemoReport
+from deploy.demo.screen import Screen
+from deploy.demo.store_reader import StoreReader, wait_until_served
+from deploy.disk import check_room
+from deploy.down import stop_everything
+from deploy.errors import AlreadyRunningError, StartError
+from deploy.instance import Instance
+from deploy.interruption import undisturbed
+from deploy.locking import exclusive
+from deploy.settings import PlatformSettings
+from deploy.supervision import running_supervisor
+from deploy.topics import HADOOP_SINK, LOYALTY, POS, REWARDS_CHANGELOG, SHIPMENT
+from deploy.up import up
+from quality.verdict import VerdictArchive
+from spark_apps.settings import AppSettings
+from state.names import dead_letter_topic
+from state.snapshots.sql import query
+
+SNAPSHOT_DAG = "snapshot_stores"
+QUALITY_DAG = "check_hadoop_export"
+
+_PROCESSING_TIMEOUT_S = 600.0
+_DAG_TIMEOUT_S = 300.0
+_SHOWN_CUSTOMERS = 3
+_TOP_TEN = (
+    "SELECT CustomerCardNo AS card, TotalLoyaltyPoints AS points, InvoiceCount AS invoices "
+    "FROM rewards ORDER BY TotalLoyaltyPoints DESC, CustomerCardNo LIMIT 10"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DemoInput:
+    """What goes in, and what must come out of it."""
+
+    invoices: list[InvoiceRecord]
+    poison: list[PoisonRecord]
+    expected: Expectation
+
+
+def demo_input(purchases: int | None, poison: int) -> DemoInput:
+    """The invoices of the first `purchases` purchases (None: all) and `poison` poison records."""
+    invoices = invoice_records(load_purchases(purchases))
+    bad = poison_records(poison, [record.value for record in invoices])
+    factor = AppSettings().loyalty_factor
+    return DemoInput(invoices, bad, expect(invoices, factor))
+
+
+def run_demo(settings: PlatformSettings, *, purchases: int | None, poison: int, report_path: Path) -> DemoReport:
+    """Runs the demo in a run directory of its own, `<run_dir>/demo`, which is emptied first: topics must be empty.
+
+    It is left there afterwards, to look at its logs. Everything that was started is stopped, however this ends.
+
+    Raises:
+        AlreadyRunningError: a platform is up in `run_dir`, or another demo runs.
+        PlatformError: a part failed; the report says so too.
+    """
+    root = settings.run_dir
+    with exclusive(root / "demo.lock", "demo"):
+        if running_supervisor(Instance.of(settings).layout) is not None:
+            msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
+            raise AlreadyRunningError(msg)
+        check_room(root, settings.min_free_disk_mb)
+        instance = Instance.of(PlatformSettings.load(run_dir=root / "demo"))
+        report, screen = DemoReport(purchases=0, poison=poison), Screen()
+        try:
+            with undisturbed():
+                stop_everything(instance.layout, settings.stop_timeout_s)
+                shutil.rmtree(instance.layout.root, ignore_errors=True)
+            # Made while the platform starts, which mostly waits.
+            with ThreadPoolExecutor(max_workers=1) as background:
+                _Demo(instance, report, screen, background.submit(demo_input, purchases, poison)).run()
+        except BaseException as error:
+            report.error = str(error) or type(error).__name__
+            raise
+        finally:
+            with undisturbed(), report.phase("stop"):
+                stop_everything(instance.layout, settings.stop_timeout_s)
+            report.write(report_path)
+        screen.verdict(report, str(report_path))
+        return report
+
+
+class _Demo:
+    def __init__(self, instance: Instance, report: DemoReport, screen: Screen, data: Future[DemoInput]) -> None:
+        self._instance = instance
+        self._settings = instance.settings
+        self._report = report
+        self._screen = screen
+        self._future_data = data
+        self._stores = StoreReader(self._settings.node_urls)
+
+    @property
+    def _data(self) -> DemoInput:
+        return self._future_data.result()
+
+    def run(self) -> None:
+        self._start()
+        self._report.purchases = len(self._data.invoices)
+        begun = time.monotonic()
+        self._publish()
+        self._wait()
+        self._report.rows_per_second = round(len(self._data.invoices) / (time.monotonic() - begun), 1)
+        self._show()
+        self._compare()
+
+    def _start(self) -> None:
+        self._screen.step(1, "starting Kafka, Airflow and, through Airflow, the Spark apps; and two query nodes")
+        with self._report.phase("start"):
+            password = up(self._instance, self._screen.note)
+        self._screen.note(f"Airflow: {self._settings.airflow_url}, user {AIRFLOW_USER}, password {password}")
+
+    def _publish(self) -> None:
+        data = self._data
+        self._screen.step(2, f"publishing {len(data.invoices)} real purchases as invoices, {len(data.poison)} poison")
+        records = spread(data.poison, data.invoices)
+        with self._report.phase("publish"), self._screen.publishing(len(records)) as show:
+            publish(
+                self._settings.kafka_bootstrap,
+                POS,
+                records,
+                rate=self._settings.publish_rate,
+                max_message_bytes=self._settings.max_message_bytes,
+                on_progress=show,
+            )
+
+    def _wait(self) -> None:
+        self._screen.step(3, "waiting until every app and node has processed all of it")
+        with self._report.phase("process"):
+            with self._screen.processing() as show:
+                wait_until_processed(self._instance, _PROCESSING_TIMEOUT_S, show)
+            wait_until_served(self._stores, self._settings.kafka_bootstrap, REWARDS_CHANGELOG, timeout_s=120)
+
+    def _show(self) -> None:
+        self._screen.step(4, "asking: totals over HTTP, a snapshot for SQL, the quality gate for the masked export")
+        self._show_live_totals()
+        password, _ = make_airflow_password(self._instance.layout)
+        with AirflowClient(self._settings.airflow_url, AIRFLOW_USER, password) as airflow:
+            runs = {}
+            for dag in (SNAPSHOT_DAG, QUALITY_DAG):
+                airflow.unpause(dag)
+            for dag, phase in ((SNAPSHOT_DAG, "snapshot"), (QUALITY_DAG, "quality")):
+                with self._report.phase(phase):
+                    runs[dag] = airflow.trigger(dag)
+                    airflow.wait_for_run(dag, runs[dag], _DAG_TIMEOUT_S)
+        top = query(self._instance.layout.delta, _TOP_TEN)
+        self._screen.table("Top ten customers (SQL over the snapshot)", [c.name for c in top.columns], top.rows)
+        self._show_verdict()
+
+    def _show_live_totals(self) -> None:
+        rewards = self._data.expected.rewards
+        cards = sorted(rewards, key=lambda card: (-rewards[card].invoices, card))[:_SHOWN_CUSTOMERS]
+        rows = []
+        for card in cards:
+            for node in self._settings.node_names:
+                reward = self._stores.get(node, card)
+                rows.append((node, card, points_text(reward.points) if reward else "none"))
+        self._screen.table("Live totals (HTTP)", ("asked node", "card", "points"), rows)
+
+    def _show_verdict(self) -> None:
+        verdict = VerdictArchive(self._instance.layout.root / "quality" / "verdicts" / "hadoop_export").last()
+        if verdict is None:
+            msg = f"The quality gate left no verdict: see {self._settings.airflow_url}/dags/{QUALITY_DAG}."
+            raise StartError(msg)
+        self._report.quality = str(verdict.status)
+        rows = [("passed" if outcome.passed else "failed", outcome.meaning) for outcome in verdict.outcomes]
+        self._screen.table(f"Quality verdict on {verdict.rows} rows: {verdict.status}", ("", "expectation"), rows)
+
+    def _compare(self) -> None:
+        self._screen.step(5, "recomputing everything from the input alone, and comparing")
+        with self._report.phase("collect"):
+            observed = self._collect()
+        with self._report.phase("compare"):
+            differences = compare(self._data.expected, observed)
+            differences += compare_dead_letters(self._data.poison, observed)
+        self._count(observed)
+        self._report.conclude(differences)
+        self._screen.step(6, "stopping everything")
+
+    def _collect(self) -> Observation:
+        bootstrap = self._settings.kafka_bootstrap
+        letters = [record for topic in (POS, HADOOP_SINK) for record in read_topic(bootstrap, dead_letter_topic(topic))]
+        return Observation(
+            shipments=read_topic(bootstrap, SHIPMENT),
+            notifications=read_topic(bootstrap, LOYALTY),
+            masked=read_topic(bootstrap, HADOOP_SINK),
+            stores={node: self._stores.all(node) for node in self._settings.node_names},
+            snapshot=read_snapshot(self._instance.layout.delta),
+            export=read_export(self._instance.layout.delta),
+            dead_letters=letters,
+            input_at=records_at(read_topic(bootstrap, POS)) if letters else {},
+        )
+
+    def _count(self, observed: Observation) -> None:
+        self._report.counts = {
+            "invoices": self._data.expected.invoices,
+            "shipments": len(observed.shipments),
+            "notifications": len(observed.notifications),
+            "masked records": len(observed.masked),
+            "store entries": sum(map(len, observed.stores.values())),
+            "snapshot rows": len(observed.snapshot),
+            "published rows": len(observed.export),
+            "dead letters": len(observed.dead_letters),
+        }

@@ -1,0 +1,95 @@
+"""Reads the rewards store over HTTP, as any outsider would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import httpx2
+
+from deploy.demo.oracle import Reward
+from deploy.errors import StartError
+from deploy.waiting import eventually
+from spark_apps.topics import Topics
+
+_STORE = "rewards"
+_PAGE_ROWS = 1000
+_NEXT_CURSOR = "storekeeper-next-cursor"
+_COMPLETE = "storekeeper-complete"
+
+
+class StoreReader:
+    """The rewards store as each query node serves it. Addresses have no trailing slash. Not thread-safe."""
+
+    def __init__(self, node_urls: Mapping[str, str]) -> None:
+        self._urls = node_urls
+        self._http = httpx2.Client(timeout=10.0, trust_env=False)
+
+    def get(self, node: str, card: str) -> Reward | None:
+        """A customer's entry, asked of one node, which forwards if it must; None if there is none."""
+        answer = self._http.get(f"{self._urls[node]}/state/keyvalue/{_STORE}/{card}")
+        if answer.status_code == httpx2.codes.NOT_FOUND:
+            return None
+        answer.raise_for_status()
+        return _reward(_parsed(answer)["value"])
+
+    def all(self, node: str) -> dict[str, Reward]:
+        """Every entry that a node serves.
+
+        Raises:
+            StartError: it could not see all partitions.
+        """
+        found: dict[str, Reward] = {}
+        parameters: dict[str, str] = {"limit": str(_PAGE_ROWS)}
+        while True:
+            answer = self._http.get(f"{self._urls[node]}/state/keyvalues/{_STORE}/all", params=parameters)
+            answer.raise_for_status()
+            if answer.headers.get(_COMPLETE, "true") != "true":
+                msg = f"Query node {node} can't see all partitions of store {_STORE}: see its log."
+                raise StartError(msg)
+            found |= {row["key"]: _reward(row["value"]) for row in _parsed(answer)}
+            cursor = answer.headers.get(_NEXT_CURSOR)
+            if not cursor:
+                return found
+            parameters = {"limit": str(_PAGE_ROWS), "cursor": cursor}
+
+    def offsets(self, node: str, topic: str) -> dict[int, int]:
+        """By partition of a changelog: the next offset that the node's replica of it will apply."""
+        answer = self._http.get(f"{self._urls[node]}/state/lag")
+        answer.raise_for_status()
+        replicas = [replica for replica in answer.json()["replicas"] if replica["topic"] == topic]
+        return {replica["partition"]: replica["offset"] or 0 for replica in replicas}
+
+    def nodes_behind(self, topic: str, ends: Mapping[int, int]) -> list[str]:
+        """The nodes that have a replica which has not reached the end of its changelog partition, or don't answer."""
+        return [node for node in self._urls if not self._has_reached(node, topic, ends)]
+
+    def _has_reached(self, node: str, topic: str, ends: Mapping[int, int]) -> bool:
+        try:
+            offsets = self.offsets(node, topic)
+        except httpx2.HTTPError:
+            return False  # it is being restarted
+        return bool(offsets) and all(offset >= ends[partition] for partition, offset in offsets.items())
+
+
+def wait_until_served(stores: StoreReader, bootstrap: str, changelog: str, timeout_s: float) -> None:
+    """Waits until every node has applied its changelog partitions to their ends as of now.
+
+    Raises:
+        StartError: it took longer than `timeout_s`.
+    """
+    ends = Topics(bootstrap).end([changelog]).offsets[changelog]
+    if not eventually(lambda: not stores.nodes_behind(changelog, ends), timeout_s, poll_s=0.3):
+        behind = ", ".join(stores.nodes_behind(changelog, ends))
+        msg = f"Query node {behind} has not caught up with its changelog after {timeout_s:.0f} s: see its log."
+        raise StartError(msg)
+
+
+def _reward(value: dict[str, Any]) -> Reward:
+    return Reward(Decimal(value["TotalLoyaltyPoints"]), value["InvoiceCount"], value["LastInvoiceTime"])
+
+
+def _parsed(answer: httpx2.Response) -> Any:
+    return json.loads(answer.text, parse_float=Decimal)

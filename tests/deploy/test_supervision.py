@@ -1,0 +1,138 @@
+"""A real supervisor with small programs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from deploy.down import stop_everything
+from deploy.environment import child_environment, inherited_environment
+from deploy.errors import NotRunningError
+from deploy.layout import RunLayout
+from deploy.orphans import find_orphans
+from deploy.programs import Program
+from deploy.settings import PlatformSettings
+from deploy.supervision import is_current, running_supervisor, shut_down, start_supervisor, stop_all
+from deploy.supervisor_client import SupervisorClient
+from deploy.waiting import eventually
+from tests.broker import free_ports
+
+_WAIT = "import time; time.sleep(600)"
+
+
+class Platform:
+    """A run directory with a supervisor of given programs."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.settings = PlatformSettings.load(run_dir=run_dir, supervisor_port=free_ports(1)[0])
+        self.layout = RunLayout(run_dir)
+        self.layout.make()
+        self.programs: tuple[Program, ...] = ()
+
+    def start(self, **codes: str) -> SupervisorClient:
+        self.programs = tuple(self._program(name, code) for name, code in codes.items())
+        environment = child_environment(self.settings, inherited_environment())
+        return start_supervisor(self.layout, self.settings, environment, self.programs)
+
+    def _program(self, name: str, code: str) -> Program:
+        paced = str(Path(sys.modules["deploy"].__path__[0]) / "paced_exec.py")
+        state = str(self.layout.supervisor / f"{name}.start.json")
+        command = (sys.executable, paced, state, sys.executable, "-c", code)
+        return Program(name, command, start_s=0, stop_s=10, group_stop=False, restart_always=False)
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[Platform]:
+    made = Platform(tmp_path / "run")
+    yield made
+    stop_everything(made.layout, timeout_s=10)
+
+
+def _is_running(client: SupervisorClient, name: str) -> bool:
+    return client.process(name).state == "RUNNING"
+
+
+def test_it_starts_stops_and_leaves_nothing(platform: Platform) -> None:
+    client = platform.start(loyalty=_WAIT)
+    assert running_supervisor(platform.layout) is not None
+    assert client.process("loyalty").state == "STOPPED"
+    assert client.start("loyalty")
+    assert not client.start("loyalty")
+    assert eventually(lambda: _is_running(client, "loyalty"), 20)
+    assert stop_all(client, ["loyalty"], 20)
+    assert not client.stop("loyalty")
+    client.start("loyalty")
+    assert shut_down(client, 20)
+    assert running_supervisor(platform.layout) is None
+    assert find_orphans(platform.layout.root) == []
+
+
+def test_a_killed_process_comes_back_by_itself(platform: Platform) -> None:
+    client = platform.start(loyalty=_WAIT)
+    client.start("loyalty")
+    first = client.process("loyalty").pid
+    os.kill(first, signal.SIGKILL)
+    assert eventually(lambda: client.process("loyalty").pid not in {0, first}, 20)
+
+
+def test_a_configuration_error_is_not_tried_again(platform: Platform) -> None:
+    client = platform.start(loyalty="raise SystemExit(78)", other="raise SystemExit(1)")
+    client.start("loyalty")
+    client.start("other")
+    log = platform.layout.log("other")
+    assert eventually(lambda: log.exists() and "ended soon after its start" in log.read_text(), 20)
+    assert client.process("loyalty").state == "EXITED"
+    assert client.process("loyalty").exit_status == 78
+    assert "ended soon" not in platform.layout.log("loyalty").read_text()
+
+
+def test_a_killed_supervisor_leaves_orphans_that_are_found_and_ended(platform: Platform) -> None:
+    client = platform.start(loyalty=_WAIT)
+    client.start("loyalty")
+    child = client.process("loyalty").pid
+    supervisor = int((platform.layout.supervisor / "supervisord.pid").read_text())
+    os.kill(supervisor, signal.SIGKILL)
+    assert eventually(lambda: running_supervisor(platform.layout) is None, 20)
+    assert child in [process.pid for process in find_orphans(platform.layout.root)]
+    assert stop_everything(platform.layout, timeout_s=10)
+    assert not psutil.pid_exists(child)
+    assert not stop_everything(platform.layout, timeout_s=10)
+
+
+def test_its_password_is_private_and_needed(platform: Platform) -> None:
+    platform.start(loyalty=_WAIT)
+    for path in (platform.layout.supervisor_secret, platform.layout.supervisor_conf):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    secret = platform.layout.supervisor_secret
+    secret.write_text(secret.read_text().replace('"password": "', '"password": "wrong'))
+    assert running_supervisor(platform.layout) is None
+
+
+def test_no_argv_holds_the_password(platform: Platform) -> None:
+    client = platform.start(loyalty=_WAIT)
+    client.start("loyalty")
+    password = platform.layout.supervisor_secret.read_text().split('"password": "')[1].split('"')[0]
+    for process in find_orphans(platform.layout.root):
+        assert password not in " ".join(process.cmdline())
+        assert password not in str(process.environ())
+
+
+def test_changed_settings_are_noticed(platform: Platform) -> None:
+    platform.start(loyalty=_WAIT)
+    assert is_current(platform.layout, platform.settings, platform.programs)
+    changed = platform.settings.model_copy(update={"log_max_mb": 11})
+    assert not is_current(platform.layout, changed, platform.programs)
+
+
+def test_a_supervisor_that_is_gone_is_told_with_the_remedy(platform: Platform) -> None:
+    client = platform.start(loyalty=_WAIT)
+    shut_down(client, 20)
+    with pytest.raises(NotRunningError, match="storekeeper up"):
+        client.processes()
