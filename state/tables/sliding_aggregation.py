@@ -50,8 +50,7 @@ class SlidingWindowAggregation(WindowedTable[K, V, A], Generic[K, V, A]):
     ) -> None:
         """Builds the table; the arguments are those of `WindowedTable`.
 
-        The store's retention must be at least twice the time difference plus grace: windows that start that far back
-        hold what new ones are made from.
+        The store's retention must be at least `windows.min_retention_ms`.
         """
         super().__init__(
             windows, aggregator, store, emit=emit, stream_time=stream_time, emitted_until_ms=emitted_until_ms

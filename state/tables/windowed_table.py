@@ -103,9 +103,10 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
             self.dropped.drop(DropReason.NULL_VALUE)
             return
         now_ms = self.stream_time.observe(timestamp_ms)
-        self._aggregate(key, value, timestamp_ms)
         if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
+            # First, for this record can't change what it closes, but its put may make the store expire it.
             self._emit_closed(now_ms)
+        self._aggregate(key, value, timestamp_ms)
 
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The window's row as of now, closed or not, or None."""

@@ -176,6 +176,11 @@ class TimeWindows:
         first = max(0, timestamp_ms - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return [self.window_at(start) for start in range(first, timestamp_ms + 1, self.advance_ms)]
 
+    @property
+    def min_retention_ms(self) -> int:
+        """The least retention of a window store that never expires a window before it is closed."""
+        return self.size_ms + self.grace_ms
+
     def window_at(self, start_ms: int) -> Window:
         """The window that starts at `start_ms`."""
         return TimeWindow(start_ms, start_ms + self.size_ms)
@@ -210,6 +215,13 @@ class SlidingWindows:
         _require(self.time_difference_ms >= 0, "time_difference_ms", self.time_difference_ms, "0 or more")
         _require(self.grace_ms >= 0, "grace_ms", self.grace_ms, "0 or more")
 
+    @property
+    def min_retention_ms(self) -> int:
+        """The least retention of a window store that keeps what new windows are made from: a neighbour may start
+        twice the time difference back, and the newest window starts 1 ms ahead of stream time.
+        """
+        return 2 * self.time_difference_ms + self.grace_ms + 3
+
     def window_at(self, start_ms: int) -> SlidingWindow:
         """The window that starts at `start_ms`."""
         return SlidingWindow(start_ms, start_ms + self.time_difference_ms)
@@ -241,6 +253,15 @@ class SessionWindows:
     def __post_init__(self) -> None:
         _require(self.gap_ms >= 1, "gap_ms", self.gap_ms, "at least 1")
         _require(self.grace_ms >= 0, "grace_ms", self.grace_ms, "0 or more")
+
+    @property
+    def min_retention_ms(self) -> int:
+        """The least retention of a session store that never expires a session before it is closed.
+
+        A late record may bridge an open session to one that closed long ago, and can do so only while the store has it:
+        keep sessions for longer where that matters.
+        """
+        return self.gap_ms + self.grace_ms + 1
 
     def closes_at_ms(self, end_ms: int) -> int:
         """One more than the end plus gap plus grace: a record exactly the gap away still extends the session."""
