@@ -130,12 +130,15 @@ class AppRun:
             raise StreamFailedError(_failure(query))
 
     def _started(self, stream: Stream, gate: BatchGate, checkpoint: SparkCheckpoint) -> StreamingQuery:
+        interval_ms = stream.trigger_interval_ms
+        if interval_ms is None:
+            interval_ms = self.settings.trigger_interval_ms
         return (
             stream.frame.writeStream.queryName(self.spec.name)
             .outputMode(stream.output_mode)
             .foreachBatch(gate)
             .option("checkpointLocation", str(checkpoint.path))
-            .trigger(processingTime=f"{self.settings.trigger_interval_ms} milliseconds")
+            .trigger(processingTime=f"{interval_ms} milliseconds")
             .start()
         )
 

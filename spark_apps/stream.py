@@ -27,11 +27,15 @@ class StreamContext:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A streaming frame and what becomes of its batches. `output_mode` is Spark's."""
+    """A streaming frame and what becomes of its batches.
+
+    `output_mode` is Spark's. `trigger_interval_ms` takes precedence over the setting for all apps.
+    """
 
     frame: DataFrame
     process: ProcessBatch
     output_mode: str = "append"
+    trigger_interval_ms: int | None = None
 
 
 OpenStream = Callable[[StreamContext], Stream]

@@ -1,0 +1,67 @@
+"""The Delta table of exported line items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+
+from spark_apps.hadoop_export.progress import ExportProgress
+from spark_apps.hadoop_export.spec import HADOOP_EXPORT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = {
+    "InvoiceNumber": "string",
+    "CreatedTime": "bigint",
+    "StoreID": "string",
+    "PosID": "string",
+    "CustomerType": "string",
+    "PaymentMethod": "string",
+    "DeliveryType": "string",
+    "City": "string",
+    "State": "string",
+    "PinCode": "string",
+    "ItemCode": "string",
+    "ItemDescription": "string",
+    "ItemPrice": "decimal(18,4)",
+    "ItemQty": "bigint",
+    "TotalValue": "decimal(18,4)",
+    "day": "date",
+}
+"""The table's columns: the fields of a masked line item, and the day of its `CreatedTime` in UTC, the partition."""
+
+
+class ExportTable:
+    """The table at `path`, made if it isn't there. One writer at a time."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self._spark = spark
+        self._path = path
+        builder = DeltaTable.createIfNotExists(spark).location(str(path)).partitionedBy("day")
+        for name, kind in COLUMNS.items():
+            builder = builder.addColumn(name, kind)
+        builder.execute()
+
+    def progress(self) -> ExportProgress:
+        """How far the table reaches, by its newest commit of this app."""
+        history = DeltaTable.forPath(self._spark, str(self._path)).history()
+        for row in history.select("version", "userMetadata").orderBy(F.desc("version")).toLocalIterator():
+            found = ExportProgress.decode(row["userMetadata"])
+            if found is not None:
+                return found
+        return ExportProgress()
+
+    def append(self, rows: DataFrame, *, generation: int, batch_id: int, progress: ExportProgress) -> None:
+        """Adds a batch's rows, once however often it is called with the same batch."""
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .option("txnAppId", f"{HADOOP_EXPORT.name}-gen-{generation}")
+            .option("txnVersion", batch_id)
+            .option("userMetadata", progress.encode())
+            .save(str(self._path))
+        )
