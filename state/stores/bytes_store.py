@@ -19,6 +19,11 @@ class BytesIterator(Iterator[tuple[bytes, bytes]], Protocol):
     Not thread-safe.
     """
 
+    @property
+    def closed(self) -> bool:
+        """True after its own or its store's close; an exhausted iterator is not closed."""
+        ...
+
     def __iter__(self) -> Self: ...
 
     def __next__(self) -> tuple[bytes, bytes]: ...

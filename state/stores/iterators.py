@@ -10,6 +10,7 @@ from typing import NoReturn, Self
 
 from state.clock import Clock, SystemClock
 from state.errors import IteratorClosedError
+from state.metrics.latency import LatencyRecorder
 
 Row = tuple[bytes, bytes]
 
@@ -19,6 +20,10 @@ class OpenIterators:
 
     An iterator leaves the registry when it is exhausted or closed. One that is garbage-collected while open is
     counted as leaked: what it pinned is free again, but somebody forgot a `with`. Safe to read from any thread.
+
+    Attributes:
+        durations: how long iterators stayed open.
+        shut: whether the store was closed.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -26,6 +31,8 @@ class OpenIterators:
         self._open: dict[int, tuple[weakref.ref[RowIterator], int]] = {}
         self._tokens = itertools.count()
         self._leaked = 0
+        self.shut = False
+        self.durations = LatencyRecorder()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -48,7 +55,9 @@ class OpenIterators:
 
     def leave(self, token: int) -> None:
         """Forgets an iterator that was closed or exhausted. Safe to call twice."""
-        self._open.pop(token, None)
+        left = self._open.pop(token, None)
+        if left is not None:
+            self.durations.record((self._clock.now_ms() - left[1]) * 1_000_000)
 
     def leak(self, token: int) -> None:
         """Counts an iterator that went away while it was open."""
@@ -66,6 +75,11 @@ class OpenIterators:
                 closed += 1
         self._leaked += closed
         return closed
+
+    def shut_down(self) -> None:
+        """Closes every open iterator for the store's close: any next use raises `IteratorClosedError`."""
+        self.shut = True
+        self.close_all()
 
     def close_all(self) -> None:
         """Closes every open iterator: their next use raises `IteratorClosedError`."""
@@ -95,13 +109,18 @@ class RowIterator(Iterator[Row]):
         self._registry = registry
         self._token = registry.enter(self)
 
+    @property
+    def closed(self) -> bool:
+        """True after its own or its store's close."""
+        return self._registry.shut or (self._rows is None and not self._exhausted)
+
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> Row:
         rows = self._rows
         if rows is None:
-            if self._exhausted:
+            if self._exhausted and not self._registry.shut:
                 raise StopIteration
             _raise_closed()
         try:

@@ -111,7 +111,7 @@ class MemoryStore:
     def close(self) -> None:
         """Drops the rows; open iterators become unusable. Safe to call twice."""
         self._open = False
-        self._iterators.close_all()
+        self._iterators.shut_down()
         self._rows = SortedDict()
         self._metadata = {}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch, WriteOptions
 
@@ -138,6 +138,7 @@ class RocksDBStore:
             self._refuse()
         if start is not None and stop is not None and start >= stop:
             return RowIterator(iter(()), self._iterators)
+        # The native iterator points into the options' copy of the bound: the generators below keep them alive with it.
         options = ReadOptions()
         if stop is not None:
             options.set_iterate_upper_bound(stop)
@@ -145,8 +146,8 @@ class RocksDBStore:
             cursor = self._database.iter(options)
         except Exception as error:
             self._fail(error)
-        rows = self._backwards(cursor, start) if reverse else self._forwards(cursor, start)
-        return RowIterator(rows, self._iterators)
+        walk = self._backwards if reverse else self._forwards
+        return RowIterator(walk(cursor, start, stop, options), self._iterators)
 
     def delete_range(self, start: bytes, stop: bytes) -> None:
         """Deletes every row with `start <= key < stop` by one range tombstone."""
@@ -203,7 +204,7 @@ class RocksDBStore:
         if not self._open:
             return
         self._open = False
-        self._iterators.close_all()
+        self._iterators.shut_down()
         # A disk that is full or broken must not keep the owner from letting go: what counts is in the log already.
         with contextlib.suppress(Exception):
             self._database.flush_wal(sync=True)
@@ -286,30 +287,34 @@ class RocksDBStore:
         finally:
             probe.unlink(missing_ok=True)
 
-    def _forwards(self, cursor: object, start: bytes | None) -> Iterator[Row]:
-        valid, key, value, advance = _methods(cursor, "next")
+    def _forwards(self, cursor: Any, start: bytes | None, stop: bytes | None, _options: ReadOptions) -> Iterator[Row]:
+        valid, key, value, advance = cursor.valid, cursor.key, cursor.value, cursor.next
         try:
-            cursor.seek_to_first() if start is None else cursor.seek(start)  # type: ignore[attr-defined]
+            cursor.seek_to_first() if start is None else cursor.seek(start)
             while valid():
-                yield key(), value()
+                row_key = key()
+                if stop is not None and row_key >= stop:
+                    return
+                yield row_key, value()
                 advance()
             # An iterator that meets a damaged block just ends; only its status tells that from the end of the rows.
-            cursor.status()  # type: ignore[attr-defined]
+            cursor.status()
         except Exception as error:
             self._fail(error)
 
-    def _backwards(self, cursor: object, start: bytes | None) -> Iterator[Row]:
+    def _backwards(self, cursor: Any, start: bytes | None, stop: bytes | None, _options: ReadOptions) -> Iterator[Row]:
         # rocksdict 0.3.29 takes a lower bound for an upper one, so the start is compared here.
-        valid, key, value, advance = _methods(cursor, "prev")
+        valid, key, value, advance = cursor.valid, cursor.key, cursor.value, cursor.prev
         try:
-            cursor.seek_to_last()  # type: ignore[attr-defined]
+            cursor.seek_to_last() if stop is None else cursor.seek_for_prev(stop)
             while valid():
                 row_key = key()
                 if start is not None and row_key < start:
                     return
-                yield row_key, value()
+                if row_key != stop:
+                    yield row_key, value()
                 advance()
-            cursor.status()  # type: ignore[attr-defined]
+            cursor.status()
         except Exception as error:
             self._fail(error)
 
@@ -324,10 +329,6 @@ class RocksDBStore:
     def _refuse(self) -> NoReturn:
         msg = f"store {self._name} is closed; open it again first"
         raise StoreClosedError(msg)
-
-
-def _methods(cursor: object, step: str) -> tuple:  # type: ignore[type-arg]
-    return cursor.valid, cursor.key, cursor.value, getattr(cursor, step)  # type: ignore[attr-defined]
 
 
 def _closed(_key: object) -> NoReturn:

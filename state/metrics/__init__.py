@@ -1,0 +1,1 @@
+"""Metrics: one table of names, recorders that are cheap enough for hot paths, and the Prometheus collector."""

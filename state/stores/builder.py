@@ -1,0 +1,178 @@
+"""The one place where stores are put together: metered(caching(change_logging(bytes)))."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self, TypeVar
+
+from state.keys.sessions import session_end_ms
+from state.keys.windows import window_start_ms
+from state.serdes.serde import Serde
+from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp, with_unknown_timestamp
+from state.stores.bytes_store import BytesStore
+from state.stores.caching import CacheBudget, CachingStore
+from state.stores.change_logging import ChangeLoggingStore
+from state.stores.changelog_writer import ChangelogWriter
+from state.stores.expiry_index import ExpiryIndexStore
+from state.stores.key_value import KeyValueStore
+from state.stores.layers import StoreLayers
+from state.stores.lru import LruStore
+from state.stores.metered import MeteredStore
+from state.stores.record_context import RecordContext
+from state.stores.segmented import SegmentedStore, segment_interval_ms
+from state.stores.session import SessionStore
+from state.stores.suppliers import MemorySupplier, StoreSupplier
+from state.stores.ttl import TtlKeyValueStore
+from state.stores.upgrading import UpgradingStore, is_empty
+from state.stores.versioned import VersionedKeyValueStore
+from state.stores.window import WindowStore, check_retention
+
+K = TypeVar("K")
+V = TypeVar("V")
+Wrap = Callable[[BytesStore], BytesStore]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBuilder:
+    """How a store is built. Immutable: each `with_` gives a changed copy, the last call opens the store.
+
+    Attributes:
+        name: the store's name.
+        supplier: where its bytes live.
+        context: what its owner is processing; stores of one task share it.
+        changelog: where changes are logged; None switches logging off for this store.
+        cache: the cache's bound; None means no cache.
+        send_old_values: whether flush listeners get old values.
+        metered: whether operations are timed.
+    """
+
+    name: str
+    supplier: StoreSupplier = field(default_factory=MemorySupplier)
+    context: RecordContext = field(default_factory=RecordContext)
+    changelog: ChangelogWriter | None = None
+    cache: CacheBudget | None = None
+    send_old_values: bool = False
+    metered: bool = True
+
+    def with_context(self, context: RecordContext) -> Self:
+        """Shares a context with the other stores of a task."""
+        return replace(self, context=context)
+
+    def with_logging(self, changelog: ChangelogWriter) -> Self:
+        """Logs every change."""
+        return replace(self, changelog=changelog)
+
+    def with_logging_disabled(self) -> Self:
+        """Logs nothing: what is lost can't be restored from a changelog."""
+        return replace(self, changelog=None)
+
+    def with_caching(self, budget: CacheBudget | None = None, *, send_old_values: bool = False) -> Self:
+        """Caches writes until a flush; stores that share a budget share its bound."""
+        return replace(self, cache=budget or CacheBudget(), send_old_values=send_old_values)
+
+    def with_caching_disabled(self) -> Self:
+        """Sends every write down at once."""
+        return replace(self, cache=None)
+
+    def with_metrics_disabled(self) -> Self:
+        """Times nothing."""
+        return replace(self, metered=False)
+
+    def key_value(self, key_serde: Serde[K], value_serde: Serde[V]) -> KeyValueStore[K, V]:
+        """Opens a key-value store."""
+        return KeyValueStore(self._layers(), key_serde, value_serde)
+
+    def timestamped_key_value(
+        self, key_serde: Serde[K], value_serde: Serde[V]
+    ) -> KeyValueStore[K, ValueAndTimestamp[V]]:
+        """Opens a key-value store whose values carry the timestamp of the record that made them."""
+        return KeyValueStore(self._layers(), key_serde, TimestampedSerde(value_serde))
+
+    def upgraded_key_value(self, key_serde: Serde[K], value_serde: Serde[V]) -> KeyValueStore[K, ValueAndTimestamp[V]]:
+        """Opens a timestamped store over the rows of a plain one of the same name.
+
+        Rows move as they are read by key or written; those that were not yet have timestamp -1. Once the plain store
+        is empty the next open goes without it. The new rows are in a store called `<name>.timestamped`.
+        """
+        return KeyValueStore(self._layers(upgrade=True), key_serde, TimestampedSerde(value_serde))
+
+    def versioned_key_value(
+        self, key_serde: Serde[K], value_serde: Serde[V], *, history_retention_ms: int
+    ) -> VersionedKeyValueStore[K, V]:
+        """Opens a store that keeps each key's history for `history_retention_ms` of stream time."""
+        return VersionedKeyValueStore(self._layers(), key_serde, value_serde, history_retention_ms=history_retention_ms)
+
+    def ttl_key_value(
+        self, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None
+    ) -> TtlKeyValueStore[K, V]:
+        """Opens a store whose rows live for `ttl_ms` of stream time unless a put says otherwise; None: for ever."""
+        return TtlKeyValueStore(self._layers(ExpiryIndexStore), key_serde, value_serde, ttl_ms=ttl_ms)
+
+    def window(
+        self,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        *,
+        window_size_ms: int,
+        retention_ms: int,
+        retain_duplicates: bool = False,
+    ) -> WindowStore[K, V]:
+        """Opens a window store.
+
+        Raises:
+            ConfigurationError: the retention is shorter than a window.
+        """
+        check_retention(window_size_ms, retention_ms)
+        interval_ms = segment_interval_ms(retention_ms)
+        return WindowStore(
+            self._layers(lambda inner: SegmentedStore(inner, window_start_ms, interval_ms)),
+            key_serde,
+            value_serde,
+            window_size_ms=window_size_ms,
+            retention_ms=retention_ms,
+            retain_duplicates=retain_duplicates,
+        )
+
+    def session(self, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> SessionStore[K, V]:
+        """Opens a session store."""
+        interval_ms = segment_interval_ms(retention_ms)
+        layers = self._layers(lambda inner: SegmentedStore(inner, session_end_ms, interval_ms))
+        return SessionStore(layers, key_serde, value_serde, retention_ms=retention_ms)
+
+    def _layers(self, arrange: Wrap | None = None, *, upgrade: bool = False) -> StoreLayers:
+        backend = self._upgraded() if upgrade else self.supplier.open(self.name)
+        arranged = backend if arrange is None else arrange(backend)
+        logged = arranged
+        if self.changelog is not None:
+            logged = ChangeLoggingStore(arranged, self.changelog, self.context)
+            _log_evictions(backend, self.changelog, self.context)
+        cached = logged
+        if self.cache is not None:
+            cached = CachingStore(logged, self.context, self.cache, send_old_values=self.send_old_values)
+        top = MeteredStore(cached) if self.metered else cached
+        return StoreLayers(
+            top=top,
+            logged=logged,
+            restore_target=arranged,
+            backend=backend,
+            context=self.context,
+            metered=top if isinstance(top, MeteredStore) else None,
+            cache=cached if isinstance(cached, CachingStore) else None,
+            segments=arranged if isinstance(arranged, SegmentedStore) else None,
+            expiry_index=arranged if isinstance(arranged, ExpiryIndexStore) else None,
+        )
+
+    def _upgraded(self) -> BytesStore:
+        old = self.supplier.open(self.name)
+        new = self.supplier.open(f"{self.name}.timestamped")
+        if is_empty(old):
+            old.close()
+            return new
+        return UpgradingStore(new, old, with_unknown_timestamp)
+
+
+def _log_evictions(backend: BytesStore, changelog: ChangelogWriter, context: RecordContext) -> None:
+    """An evicted row must leave the changelog too, or a restore would bring it back."""
+    if isinstance(backend, LruStore):
+        backend.on_evict(lambda key: changelog.append(key, None, context.timestamp_ms, context.headers))

@@ -1,0 +1,53 @@
+"""The wrapper that writes every change of the store below to a changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
+from state.stores.changelog_writer import ChangelogWriter
+from state.stores.record_context import RecordContext
+from state.stores.wrapped import WrappedStore
+
+
+class ChangeLoggingStore(WrappedStore):
+    """Writes to the store, then appends to the changelog, so that a write that fails is never logged.
+
+    Metadata and `delete_range` are not logged: the first is rebuilt from the rows, the second removes only what every
+    reader of the log counts as expired.
+    """
+
+    def __init__(self, inner: BytesStore, writer: ChangelogWriter, context: RecordContext) -> None:
+        super().__init__(inner)
+        self._writer = writer
+        self._context = context
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Writes and logs, with the current record's timestamp."""
+        rows = entries if type(entries) is tuple or type(entries) is list else list(entries)
+        self._inner.write(rows, metadata)
+        context = self._context
+        if len(rows) == 1:
+            key, value = rows[0]
+            self._writer.append(key, value, context.timestamp_ms, context.headers)
+        elif rows:
+            self._writer.append_many(rows, [context.timestamp_ms] * len(rows), context.headers)
+
+    def write_stamped(
+        self, rows: Sequence[Entry], timestamps_ms: Sequence[int], metadata: Mapping[bytes, bytes | None]
+    ) -> None:
+        """Writes and logs rows that were made at different times: what a cache flushes."""
+        self._inner.write(rows, metadata)
+        if rows:
+            self._writer.append_many(rows, timestamps_ms, self._context.headers)
+
+    def flush(self) -> None:
+        """Flushes the store, then the changelog."""
+        self._inner.flush()
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Flushes the changelog and closes the store."""
+        if self._inner.is_open:
+            self._writer.flush()
+        self._inner.close()

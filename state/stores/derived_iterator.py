@@ -1,0 +1,50 @@
+"""An iterator made from the scans of a store: merged, filtered or renamed rows that close what they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from state.errors import IteratorClosedError
+from state.stores.bytes_store import BytesIterator
+from state.stores.iterators import OpenIterators, Row
+
+
+class DerivedIterator(Iterator[Row]):
+    """Rows computed from other scans. It is not registered itself: the scans are."""
+
+    __slots__ = ("_closed", "_registry", "_rows", "_scans")
+
+    def __init__(self, rows: Iterator[Row], scans: Sequence[BytesIterator], registry: OpenIterators) -> None:
+        self._rows = rows
+        self._scans = scans
+        self._registry = registry
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """True after its own or its store's close."""
+        return self._closed or self._registry.shut
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Row:
+        if self._closed or self._registry.shut:
+            raise IteratorClosedError("this iterator was closed, or its store was; open a new one")
+        return next(self._rows)
+
+    def close(self) -> None:
+        """Closes the scans below. Safe to call twice."""
+        self._closed = True
+        for scan in self._scans:
+            scan.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,122 @@
+"""The layers that a store kind is built on, and the stores that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
+from state.stores.caching import CachingStore
+from state.stores.expiry_index import ExpiryIndexStore
+from state.stores.iterators import OpenIterators
+from state.stores.metered import MeteredStore
+from state.stores.record_context import (
+    POSITION_KEY,
+    InputPosition,
+    RecordContext,
+    decode_position,
+    encode_position,
+)
+from state.stores.segmented import SegmentedStore
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLayers:
+    """One stack of wrappers: `metered(caching(change_logging(segmented or expiry index(backend))))`.
+
+    Attributes:
+        top: what a store kind reads and writes.
+        logged: the layer below the cache: what maintenance writes to, so that its writes are logged too.
+        restore_target: the layer below the changelog: what a restore writes to, so that nothing is logged twice.
+        backend: the lowest layer.
+        context: what the store's owner is processing.
+        metered: the metered layer, if there is one.
+        cache: the cache, if there is one.
+        segments: the time segments of window and session stores.
+        expiry_index: the expiry index of stores with a TTL.
+    """
+
+    top: BytesStore
+    logged: BytesStore
+    restore_target: BytesStore
+    backend: BytesStore
+    context: RecordContext
+    metered: MeteredStore | None = None
+    cache: CachingStore | None = None
+    segments: SegmentedStore | None = None
+    expiry_index: ExpiryIndexStore | None = None
+
+
+class StateStore:
+    """What all store kinds have in common. Made by a `StoreBuilder`."""
+
+    def __init__(self, layers: StoreLayers) -> None:
+        self._layers = layers
+        self._context = layers.context
+        self._top = layers.top
+        self._seen_moves = layers.context.moves
+        self._position = decode_position(layers.top.metadata(POSITION_KEY))
+
+    @property
+    def layers(self) -> StoreLayers:
+        """The wrappers below: for metrics, maintenance and tests."""
+        return self._layers
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._top.name
+
+    @property
+    def persistent(self) -> bool:
+        """Whether rows outlive the process."""
+        return self._top.persistent
+
+    @property
+    def is_open(self) -> bool:
+        """False after `close`."""
+        return self._top.is_open
+
+    @property
+    def context(self) -> RecordContext:
+        """Tell it which input record the next writes come from."""
+        return self._context
+
+    @property
+    def open_iterators(self) -> OpenIterators:
+        """The iterators that are open on this store."""
+        return self._top.open_iterators
+
+    @property
+    def position(self) -> InputPosition:
+        """By topic and partition the offset of the last input record that wrote, cached writes included."""
+        return {topic: dict(partitions) for topic, partitions in self._position.items()}
+
+    def approximate_num_entries(self) -> int:
+        """About how many rows there are: cached writes and the state of compaction are not looked at."""
+        return self._top.approximate_num_entries()
+
+    def flush(self) -> None:
+        """Sends cached writes down and makes all that was written safe, the changelog included.
+
+        Raises:
+            DiskFullError: nothing was lost; flush again once there is space.
+        """
+        self._top.flush()
+
+    def close(self) -> None:
+        """Flushes and closes. Open iterators become unusable. Safe to call twice."""
+        self._top.close()
+
+    def _write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        if self._context.moves != self._seen_moves:
+            position = self._context.advanced(self._position)
+            self._top.write(entries, {**metadata, POSITION_KEY: encode_position(position)})
+            self._position = position
+            self._seen_moves = self._context.moves
+        else:
+            self._top.write(entries, metadata)
+
+    def _on_flush(self, listener: Callable[[list[tuple[bytes, bytes | None, bytes | None]]], None] | None) -> None:
+        if self._layers.cache is not None:
+            self._layers.cache.on_flush(None if listener is None else lambda changes: listener(list(changes)))

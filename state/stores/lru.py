@@ -1,0 +1,133 @@
+"""The in-memory LRU store: a bounded number of rows, the one that was not used for longest goes first."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from state.clock import Clock
+from state.errors import ConfigurationError, StoreClosedError
+from state.names import checked_name
+from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from state.stores.iterators import OpenIterators, Row, RowIterator
+
+
+class LruStore:
+    """A `BytesStore` of at most `max_entries` rows in the process's memory. Reading a row makes it the newest.
+
+    Scans sort the rows at the call and refresh none. Not safe for several writers.
+    """
+
+    def __init__(self, name: str, max_entries: int, *, clock: Clock | None = None) -> None:
+        if max_entries < 1:
+            msg = f"an LRU store needs room for at least one row, not {max_entries}"
+            raise ConfigurationError(msg)
+        self._name = checked_name(name)
+        self._max_entries = max_entries
+        self._rows: OrderedDict[bytes, bytes] = OrderedDict()
+        self._metadata: dict[bytes, bytes] = {}
+        self._iterators = OpenIterators(clock)
+        self._open = True
+        self._on_evict: Callable[[bytes], None] | None = None
+        self.evictions = 0
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self._name
+
+    @property
+    def persistent(self) -> bool:
+        """False: rows die with the process."""
+        return False
+
+    @property
+    def is_open(self) -> bool:
+        """False after `close`."""
+        return self._open
+
+    @property
+    def open_iterators(self) -> OpenIterators:
+        """The iterators that are open on this store."""
+        return self._iterators
+
+    def on_evict(self, listener: Callable[[bytes], None]) -> None:
+        """Sets who hears of evicted keys: a changelog needs a tombstone for each."""
+        self._on_evict = listener
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value at `key`, or None."""
+        self._check_open()
+        value = self._rows.get(key)
+        if value is not None:
+            self._rows.move_to_end(key)
+        return value
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values at `keys`, in their order."""
+        return [self.get(key) for key in keys]
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Writes rows and metadata, then evicts what is too much."""
+        self._check_open()
+        for key, value in entries:
+            self._rows.pop(key, None)
+            if value is not None:
+                self._rows[key] = value
+        for key, value in metadata.items():
+            if value is None:
+                self._metadata.pop(key, None)
+            else:
+                self._metadata[key] = value
+        while len(self._rows) > self._max_entries:
+            key, _ = self._rows.popitem(last=False)
+            self.evictions += 1
+            if self._on_evict is not None:
+                self._on_evict(key)
+
+    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
+        """Rows with `start <= key < stop`, in byte order or backwards."""
+        self._check_open()
+        keys = sorted(
+            (key for key in self._rows if (start is None or key >= start) and (stop is None or key < stop)),
+            reverse=reverse,
+        )
+        return RowIterator(self._present(keys), self._iterators)
+
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        """Deletes every row with `start <= key < stop`."""
+        self._check_open()
+        for key in [key for key in self._rows if start <= key < stop]:
+            del self._rows[key]
+
+    def metadata(self, key: bytes) -> bytes | None:
+        """The metadata entry at `key`, or None."""
+        self._check_open()
+        return self._metadata.get(key)
+
+    def approximate_num_entries(self) -> int:
+        """Exactly how many rows there are."""
+        self._check_open()
+        return len(self._rows)
+
+    def flush(self) -> None:
+        """Does nothing: there is nothing to survive to."""
+        self._check_open()
+
+    def close(self) -> None:
+        """Drops the rows; open iterators become unusable. Safe to call twice."""
+        self._open = False
+        self._iterators.shut_down()
+        self._rows.clear()
+        self._metadata.clear()
+
+    def _present(self, keys: Sequence[bytes]) -> Iterator[Row]:
+        for key in keys:
+            value = self._rows.get(key)
+            if value is not None:
+                yield key, value
+
+    def _check_open(self) -> None:
+        if not self._open:
+            msg = f"store {self._name} is closed; open it again first"
+            raise StoreClosedError(msg)

@@ -1,0 +1,61 @@
+"""What a store's owner is processing at the moment: the source of changelog timestamps and of the store's position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+
+Header = tuple[str, bytes]
+InputPosition = dict[str, dict[str, int]]
+"""By topic and partition (as text) the offset of the last record that wrote to the store."""
+
+NO_TIMESTAMP_MS = -1
+POSITION_KEY = b"input-position"
+
+
+class RecordContext:
+    """The current input record, shared by the stores of one task. Not thread-safe: one per writer.
+
+    Attributes:
+        timestamp_ms: the record's timestamp, epoch milliseconds; -1 if unknown. Changelog records get it.
+        headers: headers for changelog records.
+        moves: how often `move_to` was called, so that a store sees that its position is out of date.
+    """
+
+    __slots__ = ("headers", "moves", "offset", "partition", "timestamp_ms", "topic")
+
+    def __init__(self) -> None:
+        self.timestamp_ms = NO_TIMESTAMP_MS
+        self.headers: Sequence[Header] = ()
+        self.topic = ""
+        self.partition = 0
+        self.offset = -1
+        self.moves = 0
+
+    def move_to(self, topic: str, partition: int, offset: int, timestamp_ms: int | None = None) -> None:
+        """Names the record that the following writes come from."""
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        if timestamp_ms is not None:
+            self.timestamp_ms = timestamp_ms
+        self.moves += 1
+
+    def advanced(self, position: Mapping[str, Mapping[str, int]]) -> InputPosition:
+        """A copy of `position` that includes the current record; no partition ever moves back."""
+        result = {topic: dict(partitions) for topic, partitions in position.items()}
+        mine = result.setdefault(self.topic, {})
+        partition = str(self.partition)
+        mine[partition] = max(mine.get(partition, -1), self.offset)
+        return result
+
+
+def encode_position(position: Mapping[str, Mapping[str, int]]) -> bytes:
+    """The position as JSON: `{"topic": {"0": 41}}`."""
+    return orjson.dumps(position, option=orjson.OPT_SORT_KEYS)
+
+
+def decode_position(data: bytes | None) -> InputPosition:
+    """The position behind its JSON, empty if there is none."""
+    return {} if data is None else orjson.loads(data)

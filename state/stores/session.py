@@ -1,0 +1,188 @@
+"""The session store: values by key, session start and session end, kept for a retention of stream time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from state.errors import ConfigurationError, InvalidWindowError
+from state.keys.sessions import decode_session_row_key, session_bounds, session_end_ms, session_row_key
+from state.keys.windows import MAX_TIMESTAMP_MS, key_bounds
+from state.serdes.serde import Serde
+from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from state.stores.layers import StateStore, StoreLayers
+from state.stores.read_only import Windowed
+from state.stores.store_iterator import StoreIterator
+from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SessionStore(StateStore, Generic[K, V]):
+    """Sessions: start and end belong to them. Made by `StoreBuilder.session`.
+
+    A session lives while `end >= stream time - retention + 1`; stream time is the latest end that was put. Later puts
+    are dropped and counted, expired sessions are never seen. One writer, many readers.
+    """
+
+    def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> None:
+        super().__init__(layers)
+        if retention_ms < 1:
+            msg = f"sessions need a retention of at least 1 ms, not {retention_ms}"
+            raise ConfigurationError(msg)
+        self._encode_key = key_serde.serialize
+        self._decode_key = key_serde.deserialize
+        self._encode = value_serde.serialize
+        self._decode = value_serde.deserialize
+        self._time = StreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
+
+    @property
+    def stream_time(self) -> StreamTime:
+        """Stream time, retention, and what came too late."""
+        return self._time
+
+    def put(self, key: K, start_ms: int, end_ms: int, value: V | None) -> None:
+        """Sets the value of a session; None removes it.
+
+        Raises:
+            NullKeyError: the key is None.
+            InvalidTimestampError: a time is negative or above 2^63 - 1.
+            InvalidWindowError: the session ends before it starts.
+        """
+        check_key_and_time(key, start_ms, end_ms)
+        if end_ms < start_ms:
+            msg = f"a session can't end at {end_ms}, before its start at {start_ms}"
+            raise InvalidWindowError(msg)
+        moved = self._time.observe(end_ms)
+        if not self._time.admits(end_ms):
+            return
+        data = None if value is None else self._encode(value)
+        row_key = session_row_key(self._encode_key(key), start_ms, end_ms)
+        self._write(((row_key, data),), self._time.encoded() if moved else NO_METADATA)
+        if moved:
+            self.expire()
+
+    def remove(self, key: K, start_ms: int, end_ms: int) -> None:
+        """Removes a session; one that isn't there is no error. Stream time stays as it is."""
+        check_key_and_time(key, start_ms, end_ms)
+        self._write(((session_row_key(self._encode_key(key), start_ms, end_ms), None),))
+
+    def fetch_session(self, key: K, start_ms: int, end_ms: int) -> V | None:
+        """The value of exactly that session, or None."""
+        check_key_and_time(key, start_ms, end_ms)
+        if end_ms < self._time.oldest_live_ms:
+            return None
+        data = self._top.get(session_row_key(self._encode_key(key), start_ms, end_ms))
+        return None if data is None else self._decode(data)
+
+    def find_sessions(self, key: K, earliest_end_ms: int, latest_start_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """A key's sessions with `end >= earliest_end_ms` and `start <= latest_start_ms`; by end, then start."""
+        return self._of_key(key, earliest_end_ms, latest_start_ms, reverse=False)
+
+    def backward_find_sessions(
+        self, key: K, earliest_end_ms: int, latest_start_ms: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """As `find_sessions`, backwards."""
+        return self._of_key(key, earliest_end_ms, latest_start_ms, reverse=True)
+
+    def find_sessions_range(
+        self, key_from: K | None, key_to: K | None, earliest_end_ms: int, latest_start_ms: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """As `find_sessions`, of the keys from `key_from` to `key_to`, both included; None leaves an end open."""
+        return self._of_keys(key_from, key_to, (earliest_end_ms, MAX_TIMESTAMP_MS), latest_start_ms, reverse=False)
+
+    def backward_find_sessions_range(
+        self, key_from: K | None, key_to: K | None, earliest_end_ms: int, latest_start_ms: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """As `find_sessions_range`, backwards."""
+        return self._of_keys(key_from, key_to, (earliest_end_ms, MAX_TIMESTAMP_MS), latest_start_ms, reverse=True)
+
+    def find_sessions_ended(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Sessions of all keys that ended from `from_ms` to `to_ms`, both included. Reads every live session."""
+        return self._of_keys(None, None, (from_ms, to_ms), MAX_TIMESTAMP_MS, reverse=False)
+
+    def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of a key; by end, then start."""
+        return self._of_key(key, 0, MAX_TIMESTAMP_MS, reverse=False)
+
+    def backward_fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of a key, backwards."""
+        return self._of_key(key, 0, MAX_TIMESTAMP_MS, reverse=True)
+
+    def fetch_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
+        """All sessions of the keys from `key_from` to `key_to`, both included; None leaves an end open."""
+        return self._of_keys(key_from, key_to, (0, MAX_TIMESTAMP_MS), MAX_TIMESTAMP_MS, reverse=False)
+
+    def backward_fetch_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
+        """As `fetch_range`, backwards."""
+        return self._of_keys(key_from, key_to, (0, MAX_TIMESTAMP_MS), MAX_TIMESTAMP_MS, reverse=True)
+
+    def expire(self) -> int:
+        """Deletes segments that hold expired sessions only; changes no answer. Returns how many went."""
+        segments = self._layers.segments
+        return 0 if segments is None else segments.expire_before(self._time.oldest_live_ms)
+
+    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
+        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their keys."""
+        rows = list(entries)
+        latest_ms = max((session_end_ms(row_key) for row_key, _ in rows), default=self._time.observed_ms)
+        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
+        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
+        self.expire()
+
+    def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
+        """Sets who hears of (session, new, old) when the cache is flushed, in write order. Needs a cache."""
+        if listener is None:
+            self._on_flush(None)
+            return
+
+        def decoded(changes: list[tuple[bytes, bytes | None, bytes | None]]) -> None:
+            listener([(self._windowed(key), self._value(new), self._value(old)) for key, new, old in changes])
+
+        self._on_flush(decoded)
+
+    def _of_key(
+        self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        check_key_and_time(key)
+        earliest_ms = max(earliest_end_ms, self._time.oldest_live_ms)
+        if earliest_ms > MAX_TIMESTAMP_MS:
+            rows = self._top.scan(b"", b"")
+        else:
+            start, stop = session_bounds(self._encode_key(key), earliest_ms)
+            rows = self._top.scan(start, stop, reverse=reverse)
+        return StoreIterator(self._matching(rows, (earliest_ms, MAX_TIMESTAMP_MS), latest_start_ms), rows)
+
+    def _of_keys(
+        self,
+        key_from: K | None,
+        key_to: K | None,
+        ends_ms: tuple[int, int],
+        latest_start_ms: int,
+        *,
+        reverse: bool,
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        start, stop = key_bounds(
+            None if key_from is None else self._encode_key(key_from),
+            None if key_to is None else self._encode_key(key_to),
+        )
+        rows = self._top.scan(start, stop, reverse=reverse)
+        live = (max(ends_ms[0], self._time.oldest_live_ms), ends_ms[1])
+        return StoreIterator(self._matching(rows, live, latest_start_ms), rows)
+
+    def _matching(
+        self, rows: BytesIterator, ends_ms: tuple[int, int], latest_start_ms: int
+    ) -> Iterator[tuple[Windowed[K], V]]:
+        earliest_end_ms, latest_end_ms = ends_ms
+        for row_key, data in rows:
+            key, start_ms, end_ms = decode_session_row_key(row_key)
+            if start_ms <= latest_start_ms and earliest_end_ms <= end_ms <= latest_end_ms:
+                yield Windowed(self._decode_key(key), start_ms, end_ms), self._decode(data)
+
+    def _windowed(self, row_key: bytes) -> Windowed[K]:
+        key, start_ms, end_ms = decode_session_row_key(row_key)
+        return Windowed(self._decode_key(key), start_ms, end_ms)
+
+    def _value(self, data: bytes | None) -> V | None:
+        return None if data is None else self._decode(data)

@@ -1,0 +1,83 @@
+"""The iterator that store kinds hand out: decoded rows, with Kafka Streams' `peek` and `has_next`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar
+
+from state.errors import IteratorClosedError
+from state.stores.bytes_store import BytesIterator
+
+T = TypeVar("T")
+_EMPTY: Final[Any] = object()
+
+
+class StoreIterator(Iterator[T], Generic[T]):
+    """Decoded rows in order. A context manager: leave it, or exhaust it, to free what it pins.
+
+    Raises `IteratorClosedError` when used after its own close or its store's close, also where rows were left: a
+    range that silently ends early would be a wrong answer. Not thread-safe.
+    """
+
+    __slots__ = ("_buffer", "_items", "_rows")
+
+    def __init__(self, items: Iterator[T], rows: BytesIterator) -> None:
+        self._items = items
+        self._rows = rows
+        self._buffer: T = _EMPTY
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        if self._buffer is not _EMPTY:
+            self._check_open()
+            item, self._buffer = self._buffer, _EMPTY
+            return item
+        try:
+            return next(self._items)
+        except StopIteration:
+            self._check_open()
+            raise
+
+    def peek(self) -> T:
+        """The next item, without moving on.
+
+        Raises:
+            StopIteration: there is none.
+            IteratorClosedError: it or its store was closed.
+        """
+        if self._buffer is _EMPTY:
+            self._buffer = next(self)
+        else:
+            self._check_open()
+        return self._buffer
+
+    def has_next(self) -> bool:
+        """Whether there is a next item.
+
+        Raises:
+            IteratorClosedError: it or its store was closed.
+        """
+        try:
+            self.peek()
+        except StopIteration:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Frees what it pins. Safe to call twice."""
+        self._rows.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._rows.close()
+
+    def _check_open(self) -> None:
+        if self._rows.closed:
+            raise IteratorClosedError("this iterator was closed, or its store was; open a new one")

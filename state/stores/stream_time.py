@@ -1,0 +1,87 @@
+"""Stream time of one store: the highest record time seen, which decides what has expired.
+
+Metadata layout: int64 stream time in epoch milliseconds (-1: nothing seen), uint32 last duplicate sequence, big-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from state.errors import InvalidTimestampError, NullKeyError
+from state.keys.windows import MAX_SEQUENCE, MAX_TIMESTAMP_MS
+from state.metrics.latency import LatencyRecorder
+
+STREAM_TIME_KEY = b"stream-time"
+NOTHING_SEEN_MS = -1
+_LAYOUT = struct.Struct(">qI")
+
+
+class StreamTime:
+    """Stream time with a retention.
+
+    A row lives while `time >= stream time - retention + 1`, as in Kafka Streams' default window store.
+
+    Attributes:
+        observed_ms: stream time; never goes back.
+        sequence: the last sequence given to a duplicate.
+        dropped_total: records that came too late.
+        lateness: by how much records that were behind stream time were behind.
+    """
+
+    __slots__ = ("dropped_total", "lateness", "observed_ms", "retention_ms", "sequence")
+
+    def __init__(self, retention_ms: int, stored: bytes | None) -> None:
+        self.retention_ms = retention_ms
+        self.observed_ms, self.sequence = (NOTHING_SEEN_MS, 0) if stored is None else _LAYOUT.unpack(stored)
+        self.dropped_total = 0
+        self.lateness = LatencyRecorder()
+
+    @property
+    def oldest_live_ms(self) -> int:
+        """The oldest time that is still alive, at least 0."""
+        return max(self.observed_ms - self.retention_ms + 1, 0)
+
+    def observe(self, time_ms: int) -> bool:
+        """Takes a record's time into account; returns whether stream time moved."""
+        if time_ms > self.observed_ms:
+            self.observed_ms = time_ms
+            return True
+        if time_ms < self.observed_ms:
+            self.lateness.record((self.observed_ms - time_ms) * 1_000_000)
+        return False
+
+    def admits(self, time_ms: int) -> bool:
+        """Whether a record of that time is still alive; counts it as dropped if not."""
+        if time_ms > self.observed_ms - self.retention_ms:
+            return True
+        self.dropped_total += 1
+        return False
+
+    def next_sequence(self) -> int:
+        """A sequence for the next duplicate, from 1; starts again at 0 after 2^32 - 1."""
+        self.sequence = 0 if self.sequence >= MAX_SEQUENCE else self.sequence + 1
+        return self.sequence
+
+    def encoded(self) -> dict[bytes, bytes | None]:
+        """The metadata to write along."""
+        return {STREAM_TIME_KEY: _LAYOUT.pack(self.observed_ms, self.sequence)}
+
+
+def check_key_and_time(key: object, *times_ms: int) -> None:
+    """Refuses None keys and times that are no epoch milliseconds.
+
+    Raises:
+        NullKeyError: the key is None.
+        InvalidTimestampError: a time is not in 0 to 2^63 - 1.
+    """
+    if key is None:
+        raise NullKeyError("a key can't be None; only a value can, which deletes")
+    for time_ms in times_ms:
+        if not 0 <= time_ms <= MAX_TIMESTAMP_MS:
+            msg = f"{time_ms} is no epoch milliseconds; pass 0 to {MAX_TIMESTAMP_MS}"
+            raise InvalidTimestampError(msg)
+
+
+def clamped(time_ms: int) -> int:
+    """A bound of a search, moved into the times that exist."""
+    return min(max(time_ms, 0), MAX_TIMESTAMP_MS)

@@ -1,0 +1,75 @@
+"""Several writes that become visible and durable together, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
+from state.stores.overlay import overlaid
+from state.stores.wrapped import WrappedStore
+
+
+class TransactionStore(WrappedStore):
+    """The wrapper that holds writes back until `commit`. Reads through it see them; reads below don't.
+
+    Of several writes to one key only the last is committed, a deletion always as a tombstone. Not thread-safe.
+    """
+
+    def __init__(self, inner: BytesStore) -> None:
+        super().__init__(inner)
+        self._rows: dict[bytes, bytes | None] = {}
+        self._metadata: dict[bytes, bytes | None] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value at `key`, uncommitted ones included."""
+        return self._rows[key] if key in self._rows else self._inner.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values at `keys`, uncommitted ones included."""
+        values = self._inner.get_many(keys)
+        return [self._rows.get(key, value) for key, value in zip(keys, values, strict=True)]
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Adds writes to the transaction."""
+        for key, value in entries:
+            self._rows.pop(key, None)
+            self._rows[key] = value
+        self._metadata.update(metadata)
+
+    def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
+        """Rows with the uncommitted writes merged in."""
+        changes = sorted(
+            (
+                (key, value)
+                for key, value in self._rows.items()
+                if (start is None or key >= start) and (stop is None or key < stop)
+            ),
+            reverse=reverse,
+            key=lambda entry: entry[0],
+        )
+        rows = self._inner.scan(start, stop, reverse=reverse)
+        return overlaid(changes, rows, self.open_iterators, reverse=reverse)
+
+    def metadata(self, key: bytes) -> bytes | None:
+        """The metadata entry, uncommitted ones included."""
+        return self._metadata[key] if key in self._metadata else self._inner.metadata(key)
+
+    def commit(self) -> None:
+        """Writes everything in one atomic step and starts a new transaction."""
+        self._inner.write(list(self._rows.items()), self._metadata)
+        self.abort()
+
+    def abort(self) -> None:
+        """Forgets everything since the last commit."""
+        self._rows = {}
+        self._metadata = {}
+
+    def flush(self) -> None:
+        """Commits and flushes."""
+        self.commit()
+        self._inner.flush()
+
+    def close(self) -> None:
+        """Closes the store below; what was not committed is gone."""
+        self.abort()
+        self._inner.close()

@@ -1,0 +1,154 @@
+"""The key-value store with a time to live: rows expire, are invisible at once, and are swept away a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from state.errors import ConfigurationError
+from state.keys.escaping import prefix_stop
+from state.serdes.serde import Serde
+from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from state.stores.expiry_index import NEVER_MS, ExpiryIndexStore, expires_at_ms, put_at_ms, stamped, unstamped
+from state.stores.layers import StateStore, StoreLayers
+from state.stores.store_iterator import StoreIterator
+from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TtlKeyValueStore(StateStore, Generic[K, V]):
+    """A key-value store whose rows expire. Made by `StoreBuilder.ttl_key_value`.
+
+    A row put at `t` with a TTL of `n` is visible while stream time is below `t + n`. Stream time is the latest
+    timestamp that was put: reading never moves it. Expired rows stay on disk until `sweep`. One writer, many readers.
+
+    The TTL is stamped into each value, so the changelog carries it and a restore rebuilds the expiry index.
+    """
+
+    def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None) -> None:
+        super().__init__(layers)
+        if ttl_ms is not None and ttl_ms < 1:
+            msg = f"a TTL of {ttl_ms} ms can't work; use at least 1, or None for rows that stay"
+            raise ConfigurationError(msg)
+        if layers.expiry_index is None:
+            raise ConfigurationError("a store with a TTL needs an expiry index below; use the builder")
+        self._index: ExpiryIndexStore = layers.expiry_index
+        self._ttl_ms = ttl_ms
+        self._encode_key = key_serde.serialize
+        self._decode_key = key_serde.deserialize
+        self._encode = value_serde.serialize
+        self._decode = value_serde.deserialize
+        self._time = StreamTime(NEVER_MS, layers.top.metadata(STREAM_TIME_KEY))
+
+    @property
+    def stream_time(self) -> StreamTime:
+        """Stream time."""
+        return self._time
+
+    def put(self, key: K, value: V | None, timestamp_ms: int, ttl_ms: int | None = None) -> None:
+        """Sets the value and, with it, a new life; None deletes.
+
+        Args:
+            key: not None.
+            value: the value.
+            timestamp_ms: when the life begins; moves stream time.
+            ttl_ms: how long it is; None takes the store's.
+        """
+        check_key_and_time(key, timestamp_ms)
+        moved = self._time.observe(timestamp_ms)
+        data = None if value is None else self._stamped(value, timestamp_ms, ttl_ms)
+        self._write(((self._encode_key(key), data),), self._time.encoded() if moved else NO_METADATA)
+
+    def get(self, key: K) -> V | None:
+        """The value, or None if there is none or it expired."""
+        check_key_and_time(key)
+        return self._visible(self._top.get(self._encode_key(key)))
+
+    def get_many(self, keys: Sequence[K]) -> list[V | None]:
+        """The values at `keys`, in their order."""
+        for key in keys:
+            check_key_and_time(key)
+        return [self._visible(data) for data in self._top.get_many([self._encode_key(key) for key in keys])]
+
+    def delete(self, key: K) -> V | None:
+        """Deletes the row; returns the value that was visible, or None."""
+        current = self.get(key)
+        self._write(((self._encode_key(key), None),))
+        return current
+
+    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """Visible rows from `key_from` to `key_to`, both included; None leaves an end open."""
+        return self._iterator(self._range(key_from, key_to, reverse=False))
+
+    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """As `range`, backwards."""
+        return self._iterator(self._range(key_from, key_to, reverse=True))
+
+    def prefix_scan(
+        self, prefix: Any, prefix_serializer: Callable[[Any], bytes] | None = None
+    ) -> StoreIterator[tuple[K, V]]:
+        """Visible rows whose serialized key begins with the serialized prefix."""
+        check_key_and_time(prefix)
+        start = (prefix_serializer or self._encode_key)(prefix)
+        return self._iterator(self._top.scan(start, prefix_stop(start)))
+
+    def all(self) -> StoreIterator[tuple[K, V]]:
+        """Every visible row."""
+        return self._iterator(self._top.scan(None, None))
+
+    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
+        """Every visible row, backwards."""
+        return self._iterator(self._top.scan(None, None, reverse=True))
+
+    def sweep(self, limit: int = 1000) -> int:
+        """Deletes at most `limit` expired rows and logs their deletion; changes no answer. Returns how many went.
+
+        It works below the cache: a row that was written again and still waits there comes after the deletion, on disk
+        and in the changelog, so a refreshed key is never lost.
+        """
+        expired = self._index.expired_keys(self._time.observed_ms, limit)
+        if expired:
+            self._layers.logged.write([(key, None) for key in expired])
+        return len(expired)
+
+    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
+        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their stamps."""
+        rows = list(entries)
+        latest_ms = max((put_at_ms(data) for _, data in rows if data is not None), default=self._time.observed_ms)
+        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
+        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
+
+    def observe(self, timestamp_ms: int) -> None:
+        """Moves stream time on, as a put of that timestamp would: for partitions that get no records."""
+        check_key_and_time("", timestamp_ms)
+        if self._time.observe(timestamp_ms):
+            self._write((), self._time.encoded())
+
+    def _stamped(self, value: V, timestamp_ms: int, ttl_ms: int | None) -> bytes:
+        ttl = self._ttl_ms if ttl_ms is None else ttl_ms
+        end_ms = NEVER_MS if ttl is None else min(timestamp_ms + ttl, NEVER_MS)
+        return stamped(self._encode(value), end_ms, timestamp_ms)
+
+    def _visible(self, data: bytes | None) -> V | None:
+        if data is None or self._is_expired(data):
+            return None
+        return self._decode(unstamped(data))
+
+    def _is_expired(self, data: bytes) -> bool:
+        end_ms = expires_at_ms(data)
+        return end_ms != NEVER_MS and end_ms <= self._time.observed_ms
+
+    def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> BytesIterator:
+        start = None if key_from is None else self._encode_key(key_from)
+        stop = None if key_to is None else self._encode_key(key_to) + b"\x00"
+        return self._top.scan(start, stop, reverse=reverse)
+
+    def _iterator(self, rows: BytesIterator) -> StoreIterator[tuple[K, V]]:
+        return StoreIterator(self._visible_rows(rows), rows)
+
+    def _visible_rows(self, rows: BytesIterator) -> Iterator[tuple[K, V]]:
+        for key, data in rows:
+            if not self._is_expired(data):
+                yield self._decode_key(key), self._decode(unstamped(data))

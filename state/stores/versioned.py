@@ -1,0 +1,168 @@
+"""The versioned key-value store: every value a key had within the history retention, by the time it was valid from.
+
+A row below is one version: its key is in `state.keys.versions`; its value is one byte, 00 for a deletion or 01, then
+the serialized value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from state.errors import ConfigurationError
+from state.keys.versions import version_bounds, version_row_key, version_timestamp_ms
+from state.keys.windows import MAX_TIMESTAMP_MS
+from state.serdes.serde import Serde
+from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.layers import StateStore, StoreLayers
+from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time, clamped
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+VALID_TO_UNDEFINED_MS = -1
+"""`valid_to_ms` of a version that no later one has replaced."""
+NOT_PUT_MS = -(1 << 63)
+"""What `put` returns for a record that came too late to be kept."""
+
+_DELETED = b"\x00"
+_PRESENT = b"\x01"
+
+
+class VersionedRecord(NamedTuple, Generic[V]):
+    """One version of a value.
+
+    Attributes:
+        value: the value.
+        timestamp_ms: when it became valid.
+        valid_to_ms: when the next version, or a deletion, replaced it; -1 if none has.
+    """
+
+    value: V
+    timestamp_ms: int
+    valid_to_ms: int
+
+
+class VersionedKeyValueStore(StateStore, Generic[K, V]):
+    """Values with the time that they are valid from. Made by `StoreBuilder.versioned_key_value`.
+
+    Records may come out of order: a version takes its place by its timestamp. One that is older than stream time minus
+    the history retention is dropped and counted. The latest version of a key never expires. One writer, many readers.
+    """
+
+    def __init__(
+        self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, history_retention_ms: int
+    ) -> None:
+        super().__init__(layers)
+        if history_retention_ms < 0:
+            msg = f"the history retention can't be {history_retention_ms} ms"
+            raise ConfigurationError(msg)
+        self._encode_key = key_serde.serialize
+        self._encode = value_serde.serialize
+        self._decode = value_serde.deserialize
+        self._retention_ms = history_retention_ms
+        self._time = StreamTime(history_retention_ms, layers.top.metadata(STREAM_TIME_KEY))
+
+    @property
+    def stream_time(self) -> StreamTime:
+        """Stream time, and what came too late."""
+        return self._time
+
+    def put(self, key: K, value: V | None, timestamp_ms: int) -> int:
+        """Adds a version; None says that the key was deleted at that time.
+
+        Returns:
+            Until when the version is valid: the timestamp of the next one, -1 if it is the latest, `NOT_PUT_MS` if it
+            came too late.
+        """
+        check_key_and_time(key, timestamp_ms)
+        if timestamp_ms < self._horizon_ms:
+            self._time.dropped_total += 1
+            return NOT_PUT_MS
+        moved = self._time.observe(timestamp_ms)
+        data = self._encode_key(key)
+        changes: list[Entry] = [
+            (version_row_key(data, timestamp_ms), _DELETED if value is None else _PRESENT + self._encode(value))
+        ]
+        changes += [(row_key, None) for row_key in self._outlived(data, timestamp_ms)]
+        self._write(changes, self._time.encoded() if moved else NO_METADATA)
+        return self._replaced_at_ms(data, timestamp_ms)
+
+    def delete(self, key: K, timestamp_ms: int) -> VersionedRecord[V] | None:
+        """Says that the key was deleted at `timestamp_ms`; returns the version that was valid then."""
+        check_key_and_time(key, timestamp_ms)
+        current = self.get(key, timestamp_ms)
+        self.put(key, None, timestamp_ms)
+        return current
+
+    def get(self, key: K, as_of: int | None = None) -> VersionedRecord[V] | None:
+        """The version valid at `as_of`, epoch milliseconds; the latest if None.
+
+        None if the key had no value then, or if `as_of` is older than the history that is kept, unless the latest
+        version was valid already.
+        """
+        check_key_and_time(key)
+        data = self._encode_key(key)
+        found = self._version_at(data, MAX_TIMESTAMP_MS if as_of is None else as_of)
+        if found is None or found[1] == _DELETED:
+            return None
+        timestamp_ms, stored = found
+        replaced_at_ms = self._replaced_at_ms(data, timestamp_ms)
+        if as_of is not None and as_of < self._horizon_ms and replaced_at_ms != VALID_TO_UNDEFINED_MS:
+            return None
+        return VersionedRecord(self._decode(stored[1:]), timestamp_ms, replaced_at_ms)
+
+    def history(self, key: K, from_ms: int, to_ms: int) -> list[VersionedRecord[V]]:
+        """The versions of a key that were valid at some time from `from_ms` to `to_ms`, oldest first."""
+        check_key_and_time(key)
+        data = self._encode_key(key)
+        records: list[VersionedRecord[V]] = []
+        valid_to_ms = self._replaced_at_ms(data, to_ms)
+        with self._top.scan(*version_bounds(data, clamped(to_ms))) as rows:
+            for row_key, stored in rows:
+                timestamp_ms = version_timestamp_ms(row_key)
+                if stored != _DELETED and (valid_to_ms == VALID_TO_UNDEFINED_MS or valid_to_ms > from_ms):
+                    records.append(VersionedRecord(self._decode(stored[1:]), timestamp_ms, valid_to_ms))
+                valid_to_ms = timestamp_ms
+                if timestamp_ms <= max(from_ms, self._horizon_ms):
+                    break
+        return records[::-1]
+
+    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
+        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their keys."""
+        rows = list(entries)
+        latest_ms = max((version_timestamp_ms(row_key) for row_key, _ in rows), default=self._time.observed_ms)
+        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
+        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
+
+    @property
+    def _horizon_ms(self) -> int:
+        return self._time.observed_ms - self._retention_ms
+
+    def _version_at(self, key: bytes, as_of_ms: int) -> tuple[int, bytes] | None:
+        if as_of_ms < 0:
+            return None
+        with self._top.scan(*version_bounds(key, clamped(as_of_ms))) as rows:
+            for row_key, stored in rows:
+                return version_timestamp_ms(row_key), stored
+        return None
+
+    def _replaced_at_ms(self, key: bytes, timestamp_ms: int) -> int:
+        if timestamp_ms >= MAX_TIMESTAMP_MS:
+            return VALID_TO_UNDEFINED_MS
+        newest_first, behind = version_bounds(key, MAX_TIMESTAMP_MS)[0], version_row_key(key, timestamp_ms)
+        with self._top.scan(newest_first, behind, reverse=True) as rows:
+            for row_key, _ in rows:
+                return version_timestamp_ms(row_key)
+        return VALID_TO_UNDEFINED_MS
+
+    def _outlived(self, key: bytes, newest_ms: int) -> list[bytes]:
+        """Row keys of versions that were replaced before the horizon: no query can reach them any more."""
+        horizon_ms = self._horizon_ms
+        if horizon_ms < 0:
+            return []
+        with self._top.scan(*version_bounds(key, min(horizon_ms, newest_ms))) as rows:
+            reachable = next(rows, None)
+            if reachable is None:
+                return []
+            return [row_key for row_key, _ in rows]

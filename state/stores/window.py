@@ -1,0 +1,207 @@
+"""The window store: values by key and window start, kept for a retention of stream time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from state.errors import ConfigurationError
+from state.keys.windows import (
+    MAX_TIMESTAMP_MS,
+    decode_window_row_key,
+    key_bounds,
+    window_bounds,
+    window_row_key,
+    window_start_ms,
+)
+from state.serdes.serde import Serde
+from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
+from state.stores.layers import StateStore, StoreLayers
+from state.stores.read_only import Windowed
+from state.stores.store_iterator import StoreIterator
+from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time, clamped
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class WindowStore(StateStore, Generic[K, V]):
+    """Windows of one size. Made by `StoreBuilder.window`.
+
+    A window lives while `start >= stream time - retention + 1`; stream time is the latest start that was put. Later
+    puts are dropped and counted, expired windows are never seen, whether or not they are still on disk. Times are
+    epoch milliseconds, both ends of ranges included. One writer, many readers.
+    """
+
+    def __init__(
+        self,
+        layers: StoreLayers,
+        key_serde: Serde[K],
+        value_serde: Serde[V],
+        *,
+        window_size_ms: int,
+        retention_ms: int,
+        retain_duplicates: bool,
+    ) -> None:
+        super().__init__(layers)
+        check_retention(window_size_ms, retention_ms)
+        self._encode_key = key_serde.serialize
+        self._decode_key = key_serde.deserialize
+        self._encode = value_serde.serialize
+        self._decode = value_serde.deserialize
+        self._window_size_ms = window_size_ms
+        self._retain_duplicates = retain_duplicates
+        self._time = StreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
+
+    @property
+    def window_size_ms(self) -> int:
+        """The size of every window."""
+        return self._window_size_ms
+
+    @property
+    def stream_time(self) -> StreamTime:
+        """Stream time, retention, and what came too late."""
+        return self._time
+
+    def put(self, key: K, value: V | None, start_ms: int) -> None:
+        """Sets the value of the window that starts at `start_ms`; None deletes it.
+
+        In a store with duplicates every put adds a value, and None does nothing.
+
+        Raises:
+            NullKeyError: the key is None.
+            InvalidTimestampError: `start_ms` is negative or above 2^63 - 1.
+        """
+        check_key_and_time(key, start_ms)
+        moved = self._time.observe(start_ms)
+        if not self._time.admits(start_ms) or (self._retain_duplicates and value is None):
+            return
+        sequence = self._time.next_sequence() if self._retain_duplicates else 0
+        row = (
+            window_row_key(self._encode_key(key), start_ms, sequence),
+            None if value is None else self._encode(value),
+        )
+        self._write((row,), self._time.encoded() if moved or sequence else NO_METADATA)
+        if moved:
+            self.expire()
+
+    def fetch_one(self, key: K, start_ms: int) -> V | None:
+        """The value of the window that starts at `start_ms`, or None; of duplicates the last."""
+        check_key_and_time(key)
+        if start_ms < self._time.oldest_live_ms or start_ms > MAX_TIMESTAMP_MS:
+            return None
+        if self._retain_duplicates:
+            with self.backward_fetch(key, start_ms, start_ms) as values:
+                return next((value for _, value in values), None)
+        data = self._top.get(window_row_key(self._encode_key(key), start_ms))
+        return None if data is None else self._decode(data)
+
+    def fetch(self, key: K, from_ms: int, to_ms: int) -> StoreIterator[tuple[int, V]]:
+        """(start, value) of a key's windows, oldest first."""
+        return self._of_key(key, from_ms, to_ms, reverse=False)
+
+    def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> StoreIterator[tuple[int, V]]:
+        """As `fetch`, newest first."""
+        return self._of_key(key, from_ms, to_ms, reverse=True)
+
+    def fetch_range(
+        self, key_from: K | None, key_to: K | None, from_ms: int, to_ms: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Windows of the keys from `key_from` to `key_to`, both included; by key, then start. None: open end."""
+        return self._of_keys(key_from, key_to, from_ms, to_ms, reverse=False)
+
+    def backward_fetch_range(
+        self, key_from: K | None, key_to: K | None, from_ms: int, to_ms: int
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        """As `fetch_range`, backwards."""
+        return self._of_keys(key_from, key_to, from_ms, to_ms, reverse=True)
+
+    def fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Windows of all keys; by key, then start."""
+        return self._of_keys(None, None, from_ms, to_ms, reverse=False)
+
+    def backward_fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
+        """As `fetch_all`, backwards."""
+        return self._of_keys(None, None, from_ms, to_ms, reverse=True)
+
+    def all(self) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Every live window; by key, then start."""
+        return self._of_keys(None, None, 0, MAX_TIMESTAMP_MS, reverse=False)
+
+    def backward_all(self) -> StoreIterator[tuple[Windowed[K], V]]:
+        """Every live window, backwards."""
+        return self._of_keys(None, None, 0, MAX_TIMESTAMP_MS, reverse=True)
+
+    def expire(self) -> int:
+        """Deletes segments that hold expired windows only; changes no answer. Returns how many went.
+
+        Called whenever stream time moves; call it yourself only to free space at once.
+        """
+        segments = self._layers.segments
+        return 0 if segments is None else segments.expire_before(self._time.oldest_live_ms)
+
+    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
+        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their keys."""
+        rows = list(entries)
+        for row_key, _ in rows:
+            _, start_ms, sequence = decode_window_row_key(row_key)
+            self._time.observed_ms = max(self._time.observed_ms, start_ms)
+            self._time.sequence = max(self._time.sequence, sequence)
+        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
+        self.expire()
+
+    def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
+        """Sets who hears of (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
+        if listener is None:
+            self._on_flush(None)
+            return
+
+        def decoded(changes: list[tuple[bytes, bytes | None, bytes | None]]) -> None:
+            listener([(self._windowed(key), self._value(new), self._value(old)) for key, new, old in changes])
+
+        self._on_flush(decoded)
+
+    def _of_key(self, key: K, from_ms: int, to_ms: int, *, reverse: bool) -> StoreIterator[tuple[int, V]]:
+        check_key_and_time(key)
+        oldest_ms = max(from_ms, self._time.oldest_live_ms)
+        if oldest_ms > min(to_ms, MAX_TIMESTAMP_MS):
+            rows = self._top.scan(b"", b"")
+        else:
+            start, stop = window_bounds(self._encode_key(key), oldest_ms, clamped(to_ms))
+            rows = self._top.scan(start, stop, reverse=reverse)
+        decode = self._decode
+        return StoreIterator(((window_start_ms(row_key), decode(data)) for row_key, data in rows), rows)
+
+    def _of_keys(
+        self, key_from: K | None, key_to: K | None, from_ms: int, to_ms: int, *, reverse: bool
+    ) -> StoreIterator[tuple[Windowed[K], V]]:
+        start, stop = key_bounds(
+            None if key_from is None else self._encode_key(key_from),
+            None if key_to is None else self._encode_key(key_to),
+        )
+        rows = self._top.scan(start, stop, reverse=reverse)
+        return StoreIterator(self._live(rows, max(from_ms, self._time.oldest_live_ms), to_ms), rows)
+
+    def _live(self, rows: BytesIterator, from_ms: int, to_ms: int) -> Iterator[tuple[Windowed[K], V]]:
+        decode = self._decode
+        for row_key, data in rows:
+            if from_ms <= window_start_ms(row_key) <= to_ms:
+                yield self._windowed(row_key), decode(data)
+
+    def _windowed(self, row_key: bytes) -> Windowed[K]:
+        key, start_ms, _ = decode_window_row_key(row_key)
+        return Windowed(self._decode_key(key), start_ms, min(start_ms + self._window_size_ms, MAX_TIMESTAMP_MS))
+
+    def _value(self, data: bytes | None) -> V | None:
+        return None if data is None else self._decode(data)
+
+
+def check_retention(window_size_ms: int, retention_ms: int) -> None:
+    """Refuses sizes that can't work.
+
+    Raises:
+        ConfigurationError: a size is not positive, or windows expire before they end.
+    """
+    if window_size_ms < 1 or retention_ms < window_size_ms:
+        msg = f"windows of {window_size_ms} ms need a retention of at least their size, not {retention_ms} ms"
+        raise ConfigurationError(msg)

@@ -1,0 +1,1 @@
+"""One module per store kind; the runner finds them by itself."""
