@@ -1,0 +1,59 @@
+"""Check the masked export and publish it.
+
+**What it does.** Checks what was staged since the last decision: exactly the allowed columns, no card, phone or email
+patterns, consistent totals, each line item once. If all is met, the rows are published to the Delta table
+`hadoop_export` in one commit. If not, **nothing of the batch is published**, the task fails with the reasons, and
+readers keep the last good version.
+
+**When it runs.** Hourly at half past, and on demand. Without anything new it tells the last verdict again: a failed one
+fails again, so that it isn't overlooked, until a newer batch is good.
+
+| param | values | meaning |
+|---|---|---|
+| `table` | `hadoop_export` | which export |
+
+**Where to look.** `quality/verdicts/hadoop_export/` in the run directory has a JSON file per verdict,
+`quality/data_docs/hadoop_export/index.html` the Data Docs of the newest. Neither holds a value of the data; neither
+does this task's XCom, which is the verdict.
+
+**If it fails.** *Quarantined*: the reasons name columns, rules and numbers of rows. Find the rows in the staged table
+(`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`), and where they came from in their columns
+`_source`, `_source_offset` and `_source_line`; stop the leak at its source. *Anything else*: it is tried again twice;
+nothing was decided, and repeating it is harmless.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from dags.operators.spark_job import SparkJobOperator
+from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
+
+with DAG(
+    "check_hadoop_export",
+    dag_display_name="Masked export: check and publish",
+    doc_md=__doc__,
+    schedule="30 * * * *",
+    catchup=False,
+    max_active_runs=1,
+    tags=["export", "quality"],
+    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    dagrun_timeout=timedelta(minutes=50),
+    params={
+        "table": Param(
+            "hadoop_export", type="string", enum=["hadoop_export"], title="Export", description="Which export."
+        )
+    },
+):
+    SparkJobOperator(
+        task_id="check",
+        task_display_name="Check, then publish or quarantine",
+        module="quality",
+        arguments=["check", "{{ params.table }}"],
+        final_exit_codes={4: "quarantined, not published"},
+        inlets=[STAGED_EXPORT],
+        outlets=[PUBLISHED_EXPORT],
+        execution_timeout=timedelta(minutes=30),
+    )

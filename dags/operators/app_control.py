@@ -1,0 +1,154 @@
+"""Starting and stopping one app for good: not done before the app itself says so in its heartbeat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from dags.operators.errors import AppFailedError, AppTimeoutError
+from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
+from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from state.clock import Clock
+
+_PAUSE_S = 0.5
+_LOG_BYTES = 2000
+
+
+class ProcessSupervisor(Protocol):
+    """What is asked of a supervisor; see `SupervisorRpc`."""
+
+    def process(self, name: str) -> ProcessInfo:
+        """The state of a process."""
+        ...
+
+    def start(self, name: str) -> bool:
+        """Starts a process unless it runs."""
+        ...
+
+    def stop(self, name: str) -> bool:
+        """Begins to stop a process."""
+        ...
+
+    def log_end(self, name: str, max_bytes: int) -> str:
+        """The end of a process's log."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait, in seconds. A heartbeat older than `stale_s` says nothing about now."""
+
+    start_s: float
+    stop_s: float
+    stale_s: float
+
+
+class AppControl:
+    """Drives the app `name` through its supervisor. Not thread-safe; the supervisor serialises several of them."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        supervisor: ProcessSupervisor,
+        heartbeat_file: Path,
+        patience: Patience,
+        clock: Clock,
+        pause: Callable[[float], object],
+    ) -> None:
+        self._name = name
+        self._supervisor = supervisor
+        self._heartbeat_file = heartbeat_file
+        self._patience = patience
+        self._clock = clock
+        self._pause = pause
+
+    def heartbeat(self) -> Heartbeat | None:
+        """The app's last beat, from whichever process."""
+        return read_heartbeat(self._heartbeat_file)
+
+    def runs(self) -> bool:
+        """Whether the supervised process itself says that it runs, and said so just now."""
+        process = self._supervisor.process(self._name)
+        beat = self.heartbeat()
+        return (
+            process.state == "RUNNING"
+            and beat is not None
+            and beat.pid == process.pid
+            and beat.state is AppState.RUNNING
+            and beat.age_ms(self._clock.now_ms()) <= self._patience.stale_s * 1000
+        )
+
+    def ensure(self) -> bool:
+        """Leaves a running app alone, starts an ended one, restarts a stuck one. Returns whether it had to.
+
+        Raises what `start` and `restart` raise.
+        """
+        if self.runs():
+            return False
+        process = self._supervisor.process(self._name)
+        age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
+        if process.state == "RUNNING" and age_s > self._patience.start_s:
+            return self.restart()
+        return self.start()
+
+    def start(self) -> bool:
+        """Starts the app unless it runs, and waits until it does. Returns whether it had to be started.
+
+        Raises:
+            AppFailedError: it ended instead; a retry is of no use before something is changed.
+            AppTimeoutError: it didn't come to run in time.
+        """
+        self._await_end_of_stopping()
+        started = self._supervisor.start(self._name)
+        deadline_s = self._clock.monotonic_s() + self._patience.start_s
+        while not self.runs():
+            process = self._supervisor.process(self._name)
+            if process.state in ENDED_STATES:
+                raise AppFailedError(self._failure(process))
+            if self._clock.monotonic_s() >= deadline_s:
+                msg = f"{self._name} doesn't run after {self._patience.start_s:.0f} s. {self._situation(process)}"
+                raise AppTimeoutError(msg)
+            self._pause(_PAUSE_S)
+        return started
+
+    def stop(self) -> bool:
+        """Lets the app finish its batch and waits for its end. Returns whether it ran.
+
+        Raises:
+            AppTimeoutError: it is still there.
+        """
+        ran = self._supervisor.stop(self._name)
+        self._await_end()
+        return ran
+
+    def restart(self) -> bool:
+        """Stops the app if it runs, then starts it; raises what they raise. Always true."""
+        self.stop()
+        self.start()
+        return True
+
+    def _await_end_of_stopping(self) -> None:
+        if self._supervisor.process(self._name).state == "STOPPING":
+            self._await_end()
+
+    def _await_end(self) -> None:
+        deadline_s = self._clock.monotonic_s() + self._patience.stop_s
+        while (process := self._supervisor.process(self._name)).state not in ENDED_STATES:
+            if self._clock.monotonic_s() >= deadline_s:
+                msg = f"{self._name} didn't end within {self._patience.stop_s:.0f} s. {self._situation(process)}"
+                raise AppTimeoutError(msg)
+            self._pause(_PAUSE_S)
+
+    def _failure(self, process: ProcessInfo) -> str:
+        return f"{self._name} ended with exit code {process.exit_status} instead of running. {self._situation(process)}"
+
+    def _situation(self, process: ProcessInfo) -> str:
+        beat = self.heartbeat()
+        said = (
+            "It left no heartbeat." if beat is None else f"Its heartbeat says {beat.state}: {beat.error or 'no error'}."
+        )
+        log = self._supervisor.log_end(self._name, _LOG_BYTES)
+        return f"The supervisor says {process.state}. {said} The end of its log:\n{log}"

@@ -1,0 +1,37 @@
+"""The settings of the DAGs' operators. Read when a task runs, never while a DAG is parsed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from spark_apps.settings import AppSettings
+
+
+class OperationsSettings(AppSettings):
+    """How patiently apps are started, watched and stopped. Each field is `STOREKEEPER_<NAME>`."""
+
+    supervisor_timeout_s: float = Field(20, gt=0, description="How long one call to the supervisor may take.")
+    app_start_timeout_s: float = Field(180, gt=0, description="How long an app may take until it runs.")
+    app_stop_timeout_s: float = Field(120, gt=0, description="How long an app may take to end, batch included.")
+
+    watch_stale_s: float = Field(30, gt=0, description="A heartbeat older than this is stale.")
+    watch_progress_s: float = Field(300, gt=0, description="Input may wait this long without a batch being committed.")
+    watch_start_s: float = Field(120, gt=0, description="A process may take this long to its first heartbeat.")
+    watch_alert_s: float = Field(300, gt=0, description="An app may be unhealthy this long before there is an alert.")
+    watch_restarts: int = Field(3, ge=0, description="Restarts within the window before there is an alert instead.")
+    watch_window_s: float = Field(1800, gt=0, description="The window in which restarts are counted.")
+    watch_backoff_s: float = Field(
+        60, ge=0, description="Pause after the first restart; doubles with each further one."
+    )
+    watch_log_bytes: int = Field(2000, ge=0, description="How much of an app's log an alert shows.")
+
+    @property
+    def supervisor_secret(self) -> Path:
+        """JSON `{"url", "username", "password"}` of the supervisor, written by `storekeeper up`."""
+        return self.run_dir / "secrets" / "supervisor.json"
+
+    def watch_history_file(self, app: str) -> Path:
+        """What the watcher remembers of an app from one minute to the next."""
+        return self.run_dir / "watch" / f"{app}.json"

@@ -1,0 +1,111 @@
+"""A client of supervisor's XML-RPC, as far as apps are started, stopped and watched."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.parse
+import xmlrpc.client
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from dags.operators.errors import SupervisorUnreachableError
+
+ENDED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})
+"""States in which there is no process, and the supervisor won't start one by itself."""
+
+_ALREADY_STARTED = 60
+_NOT_RUNNING = 70
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """What the supervisor knows about a process. `pid` is 0 without one; `started_at_ms` is exact to a second."""
+
+    state: str
+    pid: int
+    started_at_ms: int
+    exit_status: int
+
+
+class SupervisorRpc:
+    """Talks to one supervisor. Not thread-safe."""
+
+    def __init__(self, url: str, username: str, password: str, *, timeout_s: float) -> None:
+        """`timeout_s` bounds each call."""
+        self._address = url
+        login = f"{urllib.parse.quote(username, safe='')}:{urllib.parse.quote(password, safe='')}"
+        transport = _TimedTransport(timeout_s)
+        self._proxy = xmlrpc.client.ServerProxy(f"{url.replace('://', f'://{login}@', 1)}/RPC2", transport=transport)
+
+    @classmethod
+    def from_secret(cls, path: Path, *, timeout_s: float) -> Self:
+        """The client for the credentials in a file.
+
+        Raises:
+            SupervisorUnreachableError: there is no such file, or it holds something else.
+        """
+        try:
+            secret = orjson.loads(path.read_bytes())
+            return cls(secret["url"], secret["username"], secret["password"], timeout_s=timeout_s)
+        except (OSError, ValueError, KeyError, TypeError):
+            msg = f"{path} holds no credentials of a supervisor: start the platform with `storekeeper up`"
+            raise SupervisorUnreachableError(msg) from None
+
+    def process(self, name: str) -> ProcessInfo:
+        """The state of a process.
+
+        Raises:
+            SupervisorUnreachableError: no answer, or no such process; so do the other methods.
+        """
+        fields = self._call("getProcessInfo", name)
+        return ProcessInfo(fields["statename"], fields["pid"], fields["start"] * 1000, fields["exitstatus"])
+
+    def start(self, name: str) -> bool:
+        """Starts a process unless it runs; doesn't wait for it. Returns whether it had to."""
+        return self._changes("startProcess", name, _ALREADY_STARTED)
+
+    def stop(self, name: str) -> bool:
+        """Begins to stop a process; doesn't wait for its end. Returns whether it ran."""
+        return self._changes("stopProcess", name, _NOT_RUNNING)
+
+    def log_end(self, name: str, max_bytes: int) -> str:
+        """The last whole lines of what a process wrote, at most `max_bytes` of them; empty if it has no log."""
+        try:
+            text, _, cut = self._call("tailProcessStdoutLog", name, 0, max_bytes)
+        except SupervisorUnreachableError:
+            return ""
+        return str(text.partition("\n")[2] if cut else text).rstrip()
+
+    def _changes(self, method: str, name: str, harmless_fault: int) -> bool:
+        try:
+            self._call(method, name, False)
+        except SupervisorUnreachableError as error:
+            if isinstance(error.__cause__, xmlrpc.client.Fault) and error.__cause__.faultCode == harmless_fault:
+                return False
+            raise
+        return True
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        try:
+            return getattr(self._proxy.supervisor, method)(*arguments)
+        except xmlrpc.client.Fault as fault:
+            msg = f"the supervisor refused {method}{arguments}: {fault.faultString}"
+            raise SupervisorUnreachableError(msg) from fault
+        except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:
+            # The error's own text may quote the address with the password.
+            msg = f"the supervisor at {self._address} doesn't answer ({type(error).__name__}): see `storekeeper status`"
+            raise SupervisorUnreachableError(msg) from None
+
+
+class _TimedTransport(xmlrpc.client.Transport):
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__()
+        self._timeout_s = timeout_s
+
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:
+        connection = super().make_connection(host)
+        connection.timeout = self._timeout_s
+        return connection

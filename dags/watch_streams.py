@@ -1,0 +1,48 @@
+"""Look after the stream apps.
+
+**What it does.** Every minute it compares what supervisor says of each app with the app's heartbeat. An app whose
+heartbeat is stale, that never came to run, that ended by itself or whose input waits without a batch is restarted, with
+a pause that doubles. If three restarts in half an hour don't help, or the app has been unhealthy for five minutes, the
+task fails: **a failed run of this DAG is the alert.** It fails each minute until the app is healthy or stopped.
+
+An app that was stopped through supervisor (DAG `stream_apps`, action `stop`) is left alone.
+
+**What to do on an alert.** Read the task's error: it has the reason, the app's own words and the end of its log.
+
+| reason | remedy |
+|---|---|
+| *ended because of its configuration* | correct what it names, then `stream_apps` with `start` |
+| *restarts did not help* | look into the log for the cause (broker, disk, memory), then `stream_apps` with `restart` |
+| *input waits, but no batch was committed* | a batch hangs: see the log; try smaller batches |
+| *the supervisor doesn't answer* | `storekeeper status`, then `storekeeper up` |
+
+The limits are settings (`STOREKEEPER_WATCH_*`). To be told elsewhere, add an `on_failure_callback` or a notifier.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from dags.operators.watch_streams import WatchStreamsOperator
+from spark_apps.registry import APPS
+
+with DAG(
+    "watch_streams",
+    dag_display_name="Stream apps: watch and heal",
+    doc_md=__doc__,
+    schedule="* * * * *",
+    catchup=False,
+    max_active_runs=1,
+    tags=["streams", "watch"],
+    # The next minute is the retry.
+    default_args={"owner": "storekeeper", "retries": 0},
+    dagrun_timeout=timedelta(minutes=15),
+):
+    WatchStreamsOperator(
+        task_id="watch",
+        task_display_name="Watch all apps",
+        apps=list(APPS),
+        execution_timeout=timedelta(minutes=10),
+    )
