@@ -12,6 +12,7 @@ import httpx2
 from deploy.demo.oracle import Reward
 from deploy.errors import StartError
 from deploy.waiting import eventually
+from spark_apps.errors import BrokerUnavailableError
 from spark_apps.topics import Topics
 
 _STORE = "rewards"
@@ -80,9 +81,20 @@ def wait_until_served(stores: StoreReader, bootstrap: str, changelog: str, timeo
     Raises:
         StartError: it took longer than `timeout_s`.
     """
-    ends = Topics(bootstrap).end([changelog]).offsets[changelog]
-    if not eventually(lambda: not stores.nodes_behind(changelog, ends), timeout_s, poll_s=0.3):
-        behind = ", ".join(stores.nodes_behind(changelog, ends))
+    topics = Topics(bootstrap)
+    behind = "every node"
+
+    def served() -> bool:
+        nonlocal behind
+        try:
+            ends = topics.end([changelog]).offsets[changelog]
+        except BrokerUnavailableError:
+            return False  # it is being restarted
+        nodes = stores.nodes_behind(changelog, ends)
+        behind = ", ".join(nodes)
+        return not nodes
+
+    if not eventually(served, timeout_s, poll_s=0.3):
         msg = f"Query node {behind} has not caught up with its changelog after {timeout_s:.0f} s: see its log."
         raise StartError(msg)
 

@@ -1,0 +1,89 @@
+"""Starts that can't succeed: one sentence, an exit code, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from deploy.layout import RunLayout
+from deploy.locking import exclusive
+from deploy.orphans import find_orphans
+from tests.integration.platform_process import PlatformProcess
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("command", ["up", "demo"])
+def test_a_taken_port_is_one_sentence(run_dir: Path, command: str) -> None:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        done = PlatformProcess.in_folder(run_dir, airflow_port=str(port)).call(command)
+    assert done.returncode == 1
+    assert f"storekeeper: Port {port} is taken by " in done.stderr
+    assert "STOREKEEPER_AIRFLOW_PORT" in done.stderr
+    assert "Traceback" not in done.stderr
+    for folder in (run_dir, run_dir / "demo"):
+        assert find_orphans(folder) == []
+
+
+def test_missing_jars_are_one_sentence(run_dir: Path, tmp_path: Path) -> None:
+    done = PlatformProcess.in_folder(run_dir, jars_dir=str(tmp_path / "none")).call("up")
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1].endswith("run `make setup`.")
+    assert "Traceback" not in done.stderr
+
+
+def test_too_little_disk_is_one_sentence_before_anything_is_written(run_dir: Path) -> None:
+    done = PlatformProcess.in_folder(run_dir, min_free_disk_mb=str(10**9)).call("up")
+    assert done.returncode == 1
+    assert done.stderr.startswith("storekeeper: Only ")
+    assert not run_dir.exists()
+
+
+def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
+    done = PlatformProcess.in_folder(run_dir, kafka_port="many").call("up")
+    assert done.returncode == 2
+    assert done.stderr.startswith("storekeeper: Setting STOREKEEPER_KAFKA_PORT can't be used")
+    assert done.stderr.count("\n") == 1
+
+
+def test_two_at_once_are_refused(run_dir: Path) -> None:
+    with exclusive(run_dir / "platform.lock", "up"):
+        done = PlatformProcess.in_folder(run_dir).call("up")
+    assert done.returncode == 1
+    assert "`storekeeper up` (process " in done.stderr
+
+
+def test_a_demo_beside_a_demo_is_refused_without_harm(run_dir: Path) -> None:
+    (run_dir / "demo").mkdir(parents=True)
+    kept = run_dir / "demo" / "kept"
+    kept.touch()
+    with exclusive(run_dir / "demo.lock", "demo"):
+        done = PlatformProcess.in_folder(run_dir).call("demo")
+    assert done.returncode == 1
+    assert kept.exists()
+
+
+def test_down_is_fine_where_nothing_ever_ran(run_dir: Path) -> None:
+    for _ in range(2):
+        done = PlatformProcess.in_folder(run_dir).call("down")
+        assert (done.returncode, done.stdout) == (0, "Nothing was running.\n")
+    assert not run_dir.exists()
+
+
+def test_a_failed_demo_still_leaves_its_report(run_dir: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    platform = PlatformProcess.in_folder(run_dir, jars_dir=str(tmp_path / "none"))
+    assert platform.call("demo", "--report", str(report)).returncode == 1
+    fields = json.loads(report.read_text())
+    assert fields["verdict"] == "unfinished"
+    assert "make setup" in fields["error"]
+    assert find_orphans(RunLayout(run_dir).demo) == []

@@ -1,0 +1,77 @@
+"""A platform of its own for a test: free ports, a run directory, and the command line as a user calls it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.credentials import read_supervisor_credentials
+from deploy.layout import RunLayout
+from deploy.supervisor_client import SupervisorClient
+from tests.broker import free_ports
+
+STOREKEEPER = str(Path(sys.executable).with_name("storekeeper"))
+
+
+@dataclass(frozen=True, slots=True)
+class PlatformProcess:
+    """How to call `storekeeper` for one run directory."""
+
+    run_dir: Path
+    environment: Mapping[str, str]
+
+    @staticmethod
+    def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
+        """A platform on free ports; `settings` are variables without their prefix, in small letters."""
+        kafka, controller, airflow, supervisor = free_ports(4)
+        first_node = next(port for port in free_ports(20) if port not in {kafka, controller, airflow, supervisor})
+        own = {
+            "run_dir": str(run_dir),
+            "kafka_port": str(kafka),
+            "kafka_controller_port": str(controller),
+            "airflow_port": str(airflow),
+            "supervisor_port": str(supervisor),
+            "node_port": str(first_node),
+        }
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STOREKEEPER_")}  # noqa: TID251
+        named = {f"STOREKEEPER_{name.upper()}": value for name, value in (own | settings).items()}
+        return PlatformProcess(run_dir, kept | named)
+
+    def call(self, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+        """Runs a command to its end."""
+        return subprocess.run(
+            [STOREKEEPER, *arguments],
+            env=dict(self.environment),
+            cwd=self.run_dir.parent,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+
+    def begin(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts a command whose output is one text."""
+        return subprocess.Popen(
+            [STOREKEEPER, *arguments],
+            env=dict(self.environment),
+            cwd=self.run_dir.parent,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def status(self) -> dict[str, Any]:
+        """What `status --json` says."""
+        fields: dict[str, Any] = json.loads(self.call("status", "--json").stdout)
+        return fields
+
+
+def supervisor_of(run_dir: Path) -> SupervisorClient:
+    """A client of the supervisor that runs in `run_dir`."""
+    return SupervisorClient(read_supervisor_credentials(RunLayout(run_dir)))
