@@ -1,4 +1,4 @@
-"""The commands of the apps' processes: `python -m spark_apps run <app>`."""
+"""The commands of apps and jobs: `python -m spark_apps run <app>`, `snapshot <store>`, `verify <store>`."""
 
 from spark_apps.cli import main
 

@@ -10,13 +10,14 @@ import logging
 import signal
 import sys
 import threading
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 import structlog
 import typer
 from pydantic import ValidationError
 
-from spark_apps.registry import app_named
+from spark_apps.registry import app_named, store_named
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, StateError
@@ -46,6 +47,33 @@ def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     from spark_apps.runner import AppRun  # noqa: PLC0415
 
     AppRun(spec, settings, SystemClock(), stop)()
+
+
+@cli.command()
+def snapshot(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
+    """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary."""
+    spec = store_named(store)
+    settings = AppSettings()
+    from spark_apps.snapshot.job import take_snapshot  # noqa: PLC0415 (loads Spark)
+
+    _answer(take_snapshot(spec, settings, SystemClock()).as_dict())
+
+
+@cli.command()
+def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
+    """Compare a store's newest snapshot with its changelog; the last line is a JSON report. Exits 1 if they differ."""
+    spec = store_named(store)
+    settings = AppSettings()
+    from spark_apps.snapshot.verify import verify_snapshot  # noqa: PLC0415 (loads Spark)
+
+    verification = verify_snapshot(spec, settings, SystemClock())
+    _answer(verification.as_dict())
+    if not verification.holds:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _answer(content: dict[str, Any]) -> None:
+    typer.echo(orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode())
 
 
 def main() -> None:

@@ -18,8 +18,10 @@ _JVM_END_S = 15
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
 
-def start_session(name: str, settings: AppSettings) -> SparkSession:
+def start_session(name: str, settings: AppSettings, *, for_minutes: bool = False) -> SparkSession:
     """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
+
+    `for_minutes` says that it will not last: its JVM then spends less on compiling what it runs.
 
     Raises:
         ConfigurationError: the connector jars are not there.
@@ -35,7 +37,10 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     # PySpark takes the interpreter of its workers from here alone, and the default is whatever python3 is on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    for key, value in session_options(settings, scratch, jars).items():
+    options = session_options(settings, scratch, jars)
+    if for_minutes:
+        options["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
+    for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

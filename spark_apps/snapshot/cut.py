@@ -1,0 +1,63 @@
+"""Where to cut a changelog so that the snapshot is exactly what a committed batch left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.topics import TopicBounds
+from state.changelog.position import Position
+from state.errors import ChangelogError
+from state.snapshots.manifest import SnapshotManifest
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """The last batch that an app finished, and the end of its input. Records of later batches are not to be folded."""
+
+    generation: int
+    batch_id: int
+    source: Position
+
+    @classmethod
+    def of(cls, checkpoint: SparkCheckpoint, generation: int) -> CommittedBatch | None:
+        """The batch of a checkpoint; None before the first is finished."""
+        batch_id = checkpoint.last_committed_batch()
+        if batch_id is None:
+            return None
+        return cls(generation, batch_id, checkpoint.end_position(batch_id))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogRange:
+    """A range of a changelog topic: next offsets by partition, the end exclusive."""
+
+    topic: str
+    start: Mapping[int, int]
+    end: Mapping[int, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no record in it."""
+        return all(self.start[partition] >= end for partition, end in self.end.items())
+
+
+def range_to_fold(topic: str, earlier: SnapshotManifest | None, bounds: TopicBounds) -> ChangelogRange:
+    """From where the snapshot before ended, or the topic's beginning, to the topic's end.
+
+    Raises:
+        ChangelogError: the snapshot before ends where the topic doesn't reach (any more).
+    """
+    start, end = dict(bounds.start.offsets[topic]), dict(bounds.end.offsets[topic])
+    if earlier is None:
+        return ChangelogRange(topic, start, end)
+    for partition, reached in earlier.changelog_offsets.items():
+        if not start.get(partition, 0) <= reached <= end.get(partition, -1):
+            msg = (
+                f"the snapshot of {earlier.store} ends at offset {reached} of {topic} partition {partition}, which "
+                f"holds {start.get(partition)} to {end.get(partition)}: the topic was made anew or is cut off; "
+                f"move the table {earlier.store} away, then take a snapshot from the beginning"
+            )
+            raise ChangelogError(msg)
+    return ChangelogRange(topic, start | dict(earlier.changelog_offsets), end)

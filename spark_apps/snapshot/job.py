@@ -1,0 +1,154 @@
+"""Taking a snapshot of a store."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.lease import Lease
+from spark_apps.session import jvm_pid, start_session, stop_session
+from spark_apps.settings import AppSettings
+from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_value_fields
+from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, range_to_fold
+from spark_apps.snapshot.table import SnapshotTable
+from spark_apps.spec import StoreSpec
+from spark_apps.topics import Topics, await_topics
+from state.changelog.position import Position
+from state.clock import Clock
+from state.errors import ChangelogError
+from state.snapshots.manifest import SnapshotManifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WRITER = "spark_apps.snapshot"
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSummary:
+    """What a run did. `committed` is False if there was nothing new; `manifest` is then that of the snapshot before.
+
+    `changed_keys` counts keys that were written or deleted.
+    """
+
+    manifest: SnapshotManifest
+    committed: bool
+    changed_keys: int
+    duration_ms: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON's own types: the manifest's fields and those of this class."""
+        own = {"committed": self.committed, "changed_keys": self.changed_keys, "duration_ms": self.duration_ms}
+        return self.manifest.as_dict() | own
+
+
+def take_snapshot(store: StoreSpec, settings: AppSettings, clock: Clock) -> SnapshotSummary:
+    """Brings the store's Delta table up to its app's last committed batch. Safe to run again after any crash.
+
+    Raises:
+        BrokerUnavailableError, AppRunningError: it can't run now.
+        ConfigurationError: the changelog topic or the jars are missing.
+        ChangelogError: the changelog doesn't fit the table, or isn't what the app writes.
+    """
+    job = f"snapshot-{store.name}"
+    started_s = clock.monotonic_s()
+    topics = Topics(settings.kafka_bootstrap)
+    await_topics(topics, [store.changelog_topic], timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
+    with Lease(settings.lease_file(job), clock=clock, wait=time.sleep) as lease:
+        lease.acquire(settings.lease_timeout_s)
+        spark = start_session(job, settings, for_minutes=True)
+        try:
+            pid = jvm_pid(spark)
+            if pid is not None:
+                lease.record_jvm(pid)
+            manifest, changed_keys = Snapshot(spark, settings, store, topics).take()
+        finally:
+            stop_session(spark)
+    duration_ms = round((clock.monotonic_s() - started_s) * 1000)
+    return SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms)
+
+
+class Snapshot:
+    """One run on an open session."""
+
+    def __init__(self, spark: SparkSession, settings: AppSettings, store: StoreSpec, topics: Topics) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._store = store
+        self._topics = topics
+        self._table = SnapshotTable(spark, settings.delta_table(store.name), store)
+
+    def take(self) -> tuple[SnapshotManifest, int | None]:
+        """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit."""
+        # The order matters: whatever the committed batch wrote lies before the ends that are asked for after it.
+        batch = CommittedBatch.of(
+            SparkCheckpoint(self._settings.checkpoint_dir(self._store.app)), self._settings.generation
+        )
+        bounds = self._topics.bounds([self._store.changelog_topic])
+        before = self._table.newest_manifest() if self._table.exists else None
+        changelog = range_to_fold(self._store.changelog_topic, before, bounds)
+        if before is None:
+            before = self._first_manifest(changelog)
+            self._table.create(before)
+        if batch is None or changelog.is_empty:
+            return before, None
+        records = read_changelog(self._spark, self._settings, changelog)
+        changelog = cut(records, changelog, batch)
+        if changelog.is_empty:
+            return before, None
+        return self._merged(records, changelog, batch, before)
+
+    def _merged(
+        self, records: DataFrame, changelog: ChangelogRange, batch: CommittedBatch, before: SnapshotManifest
+    ) -> tuple[SnapshotManifest, int]:
+        changes = with_value_fields(newest_by_key(records, changelog), self._store).persist()
+        try:
+            self._check_fields(changes)
+            content = self._table.change(changes, before)
+            manifest = replace(
+                before,
+                generation=self._settings.generation,
+                schema_version=self._store.schema_version,
+                changelog_offsets=dict(changelog.end),
+                source_offsets=batch.source,
+                row_count=content.row_count,
+                digests=dict.fromkeys(changelog.end, 0) | dict(content.digests),
+                delta_version=self._table.version() + 1,
+            )
+            self._table.merge(changes, manifest)
+            _log.info("snapshot", store=self._store.name, version=manifest.delta_version, rows=manifest.row_count)
+            return manifest, changes.count()
+        finally:
+            changes.unpersist()
+
+    def _check_fields(self, changes: DataFrame) -> None:
+        incomplete = " or ".join(f"`{item.name}` is null" for item in self._store.value_fields)
+        found = changes.where(f"_value is not null and ({incomplete})").select("_partition", F.col("_offset")).head()
+        if found is not None:
+            msg = (
+                f"{self._store.changelog_topic} partition {found[0]} offset {found[1]} is no value of store "
+                f"{self._store.name} as declared: correct the store's value fields, or what writes to the topic"
+            )
+            raise ChangelogError(msg)
+
+    def _first_manifest(self, changelog: ChangelogRange) -> SnapshotManifest:
+        return SnapshotManifest(
+            store=self._store.name,
+            app=self._store.app,
+            generation=self._settings.generation,
+            schema_version=self._store.schema_version,
+            changelog_topic=changelog.topic,
+            changelog_offsets=dict(changelog.start),
+            source_offsets=Position(),
+            row_count=0,
+            digests=dict.fromkeys(changelog.start, 0),
+            writer=WRITER,
+            delta_version=0,
+        )

@@ -1,0 +1,44 @@
+"""Digests of a store's content: equal content gives equal digests, whatever the order, in Python and in Spark alike.
+
+An entry's hash is `xxh64(value, seed=xxh64(key, seed=42))`, which is Spark SQL's `xxhash64(key, value)` of two binary
+columns, read as an unsigned number. A digest is the sum of its entries' hashes modulo 2^64, one per changelog
+partition. Sums can be carried on: taking an old entry out and putting a new one in needs no other entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xxhash import xxh64_intdigest
+
+_SPARK_SEED = 42
+_MODULUS = 1 << 64
+
+
+def entry_hash(key: bytes, value: bytes) -> int:
+    """The hash of one entry, 0 <= hash < 2^64."""
+    return xxh64_intdigest(value, seed=xxh64_intdigest(key, seed=_SPARK_SEED))
+
+
+def digest(entries: Iterable[tuple[bytes, bytes]]) -> int:
+    """The digest of entries (key, value) with distinct keys. Of none it is 0."""
+    return sum(entry_hash(key, value) for key, value in entries) % _MODULUS
+
+
+def moved(before: int, *, added: int, removed: int) -> int:
+    """The digest after entries came and went: `added` and `removed` are sums of their hashes, of any size."""
+    return (before + added - removed) % _MODULUS
+
+
+def to_hex(number: int) -> str:
+    """A digest as 16 hexadecimal digits."""
+    return f"{number:016x}"
+
+
+def from_hex(text: str) -> int:
+    """The digest that `to_hex` wrote.
+
+    Raises:
+        ValueError: the text is no hexadecimal number.
+    """
+    return int(text, 16)

@@ -1,0 +1,108 @@
+"""The manifest: what a snapshot of a store is, written into the user metadata of the Delta commit that made it.
+
+A JSON object whose keys are the fields of `SnapshotManifest`, partitions as text, digests as 16 hexadecimal digits:
+
+    {"app": "loyalty", "changelog_offsets": {"0": 1200}, "changelog_topic": "loyalty-rewards-changelog",
+     "delta_version": 3, "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1, "row_count": 811, "schema_version": 1,
+     "source_offsets": {"pos": {"0": 4400}}, "store": "rewards", "writer": "spark_apps.snapshot"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import orjson
+
+from state.changelog.position import Position
+from state.errors import SerializationError
+from state.snapshots.digest import from_hex, to_hex
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotManifest:
+    """The content of a store after a batch of its app: neither a record more nor one less.
+
+    `changelog_offsets` and `source_offsets` are next offsets: all records below them are in the snapshot. Reading the
+    sources on from `source_offsets` continues exactly where the snapshot ends. `digests` are per changelog partition.
+    """
+
+    store: str
+    app: str
+    generation: int
+    schema_version: int
+    changelog_topic: str
+    changelog_offsets: Mapping[int, int]
+    source_offsets: Position
+    row_count: int
+    digests: Mapping[int, int]
+    writer: str
+    delta_version: int
+
+    def to_json(self) -> str:
+        """The manifest as JSON. Equal manifests give equal text."""
+        return orjson.dumps(self.as_dict(), option=orjson.OPT_SORT_KEYS).decode()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The manifest as JSON's own types."""
+        return {
+            "store": self.store,
+            "app": self.app,
+            "generation": self.generation,
+            "schema_version": self.schema_version,
+            "changelog_topic": self.changelog_topic,
+            "changelog_offsets": {str(partition): self.changelog_offsets[partition] for partition in self.partitions},
+            "source_offsets": orjson.loads(self.source_offsets.to_json()),
+            "row_count": self.row_count,
+            "digests": {str(partition): to_hex(value) for partition, value in sorted(self.digests.items())},
+            "writer": self.writer,
+            "delta_version": self.delta_version,
+        }
+
+    @property
+    def partitions(self) -> list[int]:
+        """The changelog's partitions."""
+        return sorted(self.changelog_offsets)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The manifest in such JSON; keys of later versions are ignored.
+
+        Raises:
+            SerializationError: it is no manifest.
+        """
+        try:
+            content = orjson.loads(text)
+            return cls(
+                store=content["store"],
+                app=content["app"],
+                generation=content["generation"],
+                schema_version=content["schema_version"],
+                changelog_topic=content["changelog_topic"],
+                changelog_offsets={int(p): int(offset) for p, offset in content["changelog_offsets"].items()},
+                source_offsets=Position.from_json(orjson.dumps(content["source_offsets"])),
+                row_count=content["row_count"],
+                digests={int(p): from_hex(digest) for p, digest in content["digests"].items()},
+                writer=content["writer"],
+                delta_version=content["delta_version"],
+            )
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            msg = "this is no snapshot manifest: was the table written by something else?"
+            raise SerializationError(msg) from error
+
+
+def newest_manifest(history: Iterable[Mapping[str, Any]]) -> SnapshotManifest | None:
+    """The manifest of the newest snapshot in a Delta table's history; None if there is none.
+
+    Args:
+        history: The table's commits in any order, each with `version` and, maybe, `userMetadata`. Commits without a
+            manifest, such as of a compaction of files, don't change the content and are passed over.
+    """
+    for commit in sorted(history, key=lambda commit: -int(commit["version"])):
+        try:
+            manifest = SnapshotManifest.from_json(commit.get("userMetadata") or "")
+        except SerializationError:
+            continue
+        return replace(manifest, delta_version=int(commit["version"]))
+    return None
