@@ -1,0 +1,74 @@
+"""Cases of store kind `suppress`."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from state.serdes.json import JsonSerde
+from state.stores.read_only import Windowed
+from state.tables.change import TableRecord
+from state.tables.suppress import (
+    BufferConfig,
+    BufferFullStrategy,
+    Suppressed,
+    SuppressedTable,
+    until_time_limit,
+    until_window_closes,
+)
+from state.tables.table import SourceTable
+from state.tables.time_ordered_buffer import windowed_key_bytes
+from state.tables.windows import FOREVER_MS, TimeWindows
+from tests.conformance.adapter import Adapter
+from tests.conformance.backend import Backend
+from tests.conformance.window_definitions import window_definition
+
+
+def _suppressed(config: dict[str, Any]) -> Suppressed[Any]:
+    wanted = config["suppress"]
+    details = wanted if isinstance(wanted, dict) else {}
+    early = details.get("when_full", "emit_early") == "emit_early"
+    strategy = BufferFullStrategy.EMIT_EARLY if early else BufferFullStrategy.SHUT_DOWN
+    buffer = BufferConfig(details.get("max_records"), details.get("max_bytes"), strategy)
+    if wanted == "until_close" or details.get("until") == "close":
+        grace_ms = config.get("grace", 0)
+        windows = (
+            window_definition(config["window"]) if "window" in config else TimeWindows.tumbling(1, grace_ms=grace_ms)
+        )
+        return until_window_closes(windows, buffer)
+    limit_ms = details.get("time_limit")
+    return until_time_limit(FOREVER_MS if limit_ms is None else limit_ms, buffer)
+
+
+def _key_bytes(key: Any) -> bytes:
+    encode = JsonSerde().serialize
+    return windowed_key_bytes(encode)(key) if isinstance(key, Windowed) else encode(key)
+
+
+class SuppressAdapter(Adapter):
+    """Changes, plain or of windows, held back. The buffer is in memory whatever the backend."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("suppress",)
+    backends: ClassVar[tuple[str, ...]] = ("memory",)
+
+    def __init__(self, config: dict[str, Any], backend: Backend) -> None:
+        super().__init__(config, backend)
+        self.source: SourceTable[Any, Any] = SourceTable()
+        table = SuppressedTable(
+            self.source, _suppressed(config), key_bytes=_key_bytes, value_bytes=JsonSerde().serialize
+        )
+        self.records: list[TableRecord[Any, Any]] = []
+        table.subscribe(self.records.append)
+
+    def do_change(self, key: Any, value: Any, timestamp_ms: int) -> None:
+        self.source.upsert(key, value, timestamp_ms)
+
+    def do_wchange(self, key: Any, start_ms: int, end_ms: int, value: Any, timestamp_ms: int) -> None:
+        self.source.upsert(Windowed(key, start_ms, end_ms), value, timestamp_ms)
+
+    def do_emitted(self) -> list[Any]:
+        taken, self.records[:] = self.records.copy(), []
+        return [[*_shown(record.key), record.change.new, record.timestamp_ms] for record in taken]
+
+
+def _shown(key: Any) -> list[Any]:
+    return list(key) if isinstance(key, Windowed) else [key]

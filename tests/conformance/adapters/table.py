@@ -1,0 +1,122 @@
+"""Cases of store kind `ktable`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from state.serdes.json import JsonSerde
+from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.builder import StoreBuilder
+from state.stores.key_value import KeyValueStore
+from state.tables.change import Change, TableRecord
+from state.tables.grouped_table import GroupedTable, TableAggregation
+from state.tables.table import KTable, SourceTable, key_matches
+from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
+from tests.conformance.aggregators import named_aggregator
+from tests.conformance.backend import Backend
+
+PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
+    "even": lambda _key, value: value % 2 == 0,
+    "odd": lambda _key, value: value % 2 == 1,
+    "not_even": lambda _key, value: value % 2 == 1,
+    "positive": lambda _key, value: value > 0,
+    "accept": lambda _key, value: value == "accept",
+}
+MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "int": lambda _key, value: int(value),
+    "to_int": lambda _key, value: int(value),
+    "negate": lambda _key, value: -int(value),
+    "length": lambda _key, value: len(value),
+    "upper": lambda _key, value: value.upper(),
+    "double": lambda _key, value: value * 2,
+}
+SELECTORS: dict[str, Callable[[Any, Any], tuple[Any, Any]]] = {
+    "key": lambda key, value: (key, value),
+    "value": lambda key, value: (value, value),
+    "swap": lambda key, value: (value, key),
+}
+
+
+def _known(table: dict[str, Any], name: str) -> Any:
+    if name not in table:
+        msg = f"function {name}"
+        raise UnsupportedCaseError(msg)
+    return table[name]
+
+
+class TableAdapter(Adapter):
+    """A source table, what its config derives from it, and what that emits."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("ktable",)
+
+    def __init__(self, config: dict[str, Any], backend: Backend) -> None:
+        super().__init__(config, backend)
+        self.stores: list[KeyValueStore[Any, Any]] = []
+        derives = {"filter", "filter_not", "map", "map_values"} & config.keys()
+        aggregates = "agg" in config or "group_by" in config
+        # What is derived has a store of its own, so that only `send_old` decides about old values.
+        self.source: SourceTable[Any, Any] = SourceTable(None if derives and not aggregates else self._store())
+        self.table: KTable[Any, Any] = self._derived(self.source)
+        if aggregates:
+            selector = _known(SELECTORS, config.get("group_by", "key"))
+            self.table = GroupedTable(self.table, selector).aggregate(named_aggregator(config), self._store())
+        if config.get("send_old"):
+            self.table.enable_sending_old_values(force=True)
+        self.records: list[TableRecord[Any, Any]] = []
+        self.table.subscribe(self.records.append)
+
+    def _store(self) -> KeyValueStore[Any, ValueAndTimestamp[Any]]:
+        builder = StoreBuilder(f"table-{len(self.stores)}", supplier=self.backend.supplier)
+        if self.config.get("cache"):
+            builder = builder.with_caching(send_old_values=bool(self.config.get("send_old")))
+        key_serde = SERDES[self.config.get("key_type", "utf8")]
+        store = builder.timestamped_key_value(key_serde, JsonSerde())
+        self.stores.append(store)
+        return store
+
+    def _derived(self, table: KTable[Any, Any]) -> KTable[Any, Any]:
+        for kind in ("filter", "filter_not"):
+            if kind in self.config:
+                wanted = self.config[kind]
+                predicate = key_matches(wanted["regex"]) if isinstance(wanted, dict) else _known(PREDICATES, wanted)
+                derive = table.filter if kind == "filter" else table.filter_not
+                table = derive(predicate, store=self._store())
+        for kind in ("map", "map_values"):
+            if kind in self.config:
+                table = table.map_values(_known(MAPPERS, self.config[kind]), store=self._store())
+        return table
+
+    def close(self) -> None:
+        for store in self.stores:
+            store.close()
+
+    def do_upsert(self, key: Any, value: Any, timestamp_ms: int) -> None:
+        self.source.upsert(key, value, timestamp_ms)
+
+    def do_table_change(self, key: Any, new: Any, old: Any, timestamp_ms: int) -> None:
+        assert isinstance(self.table, TableAggregation)
+        self.table.on_change(TableRecord(key, Change(new, old), timestamp_ms))
+
+    def do_table_get(self, key: Any) -> Any:
+        row = self.table.get(key)
+        return None if row is None else [row.value, row.timestamp_ms]
+
+    def do_emitted(self) -> list[Any]:
+        taken, self.records[:] = self.records.copy(), []
+        return [[record.key, record.change.new, record.timestamp_ms] for record in taken]
+
+    def do_flush(self) -> None:
+        for store in self.stores:
+            store.flush()
+
+    def do_flush_forward(self) -> list[Any]:
+        self.do_flush()
+        return self.do_changes()
+
+    def do_changes(self) -> list[Any]:
+        taken, self.records[:] = self.records.copy(), []
+        return [[record.key, record.change.new, record.change.old] for record in taken]
+
+    def do_dropped_total(self) -> int:
+        return self.source.dropped.total
