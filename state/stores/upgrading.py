@@ -33,6 +33,11 @@ class UpgradingStore(WrappedStore):
         self._old = old
         self._convert = convert
 
+    @property
+    def old(self) -> BytesStore:
+        """The store of the old format."""
+        return self._old
+
     def get(self, key: bytes) -> bytes | None:
         """The value in the new format. One that is still in the old format moves."""
         value = self._inner.get(key)

@@ -1,0 +1,50 @@
+"""Every case of the case files beside this module, on every backend that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.backend import Backends, all_backends
+from tests.conformance.case import Case, load_cases, matches, plain
+from tests.conformance.runner import FAILED, registry, run_case
+
+CASES = [case for file in sorted((Path(__file__).parent / "cases").glob("*.jsonl")) for case in load_cases(file)]
+
+
+@pytest.fixture(scope="module")
+def backends() -> Iterator[Backends]:
+    with all_backends() as present:
+        yield present
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+def test_case(case: Case, backends: Backends) -> None:
+    failures = [outcome for outcome in run_case(case, backends) if outcome.status == FAILED]
+    assert not failures, "\n".join(f"{outcome.backend}: {outcome.reason}" for outcome in failures)
+
+
+def test_a_wrong_expectation_fails(backends: Backends) -> None:
+    ops = [["put", "a", "1"], ["get", "a", "2"]]
+    wrong = Case("wrong", "kv", {"key_type": "utf8", "value_type": "utf8"}, ops, None, "must")
+    assert {outcome.status for outcome in run_case(wrong, backends)} == {FAILED}
+
+
+def test_an_error_that_does_not_come_fails(backends: Backends) -> None:
+    ops = [["expect_error", "null_key", ["put", "a", "1"]]]
+    wrong = Case("wrong", "kv", {"key_type": "utf8", "value_type": "utf8"}, ops, None, "must")
+    assert {outcome.status for outcome in run_case(wrong, backends)} == {FAILED}
+
+
+def test_matching() -> None:
+    assert matches(plain([("a", 1), ("b", 2)]), {"any_order": [["b", 2], ["a", 1]]})
+    assert not matches([["a", 1]], {"any_order": [["a", 1], ["a", 1]]})
+    assert matches("anything", {"unasserted": True})
+    assert not matches([1, 2], [1])
+
+
+def test_the_store_kinds_of_the_library_have_adapters() -> None:
+    kinds = {"kv", "window", "session", "cache", "changelog", "lru_store", "composite", "migration", "ttl", "codec"}
+    assert kinds <= registry().keys()
