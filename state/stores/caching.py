@@ -85,6 +85,7 @@ class CachingStore(WrappedStore):
         self._rows: OrderedDict[bytes, bytes | None] = OrderedDict()
         self._dirty: dict[bytes, int] = {}  # key -> timestamp, in the order of the last write
         self._dirty_sorted: SortedSet[bytes] | None = None
+        self._has_deletions = False
         self._metadata: dict[bytes, bytes | None] = {}
         self._listener: FlushListener | None = None
         self._lock = threading.RLock()
@@ -263,6 +264,8 @@ class CachingStore(WrappedStore):
             budget.used_bytes += (len(value) if value else 0) - (len(old) if old else 0)  # type: ignore[arg-type]
             rows.move_to_end(key)
         rows[key] = value
+        if value is None:
+            self._has_deletions = True
         self._dirty.pop(key, None)
         self._dirty[key] = self._context.timestamp_ms
         if self._dirty_sorted is not None:
@@ -276,10 +279,12 @@ class CachingStore(WrappedStore):
             return
         rows.update(batch)
         self._dirty.update(dict.fromkeys(batch, self._context.timestamp_ms))
+        values: Iterable[bytes | None] = batch.values()
+        if None in values:
+            self._has_deletions = True
+            values = filter(None, values)
         self._budget.entries += len(batch)
-        self._budget.used_bytes += (
-            sum(map(len, batch)) + sum(map(len, filter(None, batch.values()))) + len(batch) * ENTRY_OVERHEAD_BYTES
-        )
+        self._budget.used_bytes += len(batch) * ENTRY_OVERHEAD_BYTES + sum(map(len, batch)) + sum(map(len, values))  # type: ignore[arg-type]
 
     def _evict(self) -> None:
         while self._rows and self._budget.exceeded:
@@ -306,23 +311,23 @@ class CachingStore(WrappedStore):
         return [(key, rows[key]) for key in keys]
 
     def _send_down(self) -> None:
-        if not self._dirty and not self._metadata:
+        dirty = self._dirty
+        if not dirty and not self._metadata:
             return
-        rows = self._rows
-        entries: list[Entry] = [(key, rows[key]) for key in self._dirty]
+        entries: list[Entry] = list(zip(dirty, map(self._rows.__getitem__, dirty), strict=True))
         old = self._old_values(entries)
-        if old:
+        deleted: list[bytes] = []
+        if self._has_deletions:
             # A deletion of what the store below never had changes nothing and is not worth a tombstone.
-            entries = [entry for entry in entries if entry[1] is not None or old.get(entry[0]) is not None]
+            deleted = [key for key, value in entries if value is None]
+            entries = [entry for entry in entries if entry[1] is not None or old[entry[0]] is not None]
         if isinstance(self._inner, ChangeLoggingStore):
-            self._inner.write_stamped(entries, [self._dirty[key] for key, _ in entries], self._metadata)
+            stamps = [dirty[key] for key, _ in entries] if deleted else list(dirty.values())
+            self._inner.write_stamped(entries, stamps, self._metadata)
         else:
             self._inner.write(entries, self._metadata)
-        gone = [key for key in self._dirty if rows[key] is None]
-        self._dirty = {}
-        self._dirty_sorted = None
-        self._metadata = {}
-        for key in gone:
+        self._dirty, self._dirty_sorted, self._metadata, self._has_deletions = {}, None, {}, False
+        for key in deleted:
             self._forget(key)
         if self._listener is not None:
             send_old = self._send_old_values
@@ -331,5 +336,7 @@ class CachingStore(WrappedStore):
     def _old_values(self, entries: list[Entry]) -> dict[bytes, bytes | None]:
         """Values below: of all keys if the listener wants them, else of the deleted ones."""
         everything = self._listener is not None and self._send_old_values
+        if not everything and not self._has_deletions:
+            return {}
         keys = [key for key, value in entries if everything or value is None]
         return dict(zip(keys, self._inner.get_many(keys), strict=True)) if keys else {}
