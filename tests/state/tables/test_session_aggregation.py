@@ -127,6 +127,13 @@ def test_emission_on_close_tells_each_session_once_in_the_order_of_its_end() -> 
     assert observed.windows() == [("b", 0, 4, 2, 4)]
 
 
+def test_only_open_sessions_are_remembered_for_their_closing() -> None:
+    table, store, _ = counting(5, emit=CLOSE)
+    for timestamp_ms in (0, 2, 4, 3, 9):
+        table.process("a", "x", timestamp_ms)
+    assert len(table._closing) == len(store.rows) == 1
+
+
 def test_a_restarted_table_emits_only_what_the_first_one_had_not() -> None:
     first, store, _ = counting(5, emit=CLOSE)
     for key, timestamp_ms in [("a", 0), ("b", 4), ("c", 8)]:

@@ -99,6 +99,16 @@ def test_records_before_the_first_whole_window_share_one_from_zero() -> None:
     }
 
 
+def test_a_window_that_is_both_a_right_and_a_left_one_is_told_once() -> None:
+    table = SlidingWindowAggregation(SlidingWindows(5), count(), DictWindows[int]())
+    observed = Observed(table)
+    table.process("A", "x", 8)
+    table.process("A", "x", 10)
+    observed.windows()
+    table.process("A", "x", 16)
+    assert observed.windows() == [("A", 11, 16, 1, 16)]
+
+
 def test_repeated_early_records() -> None:
     assert emitted(SlidingWindows(5), REPEATED) == {
         0: {

@@ -96,17 +96,24 @@ def test_a_negative_timestamp_is_refused() -> None:
 def test_old_values_are_sent_once_asked_for() -> None:
     table, observed = aggregation(TimeWindows.tumbling(10))
     table.process("A", "1", 0)
+    table.process("A", "1", 0)
+    assert [(new, old) for _, new, old in observed.changes()] == [("0+1", None), ("0+1+1", None)]
     assert table.enable_sending_old_values()
     table.process("A", "2", 1)
     table.process("A", "3", 10)
-    assert [(new, old) for _, new, old in observed.changes()] == [("0+1", None), ("0+1+2", "0+1"), ("0+3", None)]
+    assert [(new, old) for _, new, old in observed.changes()] == [("0+1+1+2", "0+1+1"), ("0+3", None)]
 
 
 def test_emission_on_close_tells_each_window_once_in_the_order_of_time() -> None:
     table, observed = aggregation(HOPPING, CLOSE)
-    for key, value, timestamp in [("A", "1", 0), ("A", "1", 5), ("B", "2", 10), ("C", "3", 15), ("D", "4", 20)]:
+    for key, value, timestamp in [("B", "2", 0), ("A", "1", 5), ("C", "3", 15), ("B", "4", 12), ("D", "5", 20)]:
         table.process(key, value, timestamp)
-    assert observed.windows() == [("A", 0, 10, "0+1+1", 5), ("A", 5, 15, "0+1", 5), ("B", 5, 15, "0+2", 10)]
+    assert observed.windows() == [
+        ("A", 0, 10, "0+1", 5),
+        ("B", 0, 10, "0+2", 0),
+        ("A", 5, 15, "0+1", 5),
+        ("B", 5, 15, "0+4", 12),
+    ]
 
 
 def test_nothing_is_emitted_before_stream_time_has_come_far_enough() -> None:
