@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.read_only import Windowed
@@ -16,7 +16,7 @@ from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows
 from state.tables.stream_time import StreamTime
 from state.tables.table import KTable
-from state.tables.windows import FOREVER_MS, Window, WindowDefinition
+from state.tables.windows import FOREVER_MS, StartDeterminedWindows, Window
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -24,18 +24,6 @@ A = TypeVar("A")
 
 NOTHING_EMITTED_MS = -1
 """`emitted_until_ms` before the first emission on close."""
-
-
-class StartDeterminedWindows(WindowDefinition, Protocol):
-    """A definition whose windows follow from their starts: what a window store, which keeps only starts, can hold."""
-
-    def window_at(self, start_ms: int) -> Window:
-        """The one window that starts at `start_ms`."""
-        ...
-
-    def starts_closed_by(self, stream_time_ms: int) -> int:
-        """The latest start, inclusive, whose window is closed at `stream_time_ms`; negative if none can be."""
-        ...
 
 
 class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):

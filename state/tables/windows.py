@@ -116,19 +116,23 @@ class WindowDefinition(Protocol):
         ...
 
 
-class EnumerableWindows(WindowDefinition, Protocol):
-    """A definition whose windows follow from a timestamp alone, whatever else has arrived."""
-
-    def windows_for(self, timestamp_ms: int) -> list[Window]:
-        """The windows that a record at `timestamp_ms` belongs to, earliest first; perhaps none."""
-        ...
+class StartDeterminedWindows(WindowDefinition, Protocol):
+    """A definition whose windows follow from their starts: what a window store, which keeps only starts, can hold."""
 
     def window_at(self, start_ms: int) -> Window:
-        """The one window that starts at `start_ms`, as stores keep only the start."""
+        """The one window that starts at `start_ms`."""
         ...
 
     def starts_closed_by(self, stream_time_ms: int) -> int:
         """The latest start, inclusive, whose window is closed at `stream_time_ms`; negative if none can be."""
+        ...
+
+
+class EnumerableWindows(StartDeterminedWindows, Protocol):
+    """A definition whose windows follow from a timestamp alone, whatever else has arrived."""
+
+    def windows_for(self, timestamp_ms: int) -> list[Window]:
+        """The windows that a record at `timestamp_ms` belongs to, earliest first; perhaps none."""
         ...
 
 
