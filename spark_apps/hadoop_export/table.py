@@ -42,6 +42,8 @@ class ExportTable:
         self._spark = spark
         self._path = path
         builder = DeltaTable.createIfNotExists(spark).location(str(path)).partitionedBy("day")
+        # The quality gate reads from it what was added since its last decision.
+        builder = builder.property("delta.enableChangeDataFeed", "true")
         for name, kind in COLUMNS.items():
             builder = builder.addColumn(name, kind)
         builder.execute()
