@@ -98,6 +98,8 @@ class SupervisorRpc:
             # The error's own text may quote the address with the password.
             msg = f"the supervisor at {self._address} doesn't answer ({type(error).__name__}): see `storekeeper status`"
             raise SupervisorUnreachableError(msg) from None
+        finally:
+            self._proxy("close")()  # calls are few, and an open connection would need an owner to close it
 
 
 class _TimedTransport(xmlrpc.client.Transport):
