@@ -60,7 +60,7 @@ def test_a_field_that_is_missing_or_has_the_wrong_type_is_poison(name: str, valu
         {"DeliveryAddress": None},
         {"DeliveryAddress": {"City": "Pune"}},
         {"CustomerType": "GOLD"},
-        {"CustomerType": "prıme"},
+        {"CustomerType": "pr\u0131me"},
         {"DeliveryType": "DRONE"},
         {"CustomerCardNo": ""},
         {"CustomerCardNo": 4629185211},

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, range_to_fold
+from spark_apps.topics import TopicBounds
+from state.changelog.position import Position
+from state.errors import ChangelogError
+from state.snapshots.manifest import SnapshotManifest
+from tests.spark_apps.checkpoints import write_checkpoint
+
+BOUNDS = TopicBounds(Position({"c": {0: 0, 1: 2}}), Position({"c": {0: 9, 1: 2}}))
+
+
+def manifest(offsets: dict[int, int]) -> SnapshotManifest:
+    return SnapshotManifest("rewards", "loyalty", 1, 1, "c", offsets, Position(), 0, {}, "test", 0)
+
+
+def test_the_first_fold_reads_the_whole_topic() -> None:
+    assert range_to_fold("c", None, BOUNDS) == ChangelogRange("c", {0: 0, 1: 2}, {0: 9, 1: 2})
+
+
+def test_later_folds_go_on_where_the_last_one_ended() -> None:
+    found = range_to_fold("c", manifest({0: 4, 1: 2}), BOUNDS)
+    assert found == ChangelogRange("c", {0: 4, 1: 2}, {0: 9, 1: 2})
+    assert not found.is_empty
+    assert range_to_fold("c", manifest({0: 9, 1: 2}), BOUNDS).is_empty
+
+
+@pytest.mark.parametrize("offsets", [{0: 10, 1: 2}, {0: 4, 1: 1}, {0: 4, 1: 2, 2: 0}])
+def test_a_table_that_does_not_fit_the_topic_is_refused(offsets: dict[int, int]) -> None:
+    with pytest.raises(ChangelogError, match="move the table rewards away"):
+        range_to_fold("c", manifest(offsets), BOUNDS)
+
+
+def test_the_last_committed_batch_decides(tmp_path: Path) -> None:
+    assert CommittedBatch.of(SparkCheckpoint(tmp_path / "none"), 1) is None
+    write_checkpoint(tmp_path / "c", [{"pos": {"0": 5}}, {"pos": {"0": 8}}], committed=1, initial=None)
+    assert CommittedBatch.of(SparkCheckpoint(tmp_path / "c"), 1) == CommittedBatch(1, 0, Position({"pos": {0: 5}}))

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.claim import CheckpointClaim, claim_file, claimed
+from spark_apps.errors import UnusableCheckpointError
+from tests.spark_apps.checkpoints import write_checkpoint
+
+MINE = CheckpointClaim("loyalty", 1, topic_ids={"pos": "AAA"})
+QUERY = "d9d5a1ad-5d1b-4d4e-8a0e-0f9d6b4f4a11"
+
+
+@pytest.fixture
+def used(tmp_path: Path) -> SparkCheckpoint:
+    write_checkpoint(tmp_path / "gen-1", [{"pos": {"0": 1}}], committed=1, initial=None)
+    return SparkCheckpoint(tmp_path / "gen-1")
+
+
+def test_a_new_checkpoint_can_be_claimed(tmp_path: Path) -> None:
+    checkpoint = SparkCheckpoint(tmp_path / "gen-1")
+    assert claimed(checkpoint, MINE) == MINE
+
+
+def test_a_claim_survives_its_file_beside_the_folder(tmp_path: Path) -> None:
+    MINE.write(tmp_path / "gen-1")
+    assert CheckpointClaim.read(tmp_path / "gen-1") == MINE
+    assert claim_file(tmp_path / "gen-1").parent == tmp_path
+    assert CheckpointClaim.read(tmp_path / "gen-2") is None
+
+
+def test_the_same_app_goes_on(used: SparkCheckpoint) -> None:
+    replace(MINE, query_id=QUERY).write(used.path)
+    assert claimed(used, MINE) == replace(MINE, query_id=QUERY)
+
+
+def test_a_crash_between_claim_and_first_start_does_no_harm(used: SparkCheckpoint) -> None:
+    MINE.write(used.path)
+    assert claimed(used, MINE).query_id == QUERY
+
+
+@pytest.mark.parametrize(
+    ("earlier", "why"),
+    [
+        (None, "it has no claim"),
+        (replace(MINE, app="pos_fanout", query_id=QUERY), "claimed by pos_fanout"),
+        (replace(MINE, generation=2, query_id=QUERY), "generation 2"),
+        (replace(MINE, query_id="another"), "another query wrote it"),
+        (replace(MINE, query_id=QUERY, topic_ids={"pos": "BBB"}), "pos was deleted and made anew"),
+    ],
+)
+def test_a_foreign_checkpoint_is_refused(used: SparkCheckpoint, earlier: CheckpointClaim | None, why: str) -> None:
+    if earlier is not None:
+        earlier.write(used.path)
+    with pytest.raises(UnusableCheckpointError, match=why):
+        claimed(used, MINE)
+
+
+def test_a_checkpoint_that_lost_its_content_is_refused(tmp_path: Path) -> None:
+    replace(MINE, query_id=QUERY).write(tmp_path / "gen-1")
+    with pytest.raises(UnusableCheckpointError, match="its content is gone"):
+        claimed(SparkCheckpoint(tmp_path / "gen-1"), MINE)
+
+
+def test_a_damaged_claim_is_reported(tmp_path: Path) -> None:
+    claim_file(tmp_path / "gen-1").write_text("{")
+    with pytest.raises(UnusableCheckpointError, match=r"gen-1\.claim\.json"):
+        CheckpointClaim.read(tmp_path / "gen-1")

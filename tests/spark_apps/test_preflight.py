@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_apps.errors import BrokerUnavailableError, UnusableCheckpointError
+from spark_apps.preflight import check_bounds
+from spark_apps.registry import app_named
+from spark_apps.settings import AppSettings
+from spark_apps.topics import TopicBounds, Topics, await_topics
+from state.changelog.position import Position
+from state.clock import ManualClock
+from state.errors import ConfigurationError
+
+BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
+
+
+def check(offsets: dict[str, dict[int, int]]) -> None:
+    check_bounds(app_named("loyalty"), AppSettings(), Position(offsets), BOUNDS)
+
+
+@pytest.mark.parametrize("offsets", [{}, {"pos": {0: 10}}, {"pos": {0: 50, 1: 0}}, {"pos": {0: 33}}])
+def test_offsets_within_the_log_can_be_read_on_from(offsets: dict[str, dict[int, int]]) -> None:
+    check(offsets)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "says"),
+    [
+        ({"pos": {0: 9}}, "offset 9 of pos partition 0, which holds offsets 10 to 50"),
+        ({"pos": {0: 51}}, "offset 51 of pos partition 0"),
+        ({"pos": {7: 0}}, "partition 7, which holds nothing"),
+        ({"till": {0: 20}}, "is of topic till, not of pos"),
+    ],
+)
+def test_offsets_outside_it_are_refused_with_a_way_out(offsets: dict[str, dict[int, int]], says: str) -> None:
+    with pytest.raises(UnusableCheckpointError, match=says) as caught:
+        check(offsets)
+    assert "start a new generation" in str(caught.value)
+
+
+class FakeTopics(Topics):
+    """Answers from a list: names that are missing, or None for a broker that is away."""
+
+    def __init__(self, answers: list[list[str] | None]) -> None:
+        self._answers = answers
+
+    def missing(self, names: object) -> list[str]:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer is None:
+            raise BrokerUnavailableError("away")
+        return answer
+
+
+def await_with(answers: list[list[str] | None]) -> float:
+    """How long it waited, in seconds."""
+    clock = ManualClock()
+    await_topics(
+        FakeTopics(answers), ["pos"], timeout_s=5, clock=clock, wait=lambda seconds: clock.advance(int(seconds * 1000))
+    )
+    return clock.monotonic_s()
+
+
+def test_topics_that_are_there_are_not_waited_for() -> None:
+    assert await_with([[]]) == 0
+
+
+def test_a_broker_that_is_just_starting_is_waited_for() -> None:
+    assert 0 < await_with([None, None, ["pos"], []]) < 5
+
+
+def test_missing_topics_are_named() -> None:
+    with pytest.raises(ConfigurationError, match="topics are missing: pos"):
+        await_with([["pos"]])
+
+
+def test_a_broker_that_stays_away_is_no_fault_of_the_settings() -> None:
+    with pytest.raises(BrokerUnavailableError):
+        await_with([None])
+
+
+def test_nobody_listening_is_reported_as_such() -> None:
+    with pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:1 does not answer"):
+        await_topics(Topics("127.0.0.1:1"), ["pos"], timeout_s=0, clock=ManualClock(), wait=lambda _: None)

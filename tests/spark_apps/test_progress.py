@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from typing import Any
+
+from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.progress import DEAD_LETTERS, Progress, advanced, offsets_of, with_progress
+from state.changelog.position import Position
+
+
+def report(batch_id: int, rows: int, dead: int | None = None, *, state_rows: int | None = None) -> dict[str, Any]:
+    return {
+        "batchId": batch_id,
+        "numInputRows": rows,
+        "processedRowsPerSecond": 12.5,
+        "batchDuration": 80,
+        "durationMs": {"addBatch": 60, "triggerExecution": 80},
+        "observedMetrics": {} if dead is None else {DEAD_LETTERS: {DEAD_LETTERS: dead}},
+        "stateOperators": [] if state_rows is None else [{"numRowsTotal": state_rows}],
+    }
+
+
+def idle(batch_id: int) -> dict[str, Any]:
+    return {"batchId": batch_id, "numInputRows": 0, "durationMs": {"latestOffset": 2, "triggerExecution": 3}}
+
+
+def test_reports_add_up() -> None:
+    progress = advanced(Progress(), [report(4, 10, 1), report(5, 20, 2, state_rows=7)])
+    assert progress == Progress(5, 20, 30, 12.5, 80, 3, 7)
+
+
+def test_a_report_is_counted_once() -> None:
+    progress = advanced(Progress(), [report(4, 10, 1)])
+    assert advanced(progress, [report(4, 10, 1)]) is progress
+    assert advanced(progress, [report(4, 10, 1), report(5, 1)]).input_rows_total == 11
+
+
+def test_an_idle_trigger_does_not_hide_the_batch_that_comes() -> None:
+    progress = advanced(Progress(), [report(4, 10), idle(5)])
+    assert progress.batch_id == 4
+    assert advanced(progress, [report(5, 3)]).input_rows_total == 13
+
+
+def test_a_heartbeat_shows_progress_and_offsets() -> None:
+    beat = Heartbeat("loyalty", 1, 7, AppState.RUNNING, 0, 0)
+    shown = with_progress(beat, advanced(Progress(), [report(4, 10, 1, state_rows=3)]))
+    assert (shown.batch_id, shown.input_rows_total, shown.dead_letters_total, shown.state_rows) == (4, 10, 1, 3)
+    assert offsets_of(Position({"pos": {1: 5, 0: 4}})) == {"pos": {"0": 4, "1": 5}}

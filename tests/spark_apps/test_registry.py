@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from spark_apps.registry import APPS, STORES, app_named, store_named
+from spark_apps.settings import AppSettings
+from state.errors import ConfigurationError, UnknownStoreError
+
+SETTINGS = AppSettings()
+
+
+def test_the_apps_and_their_topics() -> None:
+    assert {name: app.topics(SETTINGS) for name, app in APPS.items()} == {
+        "pos_fanout": ("pos", "shipment", "hadoop-sink", "pos-dlq"),
+        "loyalty": ("pos", "loyalty", "loyalty-rewards-changelog"),
+        "hadoop_export": ("hadoop-sink", "hadoop-sink-dlq"),
+    }
+
+
+def test_topics_can_be_renamed() -> None:
+    assert app_named("pos_fanout").topics(AppSettings(topic_pos="till")) == (
+        *("till", "shipment", "hadoop-sink", "till-dlq"),
+    )
+
+
+def test_one_app_reports_the_dead_letters_of_a_topic() -> None:
+    reported = [topic for app in APPS.values() for topic in app.dead_letters(SETTINGS)]
+    assert len(set(reported)) == len(reported)
+
+
+def test_stores_are_found_by_name() -> None:
+    assert store_named("rewards").changelog_topic == "loyalty-rewards-changelog"
+    assert list(STORES) == ["rewards"]
+
+
+def test_unknown_names_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigurationError, match="pos_fanout, loyalty, hadoop_export"):
+        app_named("nope")
+    with pytest.raises(UnknownStoreError, match="rewards"):
+        store_named("nope")
+
+
+@pytest.mark.parametrize(
+    "module", ["spark_apps.registry", "spark_apps.heartbeat", "spark_apps.settings", "spark_apps.cli"]
+)
+def test_whoever_only_watches_apps_loads_no_spark(module: str) -> None:
+    check = f"import sys, {module}; sys.exit(int('pyspark' in sys.modules or 'rocksdict' in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
+
+
+@pytest.mark.spark
+def test_every_app_has_a_stream() -> None:
+    import importlib
+
+    for app in APPS.values():
+        assert callable(importlib.import_module(app.module).open_stream)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from spark_apps.settings import AppSettings
+
+
+def test_the_environment_sets_fields(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("STOREKEEPER_LOYALTY_FACTOR", "0.05")
+    monkeypatch.setenv("STOREKEEPER_GENERATION", "3")
+    settings = AppSettings()
+    assert settings.loyalty_factor == Decimal("0.05")
+    assert settings.checkpoint_dir("loyalty") == tmp_path / "checkpoints" / "loyalty" / "gen-3"
+
+
+def test_every_path_lies_in_the_run_directory(tmp_path: Path) -> None:
+    settings = AppSettings(run_dir=tmp_path)
+    paths = [
+        settings.checkpoint_dir("a"),
+        settings.delta_table("a"),
+        settings.heartbeat_file("a"),
+        settings.lease_file("a"),
+        settings.scratch_dir("a"),
+    ]
+    assert all(path.is_relative_to(tmp_path) for path in paths)
+    assert len(set(paths)) == len(paths)
+
+
+def test_a_relative_run_directory_is_made_absolute() -> None:
+    assert AppSettings(run_dir=Path("somewhere")).run_dir == Path.cwd() / "somewhere"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"generation": 0},
+        {"driver_memory": "lots"},
+        {"loyalty_factor": Decimal(-1)},
+        {"shuffle_partitions": 0},
+        {"heartbeat_interval_s": 0},
+        {"spark_log_level": "LOUD"},
+    ],
+    ids=str,
+)
+def test_values_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        AppSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_every_setting_says_what_it_is_for() -> None:
+    assert [name for name, item in AppSettings.model_fields.items() if not item.description] == []

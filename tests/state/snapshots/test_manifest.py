@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from state.changelog.position import Position
+from state.errors import SerializationError
+from state.snapshots.manifest import SnapshotManifest, newest_manifest
+
+MANIFEST = SnapshotManifest(
+    store="rewards",
+    app="loyalty",
+    generation=1,
+    schema_version=1,
+    changelog_topic="loyalty-rewards-changelog",
+    changelog_offsets={1: 7, 0: 1200},
+    source_offsets=Position({"pos": {0: 4400}}),
+    row_count=811,
+    digests={0: 0xD5A02F6C1BE2F7, 1: 0},
+    writer="test",
+    delta_version=3,
+)
+TEXT = (
+    '{"app":"loyalty","changelog_offsets":{"0":1200,"1":7},"changelog_topic":"loyalty-rewards-changelog",'
+    '"delta_version":3,"digests":{"0":"00d5a02f6c1be2f7","1":"0000000000000000"},"generation":1,"row_count":811,'
+    '"schema_version":1,"source_offsets":{"pos":{"0":4400}},"store":"rewards","writer":"test"}'
+)
+
+
+def test_a_manifest_byte_by_byte() -> None:
+    assert MANIFEST.to_json() == TEXT
+    assert SnapshotManifest.from_json(TEXT) == MANIFEST
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", "null", TEXT.replace("00d5", "zzzz"), TEXT.replace('{"pos":{"0":4400}}', "7")]
+)
+def test_what_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(SerializationError):
+        SnapshotManifest.from_json(text)
+
+
+def test_the_newest_manifest_is_found_behind_commits_without_one() -> None:
+    history: list[dict[str, object]] = [
+        {"version": 2, "userMetadata": MANIFEST.to_json()},
+        {"version": 10, "userMetadata": None},
+        {"version": 9, "userMetadata": MANIFEST.to_json()},
+        {"version": 11},
+    ]
+    assert newest_manifest(history) == replace(MANIFEST, delta_version=9)
+    assert newest_manifest([]) is None
