@@ -15,8 +15,10 @@ import httpx2
 
 from state.clock import Clock, SystemClock
 from state.errors import InvalidArgumentError, StateError, StoreUnavailableError, UnknownStoreError
+from state.query.raw_path import key_segments
 
 Key = str | bytes
+"""A row's key; text stands for its UTF-8."""
 
 _RETRIED = frozenset({429, 502, 503, 504})
 _PAUSE_S = 0.2
@@ -138,7 +140,8 @@ class StoreClient:
 
     def read(self, key: Key) -> Reading:
         """The same, with where it comes from."""
-        answer = self._client.ask(f"/state/keyvalue/{self._name}/{quote(key, safe='')}")
+        (segment,), key_format = key_segments(key)
+        answer = self._client.ask(f"/state/keyvalue/{self._name}/{segment}?{key_format}")
         headers = answer.headers
         return Reading(
             value=parsed(answer)["value"] if answer.status_code == 200 else None,
@@ -149,16 +152,17 @@ class StoreClient:
 
     def range(self, lower: Key, upper: Key, *, page_rows: int = 1000) -> Iterator[tuple[str, Any]]:
         """Rows from `lower` to `upper`, both included, fetched page by page."""
-        return self._pages(f"range/{quote(lower, safe='')}/{quote(upper, safe='')}", page_rows)
+        segments, key_format = key_segments(lower, upper)
+        return self._pages(f"range/{'/'.join(segments)}?{key_format}", page_rows)
 
     def all(self, *, page_rows: int = 1000) -> Iterator[tuple[str, Any]]:
         """All rows, fetched page by page."""
-        return self._pages("all", page_rows)
+        return self._pages("all?", page_rows)
 
     def _pages(self, path: str, page_rows: int) -> Iterator[tuple[str, Any]]:
         cursor = ""
         while True:
-            answer = self._client.ask(f"/state/keyvalues/{self._name}/{path}?limit={page_rows}{cursor}")
+            answer = self._client.ask(f"/state/keyvalues/{self._name}/{path}&limit={page_rows}{cursor}")
             for row in parsed(answer):
                 yield row["key"], row["value"]
             following = answer.headers.get("storekeeper-next-cursor")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from urllib.parse import quote_from_bytes
 
 import structlog
 
@@ -21,6 +20,7 @@ from state.query.catalog import Catalog
 from state.query.json_rows import row_json
 from state.query.peers import Peers, PeerUnavailableError
 from state.query.problems import KeyTooLongError, UnknownKeyError, problem_of
+from state.query.raw_path import key_segments
 from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
@@ -96,7 +96,8 @@ class PointQueries:
 
     async def _remote(self, replica: Replica | None, store: str, partition: int, key: bytes) -> Answer:
         nodes = self._peers.ordered(self._catalog.holders(store, partition))
-        path = f"/state/keyvalue/{store}/{quote_from_bytes(key, safe='')}"
+        (segment,), key_format = key_segments(key)
+        path = f"/state/keyvalue/{store}/{segment}?{key_format}"
         deadline_s = self._peers.deadline_s()
         reasons: list[str] = []
         for tried, node in enumerate(nodes):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from state.errors import InvalidArgumentError
+
+_DOTS = frozenset({b".", b"..", b""})
 
 
 def raw_tail(scope: Mapping[str, Any], segments: int) -> bytes:
@@ -37,3 +40,14 @@ def two_keys_behind(scope: Mapping[str, Any], segments: int) -> tuple[bytes, byt
     if len(parts) != 2:
         raise InvalidArgumentError("a range needs two keys: /range/{from}/{to}, with slashes in keys written as %2F")
     return unquote_to_bytes(parts[0]), unquote_to_bytes(parts[1])
+
+
+def key_segments(*keys: str | bytes) -> tuple[list[str], str]:
+    """Keys as path segments, and the query parameter that says how they are written.
+
+    They are percent-encoded; as base64url if one is a dot segment, which every HTTP client would resolve away.
+    """
+    encoded = [key.encode() if isinstance(key, str) else key for key in keys]
+    if _DOTS.isdisjoint(encoded):
+        return [quote_from_bytes(key, safe="") for key in encoded], "key_format=string"
+    return [base64.urlsafe_b64encode(key).decode() for key in encoded], "key_format=base64url"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from typing import Any
 
 import structlog
@@ -21,6 +22,7 @@ async def serve(app: Any, host: str, port: int, stop: asyncio.Event) -> None:
     Raises:
         OSError: if the port is taken.
     """
+    _check_free(host, port)
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
@@ -33,3 +35,15 @@ async def serve(app: Any, host: str, port: int, stop: asyncio.Event) -> None:
     if not serving.done():
         server.stop()
     await serving
+
+
+def _check_free(host: str, port: int) -> None:
+    """Granian shares its port with whoever else listens there; two nodes must not take each other's requests."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            msg = f"can't listen on {host}:{port} ({error.strerror}): stop what uses it, or set STOREKEEPER_PEERS"
+            raise OSError(msg) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -46,12 +46,20 @@ def keyvalue_routes(services: QueryServices) -> APIRouter:
             services, request, store=store, keys=KeyRange(), limit=limit, cursor=cursor, partial=partial == "ok"
         )
 
-    @routes.get("/state/keyvalues/{store}/range/{lower}/{upper:path}")
+    @routes.get("/state/keyvalues/{store}/range/{bounds:path}")
     async def range_rows(
-        request: Request, store: str, limit: _Limit = 100, cursor: _Cursor = None, partial: _Partial = ""
+        request: Request,
+        store: str,
+        *,
+        limit: _Limit = 100,
+        cursor: _Cursor = None,
+        partial: _Partial = "",
+        key_format: _KeyFormat = "string",
     ) -> Response:
         """The rows from one key to another, both included, in the order of their keys' bytes."""
         lower, upper = two_keys_behind(request.scope, 4)
+        if key_format == "base64url":
+            lower, upper = decode_base64url(lower, "the first key"), decode_base64url(upper, "the last key")
         if max(len(lower), len(upper)) > services.limits.max_key_bytes:
             msg = f"a bound is over the limit of {services.limits.max_key_bytes} bytes"
             raise KeyTooLongError(msg)
@@ -111,7 +119,8 @@ async def _page(
         following = services.cursors.encode(scan, page.rows[-1][0])
         headers[NEXT_CURSOR.decode()] = following
         path = quote(request.scope["raw_path"], safe="/%")
-        headers["link"] = f'<{path}?limit={limit}&cursor={following}>; rel="next"'
+        kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+        headers["link"] = f'<{path}?{urlencode([*kept, ("cursor", following)])}>; rel="next"'
     body = b"[%b]" % b",".join(row_json(key, value) for key, value in page.rows)
     return Response(body, headers=headers, media_type=_JSON)
 

@@ -1,0 +1,144 @@
+"""Serving nodes as real processes, and a changelog to follow."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from state.changelog.headers import ChangelogHeaders
+from state.changelog.writer import ChangelogWriter
+from tests.broker import Broker, free_ports
+from tests.waiting import eventually
+
+HEADERS = ChangelogHeaders("loyalty", "rewards", 1, 1, {"pos": {0: (0, 100)}})
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+def write(broker: Broker, topic: str, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+    """Appends rows to a changelog and waits until the broker has them."""
+    with ChangelogWriter(broker.bootstrap, topic) as writer:
+        writer.write(rows, HEADERS)
+
+
+@dataclass(slots=True)
+class NodeProcess:
+    """One node. `kill` and `stop` keep its state; `start` begins anew on it."""
+
+    name: str
+    address: str
+    environment: Mapping[str, str]
+    log_path: Path
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _http: httpx2.Client | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Starts the process and returns at once."""
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "state.node", "--name", self.name],
+                env={**os.environ, **self.environment},  # noqa: TID251 - the child needs PATH and the like
+                stdout=log,
+                stderr=log,
+            )
+
+    def wait_ready(self, timeout_s: float = 60) -> None:
+        """Waits until every replica answers."""
+        eventually(self.is_ready, timeout_s, f"node {self.name} is ready")
+
+    def is_ready(self) -> bool:
+        """Whether `/readyz` says so."""
+        return self.status("/readyz") == 200
+
+    def status(self, path: str) -> int | None:
+        """The status of a GET, None if the node does not answer."""
+        try:
+            return self.get(path).status_code
+        except httpx2.TransportError:
+            return None
+
+    def get(self, path: str, **options: Any) -> httpx2.Response:
+        """One GET."""
+        if self._http is None:
+            self._http = httpx2.Client(trust_env=False)
+        return self._http.get(self.address + path, timeout=15, **options)
+
+    def value(self, key: str, store: str = "rewards") -> Any:
+        """The value of a key, None if the node says that there is none."""
+        answer = self.get(f"/state/keyvalue/{store}/{key}")
+        if answer.status_code == 404:
+            assert answer.json()["type"] == "urn:storekeeper:problem:unknown-key"
+            return None
+        assert answer.status_code == 200, answer.text
+        return answer.json()["value"]
+
+    def replicas(self) -> dict[int, dict[str, Any]]:
+        """`/state/lag` by partition."""
+        return {replica["partition"]: replica for replica in self.get("/state/lag").json()["replicas"]}
+
+    def events(self, name: str) -> list[str]:
+        """The lines of its log with one event."""
+        return [line for line in self.log_path.read_text().splitlines() if f'"event": "{name}"' in line]
+
+    def wait_exit(self, timeout_s: float = 30) -> int:
+        """Waits for its end and returns the exit code."""
+        assert self._process is not None
+        code = self._process.wait(timeout=timeout_s)
+        self._process = None
+        return code
+
+    def stop(self) -> int:
+        """Ends it with TERM; returns the exit code."""
+        return self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it with KILL."""
+        self._signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kills it if it runs, and frees what asking it took."""
+        self.kill()
+        if self._http is not None:
+            self._http.close()
+            self._http = None
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal and doesn't wait."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    def _signal(self, number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        self._process.send_signal(number)
+        return self.wait_exit()
+
+
+def make_nodes(
+    broker: Broker, folder: Path, served: str, /, names: Iterable[str] = ("a", "b"), **settings: object
+) -> list[NodeProcess]:
+    """Nodes that are not started yet, with one run directory between them. `settings` become `STOREKEEPER_<NAME>`."""
+    names = list(names)
+    addresses = {name: f"http://127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
+    environment = {
+        "STOREKEEPER_RUN_DIR": str(folder),
+        "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap,
+        "STOREKEEPER_STORES": served,
+        "STOREKEEPER_PEERS": ",".join(f"{name}={address}" for name, address in addresses.items()),
+        **{f"STOREKEEPER_{name.upper()}": str(value) for name, value in settings.items()},
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    return [NodeProcess(name, addresses[name], environment, folder / f"{name}.log") for name in names]

@@ -1,0 +1,312 @@
+"""Two nodes as real processes over a real broker."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from state.changelog.partitioner import partition_for
+from state.errors import UnknownStoreError
+from state.query.client import StateClient
+from tests.broker import Broker
+from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.broker
+
+ROWS = {f"{number:04d}": {"CustomerCardNo": f"{number:04d}", "TotalLoyaltyPoints": number} for number in range(500)}
+
+
+def _encoded(rows: dict[str, dict[str, object]]) -> list[tuple[bytes, bytes | None]]:
+    return [(key.encode(), json.dumps(value).encode()) for key, value in rows.items()]
+
+
+@pytest.fixture
+def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
+    name = f"{request.node.name}-changelog".replace("[", "-").replace("]", "")
+    broker.create_topic(name, config=COMPACTED)
+    return name
+
+
+@pytest.fixture
+def pair(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProcess, NodeProcess]]:
+    """Two ready nodes, each holding every partition, and 500 rows."""
+    write(broker, topic, _encoded(ROWS))
+    one, other = make_nodes(broker, tmp_path / "run", f"rewards={topic}", max_key_bytes=1000)
+    for node in (one, other):
+        node.start()
+    for node in (one, other):
+        node.wait_ready()
+    yield one, other
+    for node in (one, other):
+        node.close()
+
+
+@pytest.fixture
+def split(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProcess, NodeProcess]]:
+    """Two ready nodes that share the partitions: no standby, so each must ask the other."""
+    write(broker, topic, _encoded(ROWS))
+    one, other = make_nodes(broker, tmp_path / "run", f"rewards={topic}", replicas=0, forward_timeout_ms=1500)
+    for node in (one, other):
+        node.start()
+    for node in (one, other):
+        node.wait_ready()
+    yield one, other
+    for node in (one, other):
+        node.close()
+
+
+def test_every_row_is_served_as_json_and_its_origin_is_told(pair: tuple[NodeProcess, NodeProcess]) -> None:
+    for node in pair:
+        answer = node.get("/state/keyvalue/rewards/0042")
+        assert answer.status_code == 200
+        assert answer.json() == {"key": "0042", "value": ROWS["0042"]}
+        assert answer.headers["storekeeper-served-by"] == node.name
+        assert answer.headers["storekeeper-role"] in {"active", "standby"}
+        assert answer.headers["storekeeper-offset-lag"] == "0"
+    roles = [node.get("/state/keyvalue/rewards/0042").headers["storekeeper-role"] for node in pair]
+    assert sorted(roles) == ["active", "standby"]
+
+
+def test_an_unknown_store_and_an_unknown_key_are_told_apart(pair: tuple[NodeProcess, NodeProcess]) -> None:
+    types = [
+        pair[0].get(path).json()["type"].rpartition(":")[2]
+        for path in ("/state/keyvalue/nowhere/0042", "/state/keyvalue/rewards/nobody", "/nothing/here")
+    ]
+    assert types == ["unknown-store", "unknown-key", "unknown-route"]
+
+
+def test_updates_and_deletions_arrive(broker: Broker, topic: str, pair: tuple[NodeProcess, NodeProcess]) -> None:
+    write(broker, topic, [(b"0001", b'{"TotalLoyaltyPoints": 12.0300}'), (b"0002", None)])
+    for node in pair:
+        eventually(lambda node=node: node.value("0002") is None, 20, "the deletion arrives")  # type: ignore[misc]
+        eventually(
+            lambda node=node: b"12.0300" in node.get("/state/keyvalue/rewards/0001").content,  # type: ignore[misc]
+            20,
+            "the update arrives, with its digits",
+        )
+
+
+def test_a_killed_node_starts_again_without_replay(
+    broker: Broker, topic: str, pair: tuple[NodeProcess, NodeProcess]
+) -> None:
+    one, other = pair
+    one.kill()
+    write(broker, topic, [(b"0007", b'{"TotalLoyaltyPoints": 70000}')])
+    assert other.value("0008") == ROWS["0008"], "the other node answers meanwhile"
+
+    one.start()
+    one.wait_ready()
+
+    assert one.value("0007") == {"TotalLoyaltyPoints": 70000}
+    assert one.value("0008") == ROWS["0008"]
+    assert sum(replica["restored_records"] for replica in one.replicas().values()) == 1
+    assert not one.events("replica_wiped")
+
+
+def test_a_node_stops_on_term_with_exit_code_0(pair: tuple[NodeProcess, NodeProcess]) -> None:
+    assert pair[0].stop() == 0
+
+
+def test_keys_of_other_nodes_are_forwarded(split: tuple[NodeProcess, NodeProcess]) -> None:
+    for node in split:
+        served_by = set()
+        for key, value in ROWS.items():
+            answer = node.get(f"/state/keyvalue/rewards/{key}")
+            assert answer.json() == {"key": key, "value": value}
+            served_by.add(answer.headers["storekeeper-served-by"])
+        assert served_by == {"a", "b"}
+
+
+def test_a_forwarded_request_is_never_sent_on(split: tuple[NodeProcess, NodeProcess]) -> None:
+    one, _ = split
+    held = set(one.replicas())
+    foreign = next(key for key in ROWS if partition_for(key.encode(), 4) not in held)
+    answer = one.get(f"/state/keyvalue/rewards/{foreign}", headers={"Storekeeper-Hop": "b"})
+    assert answer.status_code == 421
+    assert answer.json()["type"] == "urn:storekeeper:problem:not-held"
+
+
+def test_what_a_dead_node_held_is_unavailable_never_missing(split: tuple[NodeProcess, NodeProcess]) -> None:
+    one, other = split
+    held = set(one.replicas())
+    mine = next(key for key in ROWS if partition_for(key.encode(), 4) in held)
+    theirs = next(key for key in ROWS if partition_for(key.encode(), 4) not in held)
+    other.kill()
+
+    assert one.value(mine) == ROWS[mine]
+    answer = one.get(f"/state/keyvalue/rewards/{theirs}")
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    everything = one.get("/state/keyvalues/rewards/all")
+    assert everything.status_code == 503
+    partial = one.get("/state/keyvalues/rewards/all?partial=ok&limit=1000")
+    assert partial.headers["storekeeper-complete"] == "false"
+    assert {row["key"] for row in partial.json()} == {key for key in ROWS if partition_for(key.encode(), 4) in held}
+
+    other.start()
+    other.wait_ready()
+    assert eventually(lambda: one.status(f"/state/keyvalue/rewards/{theirs}") == 200, 10, "it is asked again")
+
+
+def test_a_node_that_hangs_is_given_up_within_the_deadline(split: tuple[NodeProcess, NodeProcess]) -> None:
+    one, other = split
+    theirs = next(key for key in ROWS if partition_for(key.encode(), 4) not in set(one.replicas()))
+    other.send(signal.SIGSTOP)
+    try:
+        assert one.get(f"/state/keyvalue/rewards/{theirs}").status_code == 503
+    finally:
+        other.send(signal.SIGCONT)
+    assert eventually(lambda: one.status(f"/state/keyvalue/rewards/{theirs}") == 200, 10, "it is asked again")
+
+
+@pytest.mark.parametrize("limit", [1, 7, 100, 1000])
+def test_pages_from_both_nodes_make_up_the_whole_store_in_order(
+    split: tuple[NodeProcess, NodeProcess], limit: int
+) -> None:
+    expected = list(ROWS.items()) if limit > 1 else list(ROWS.items())[:20]
+    with StateClient(split[0].address) as client:
+        rows = client.store("rewards").all(page_rows=limit)
+        assert [next(rows) for _ in expected] == expected
+        if limit > 1:
+            assert next(rows, None) is None
+
+
+def test_a_range_includes_both_ends(split: tuple[NodeProcess, NodeProcess]) -> None:
+    with StateClient([node.address for node in split]) as client:
+        keys = [key for key, _ in client.store("rewards").range("0010", "0020", page_rows=4)]
+        assert keys == [f"{number:04d}" for number in range(10, 21)]
+        assert list(client.store("rewards").range("0020", "0010")) == []
+        with pytest.raises(UnknownStoreError):
+            client.store("nowhere").get("k")
+        assert client.store("rewards").get("nobody") is None
+
+
+def test_a_cursor_goes_on_at_another_node(split: tuple[NodeProcess, NodeProcess]) -> None:
+    one, other = split
+    first = one.get("/state/keyvalues/rewards/all?limit=2")
+    cursor = first.headers["storekeeper-next-cursor"]
+    second = other.get(f"/state/keyvalues/rewards/all?limit=2&cursor={cursor}")
+    assert [row["key"] for row in first.json() + second.json()] == ["0000", "0001", "0002", "0003"]
+    assert second.headers["link"].startswith("</state/keyvalues/rewards/all?limit=2&cursor=")
+    assert other.get(f"/state/keyvalues/rewards/range/0000/0400?cursor={cursor}").status_code == 400
+    assert other.get("/state/keyvalues/rewards/all?cursor=AAAA").status_code == 400
+
+
+def test_odd_keys(broker: Broker, topic: str, split: tuple[NodeProcess, NodeProcess]) -> None:
+    keys = ["a/b", "a%2Fb", "100%", "käse", "顧客", "with space", "?x=1&y", "a//b", "/", "+"]
+    write(broker, topic, [(key.encode(), json.dumps(key).encode()) for key in keys])
+    for node in split:
+        for key in keys:
+            encoded = quote(key, safe="")
+            path = f"/state/keyvalue/rewards/{encoded}"
+            eventually(lambda: node.status(path) == 200, 20, f"{key!r} arrives")  # noqa: B023
+            assert node.get(f"/state/keyvalue/rewards/{encoded}").json() == {"key": key, "value": key}
+            row = node.get(f"/state/keyvalues/rewards/range/{encoded}/{encoded}").json()
+            assert row == [{"key": key, "value": key}]
+            assert node.get(f"/state/instance/rewards/{encoded}").status_code == 200
+
+
+def test_keys_that_no_path_can_hold(broker: Broker, topic: str, split: tuple[NodeProcess, NodeProcess]) -> None:
+    keys = [b".", b"..", b"\xff\x00\xfe"]
+    write(broker, topic, [(key, b"7") for key in keys])
+    for node in split:
+        with StateClient(node.address) as client:
+            rewards = client.store("rewards")
+            for key in keys:
+                assert eventually(lambda: rewards.get(key), 20, f"{key!r} arrives") == 7  # noqa: B023
+                assert [value for _, value in rewards.range(key, key)] == [7]
+    (row,) = split[0].get("/state/keyvalues/rewards/range/%FF%00%FE/%FF%00%FE").json()
+    assert row == {"key": "_wD-", "key_format": "base64url", "value": 7}
+
+
+def test_a_node_outlives_its_broker(broker: Broker, topic: str, pair: tuple[NodeProcess, NodeProcess]) -> None:
+    one, _ = pair
+    broker.kill()
+    try:
+        assert one.value("0042") == ROWS["0042"]
+        assert one.status("/readyz") == 200
+        assert one.status("/livez") == 200
+    finally:
+        broker.start()
+    write(broker, topic, [(b"0042", b'"after"')])
+    assert eventually(lambda: one.value("0042") == "after", 60, "it follows again")
+    assert not one.events("replica_wiped")
+
+
+def test_a_node_started_without_broker_waits_for_it(
+    broker: Broker, topic: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    write(broker, topic, _encoded(ROWS))
+    (node,) = make_nodes(broker, tmp_path / "run", f"rewards={topic}", names="a")
+    request.addfinalizer(node.close)
+    broker.kill()
+    try:
+        node.start()
+        eventually(lambda: node.status("/livez") == 200, 30, "it is alive")
+        answer = node.get("/state/keyvalue/rewards/0042")
+        assert (node.status("/readyz"), answer.status_code) == (503, 503)
+        assert answer.json()["type"] == "urn:storekeeper:problem:restoring"
+    finally:
+        broker.start()
+    node.wait_ready()
+    assert node.value("0042") == ROWS["0042"]
+    assert node.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"listen_host": "0.0.0.0"}, "loopback"),  # noqa: S104 - the refusal is the point
+        ({"replicas": "many"}, "STOREKEEPER_REPLICAS"),
+        ({"stores": "rewards"}, "name=value"),
+        ({"stores": "../x=topic"}, "can't be a name"),
+        ({"peers": "b=http://127.0.0.1:1"}, "not among STOREKEEPER_PEERS"),
+        ({"peers": "a=http://user:pw@127.0.0.1:1"}, "http://host:port"),
+    ],
+)
+def test_settings_that_cannot_work_end_with_78_and_a_sentence(
+    broker: Broker, tmp_path: Path, settings: dict[str, str], told: str
+) -> None:
+    (node,) = make_nodes(broker, tmp_path, "rewards=t", names="a", **settings)
+    node.start()
+    assert node.wait_exit() == 78
+    output = node.log_path.read_text()
+    assert told in output
+    assert "Traceback" not in output
+    assert len(output.splitlines()) == 1
+
+
+def test_a_taken_port_is_told_in_a_sentence(pair: tuple[NodeProcess, NodeProcess], tmp_path: Path) -> None:
+    one, _ = pair
+    twin = NodeProcess(
+        "a", one.address, {**one.environment, "STOREKEEPER_RUN_DIR": str(tmp_path / "other")}, tmp_path / "twin.log"
+    )
+    twin.start()
+    assert twin.wait_exit() == 1
+    assert "Traceback" not in twin.log_path.read_text()
+
+
+def test_the_other_routes(pair: tuple[NodeProcess, NodeProcess], topic: str) -> None:
+    one, _ = pair
+    names = [instance["storeNames"] for instance in one.get("/state/instances").json()]
+    assert names == [["rewards"], ["rewards"]]
+    assert len(one.get("/state/instances/rewards").json()) == 2
+    assert one.get("/state/instances/nowhere").status_code == 404
+    assert one.get("/state/instance/rewards/0042").json()["storeNames"] == ["rewards"]
+    (store,) = one.get("/state/stores").json()
+    assert (store["topic"], store["partitions"], store["backend"]) == (topic, 4, "rocksdb")
+    assert sorted(store["active"] + store["standby"]) == [0, 1, 2, 3]
+    assert store["approximate_num_entries"] == 500
+    assert len(one.get("/readyz?verbose").json()["replicas"]) == 4
+    assert one.get("/healthcheck").json()["isHealthy"] is True
+    assert one.status("/docs") == 200
+    assert "state_standby_lag_records" in one.get("/metrics").text
+    assert one.get("/state/keyvalues/rewards/all?limit=1001").status_code == 400
+    assert one.get("/state/keyvalues/rewards/all?limit=0").status_code == 400
+    assert one.get(f"/state/keyvalue/rewards/{'x' * 1000}").status_code == 404
+    assert one.get(f"/state/keyvalue/rewards/{'x' * 1001}").status_code == 414
