@@ -108,7 +108,7 @@ def until_window_closes(windows: WindowDefinition, buffer: BufferConfig = UNBOUN
     """
     if buffer.may_emit_early:
         raise ConfigurationError("final results can't be emitted early: let a full buffer shut down, or don't limit it")
-    return Suppressed(lambda key, _timestamp_ms: windows.closes_at_ms(key.end_ms), drops_tombstones=True, buffer=buffer)
+    return Suppressed(lambda key, _timestamp_ms: windows.final_at_ms(key.end_ms), drops_tombstones=True, buffer=buffer)
 
 
 class SuppressedTable(KTable[K, V]):

@@ -115,6 +115,13 @@ class WindowDefinition(Protocol):
         """The first stream time at which no record can change the window that ends at `end_ms` any more."""
         ...
 
+    def final_at_ms(self, end_ms: int) -> int:
+        """The stream time at which suppression lets the window that ends at `end_ms` through.
+
+        As in Kafka Streams: where the end is inclusive, a record at that very instant can still change the window.
+        """
+        ...
+
 
 class StartDeterminedWindows(WindowDefinition, Protocol):
     """A definition whose windows follow from their starts: what a window store, which keeps only starts, can hold."""
@@ -193,6 +200,10 @@ class TimeWindows:
         """The end plus grace: the end is exclusive, so a record at that instant already closes the window."""
         return end_ms + self.grace_ms
 
+    def final_at_ms(self, end_ms: int) -> int:
+        """The end plus grace, when it closes."""
+        return end_ms + self.grace_ms
+
     def starts_closed_by(self, stream_time_ms: int) -> int:
         """The latest start, inclusive, of a window that is closed at `stream_time_ms`."""
         return stream_time_ms - self.grace_ms - self.size_ms
@@ -234,6 +245,10 @@ class SlidingWindows:
         """One more than the end plus grace: the end is inclusive, so a record at that instant still belongs."""
         return end_ms + self.grace_ms + 1
 
+    def final_at_ms(self, end_ms: int) -> int:
+        """The end plus grace."""
+        return end_ms + self.grace_ms
+
     def starts_closed_by(self, stream_time_ms: int) -> int:
         """The latest start, inclusive, of a window that is closed at `stream_time_ms`."""
         return stream_time_ms - self.grace_ms - self.time_difference_ms - 1
@@ -271,6 +286,10 @@ class SessionWindows:
         """One more than the end plus gap plus grace: a record exactly the gap away still extends the session."""
         return end_ms + self.gap_ms + self.grace_ms + 1
 
+    def final_at_ms(self, end_ms: int) -> int:
+        """The end plus gap plus grace."""
+        return end_ms + self.gap_ms + self.grace_ms
+
     def ends_closed_by(self, stream_time_ms: int) -> int:
         """The latest end, inclusive, of a session that is closed at `stream_time_ms`."""
         return stream_time_ms - self.gap_ms - self.grace_ms - 1
@@ -305,6 +324,10 @@ class UnlimitedWindows:
         return UnlimitedWindow.since(start_ms)
 
     def closes_at_ms(self, end_ms: int) -> int:
+        """Never."""
+        return FOREVER_MS
+
+    def final_at_ms(self, end_ms: int) -> int:
         """Never."""
         return FOREVER_MS
 

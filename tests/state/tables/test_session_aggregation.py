@@ -202,6 +202,10 @@ def test_replaying_the_changes_gives_the_store(log: Log, gap_ms: int, grace_ms: 
 def test_emission_on_close_and_suppression_agree_and_only_a_late_bridge_reopens_a_session(
     log: Log, gap_ms: int, grace_ms: int
 ) -> None:
+    # At the one instant when a session is final for suppression and a record can still change it, the two differ, as
+    # they do in Kafka Streams: even times and an odd gap plus grace never meet it.
+    log = [(key, 2 * timestamp_ms) for key, timestamp_ms in log]
+    gap_ms, grace_ms = 2 * gap_ms, 2 * grace_ms + 1
     windows = SessionWindows(gap_ms, grace_ms)
     closing, store, closed = counting(gap_ms, grace_ms, CLOSE)
     updating, _, _ = counting(gap_ms, grace_ms)

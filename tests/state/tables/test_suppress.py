@@ -112,12 +112,12 @@ def test_final_results_without_grace_wait_for_the_end_of_the_window() -> None:
     assert observed.windows() == [("hey", 0, 100, 7, 5)]
 
 
-def test_a_session_is_not_final_while_a_record_could_still_extend_it() -> None:
-    source, observed = suppressed_windows(until_window_closes(SessionWindows(5)))
+def test_a_session_is_final_once_its_gap_and_grace_are_over_as_in_kafka_streams() -> None:
+    source, observed = suppressed_windows(until_window_closes(SessionWindows(5, 2)))
     source.upsert(Windowed("a", 0, 0), 1, 0)
-    source.upsert(Windowed("b", 5, 5), 1, 5)
-    assert observed.windows() == []
     source.upsert(Windowed("b", 6, 6), 1, 6)
+    assert observed.windows() == []
+    source.upsert(Windowed("b", 7, 7), 1, 7)
     assert observed.windows() == [("a", 0, 0, 1, 0)]
 
 
