@@ -50,6 +50,12 @@ class TransactionStore(WrappedStore):
         rows = self._inner.scan(start, stop, reverse=reverse)
         return overlaid(changes, rows, self.open_iterators, reverse=reverse)
 
+    def delete_range(self, start: bytes, stop: bytes) -> None:
+        """Adds the deletion of every row with `start <= key < stop`, row by row, to the transaction."""
+        with self.scan(start, stop) as rows:
+            keys = [key for key, _ in rows]
+        self.write([(key, None) for key in keys])
+
     def metadata(self, key: bytes) -> bytes | None:
         """The metadata entry, uncommitted ones included."""
         return self._metadata[key] if key in self._metadata else self._inner.metadata(key)

@@ -1,0 +1,1 @@
+"""What every backend, and every stack of wrappers, must do alike."""

@@ -1,0 +1,1 @@
+"""Hypothesis machines against plain dicts, with crash and reopen as steps."""
