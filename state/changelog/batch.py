@@ -59,7 +59,7 @@ class PartitionBatch:
 
 @dataclass(frozen=True, slots=True)
 class FoldedBatch:
-    """A batch ready to be written: one entry per key, in no particular order, rows encoded."""
+    """A batch ready to be written: one entry per key, rows encoded, by key as an ordered store likes to get them."""
 
     entries: list[Entry]
     null_keys: int
@@ -79,7 +79,8 @@ def fold(messages: Sequence[ChangelogMessage]) -> FoldedBatch:
         del last[None]
         null_keys = sum(message.key() is None for message in messages)
     entries: list[Entry] = []
-    for key, message in last.items():
+    for key in sorted(last):  # type: ignore[type-var]
+        message = last[key]
         headers = message.headers()
         version = 1 if headers and headers[0] == _FIRST_VERSION else schema_version_of(headers)
         value = message.value()

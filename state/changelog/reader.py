@@ -40,12 +40,15 @@ class ReaderSettings:
     Attributes:
         bootstrap: the brokers, `host:port,…`.
         max_batch_records: at most so many records a read.
+        linger_s: how long a read waits for a full batch. Large batches hold fewer keys than records, so restoring
+            gains by waiting; following must not wait.
         queue_kbytes: read-ahead memory of a reader.
         timeout_s: how long a question to the broker may take.
     """
 
     bootstrap: str
     max_batch_records: int = 20_000
+    linger_s: float = 0.0
     queue_kbytes: int = 65_536
     timeout_s: float = 10.0
 
@@ -74,7 +77,7 @@ class ChangelogReader:
                 "fetch.wait.max.ms": 100,
                 "fetch.message.max.bytes": 8 << 20,
                 "fetch.max.bytes": 32 << 20,
-                "queued.min.messages": 200_000,
+                "queued.min.messages": 10 * settings.max_batch_records,
                 "queued.max.messages.kbytes": settings.queue_kbytes,
                 "topic.metadata.refresh.interval.ms": 10_000,
             }
@@ -143,7 +146,7 @@ class ChangelogReader:
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
-        more = self._consumer.consume(self._settings.max_batch_records, timeout=0)
+        more = self._consumer.consume(self._settings.max_batch_records, timeout=self._settings.linger_s)
         return self._batches([first, *more])
 
     def end_offset(self, topic: str, partition: int) -> int | None:
@@ -159,34 +162,48 @@ class ChangelogReader:
         self._consumer.close()
 
     def _batches(self, messages: Iterable[Message]) -> list[PartitionBatch]:
-        records: dict[TopicAndPartition, list[Message]] = {}
-        ended: set[TopicAndPartition] = set()
+        found: dict[TopicAndPartition, list[Message]] = {}
+        ends: dict[TopicAndPartition, int] = {}
         moved: dict[TopicAndPartition, str] = {}
+        records: list[Message] = []
+        topic, partition = "", -1
         for message in messages:
-            where = (message.topic(), message.partition())
+            # Messages come in long runs of one partition: this loop is the reader's share of a restore's time.
+            if message.partition() != partition or message.topic() != topic:
+                topic, partition = message.topic() or "", message.partition()
+                records = found.setdefault((topic, partition), [])
             error = message.error()
             if error is None:
-                records.setdefault(where, []).append(message)
-                ended.discard(where)
-            elif error.code() == _END_OF_PARTITION:
-                records.setdefault(where, [])
-                ended.add(where)
-                self._positions[where] = message.offset()
-            elif error.retriable() or error.code() in _PASSING:
-                log.warning("changelog_read_retried", topic=where[0], partition=where[1], error=error.str())
+                records.append(message)
             else:
-                records.setdefault(where, [])
-                moved[where] = error.str()
-        return [
-            self._batch(where, found, ended=where in ended, moved=moved.get(where)) for where, found in records.items()
-        ]
+                self._note(error, (topic, partition), message.offset(), ends, moved)
+        return [self._batch(where, found[where], ends.get(where), moved.get(where)) for where in found]
+
+    def _note(
+        self,
+        error: KafkaError,
+        where: TopicAndPartition,
+        offset: int,
+        /,
+        ends: dict[TopicAndPartition, int],
+        moved: dict[TopicAndPartition, str],
+    ) -> None:
+        """Takes an event that is no record: the end of the log, a passing trouble, or one that ends the reading."""
+        if error.code() == _END_OF_PARTITION:
+            ends[where] = offset
+        elif error.retriable() or error.code() in _PASSING:
+            log.warning("changelog_read_retried", topic=where[0], partition=where[1], error=error.str())
+        else:
+            moved[where] = error.str()
 
     def _batch(
-        self, where: TopicAndPartition, found: list[Message], *, ended: bool, moved: str | None
+        self, where: TopicAndPartition, records: list[Message], end: int | None, moved: str | None
     ) -> PartitionBatch:
-        if found and not ended:
-            self._positions[where] = found[-1].offset() + 1
-        return PartitionBatch(*where, found, self._positions.get(where, 0), ended, moved)
+        position = records[-1].offset() + 1 if records else self._positions.get(where, 0)
+        # Records read after the end was reached lie behind it: then it was not the end any more.
+        end_reached = end is not None and end >= position
+        self._positions[where] = end if end is not None and end_reached else position
+        return PartitionBatch(*where, records, self._positions[where], end_reached, moved)
 
 
 def _told(error: KafkaError, topic: str) -> ChangelogError:

@@ -32,6 +32,8 @@ from state.stores.rocksdb_options import Profile, RocksDBOptions
 
 _REPORT_EVERY_S = 0.5
 _EXIT_ORPHANED = 3
+_BATCH_RECORDS = 250_000
+_QUEUE_KBYTES = 98_304
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,9 @@ def restore(request: ColdRequest) -> None:
         Replica(ReplicaId(store, partition), topic, place=place, clock=clock, listener=listener)
         for store, partition, topic in request.replicas
     ]
-    settings = ReaderSettings(request.bootstrap, max_batch_records=50_000, queue_kbytes=131_072)
+    settings = ReaderSettings(
+        request.bootstrap, max_batch_records=_BATCH_RECORDS, linger_s=0.2, queue_kbytes=_QUEUE_KBYTES
+    )
     Follower(replicas, lambda: ChangelogReader(settings), clock).run_until_settled()
 
 
