@@ -9,6 +9,11 @@ import pytest
 from tests.broker import JARS, Broker, start_broker
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--long`, which runs fault tests with their full numbers instead of a sample."""
+    parser.addoption("--long", action="store_true", help="full numbers in the fault tests: 500 damages, 100 kills")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One real broker for the whole session. A test that stops it must start it again.

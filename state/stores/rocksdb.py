@@ -17,7 +17,7 @@ from state.clock import Clock
 from state.errors import DiskFullError, StoreClosedError, StoreCorruptedError
 from state.names import checked_name
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.durable_mark import FILE_NAME, read_mark, write_mark
+from state.stores.durable_mark import FILE_NAME, DurableMark, check_whole, observed_mark, read_mark, write_mark
 from state.stores.iterators import OpenIterators, Row, RowIterator
 from state.stores.rocksdb_errors import translated
 from state.stores.rocksdb_options import RocksDBOptions, metadata_options, row_options
@@ -58,10 +58,11 @@ class RocksDBStore:
         self._write_options.sync = options.sync_writes
         self._open = False
         self._failed_write = False
-        self._marked = _expected_sequence(path)
+        self._marked = _expected_mark(path)
         self._database = self._opened(AccessType.read_write())
         self._check_not_rolled_back()
         self._open = True
+        self._mark()
 
     @property
     def name(self) -> str:
@@ -208,7 +209,10 @@ class RocksDBStore:
         # A disk that is full or broken must not keep the owner from letting go: what counts is in the log already.
         with contextlib.suppress(Exception):
             self._database.flush_wal(sync=True)
-            self._mark()
+            sequence = int(self._database.latest_sequence_number())
+            # The native close writes files of its own, so the mark comes after it.
+            self._release()
+            self._mark(sequence)
         self._release()
 
     def _opened(self, access: AccessType) -> Rdict:
@@ -217,8 +221,8 @@ class RocksDBStore:
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             if self._marked is None:
-                write_mark(self._path, 0)
-                self._marked = 0
+                self._marked = DurableMark(sequence=0)
+                write_mark(self._path, self._marked)
             database = Rdict(str(self._path), self._native_options, column_families=families, access_type=access)
             self._metadata_rows = database.get_column_family(METADATA_FAMILY)
             self._metadata_handle = database.get_column_family_handle(METADATA_FAMILY)
@@ -228,21 +232,23 @@ class RocksDBStore:
         return database
 
     def _check_not_rolled_back(self) -> None:
-        reached = self._database.latest_sequence_number()
-        if reached >= (self._marked or 0):
+        reached = int(self._database.latest_sequence_number())
+        expected = 0 if self._marked is None else self._marked.sequence
+        if reached >= expected:
             return
         self._release()
         msg = (
-            f"the store at {self._path} lost writes: sequence {reached} is behind {self._marked}, which was on disk; "
+            f"the store at {self._path} lost writes: sequence {reached} is behind {expected}, which was on disk; "
             "set it aside and restore it"
         )
         raise StoreCorruptedError(msg)
 
-    def _mark(self) -> None:
-        sequence = int(self._database.latest_sequence_number())
-        if sequence != self._marked:
-            write_mark(self._path, sequence)
-            self._marked = sequence
+    def _mark(self, sequence: int | None = None) -> None:
+        reached = int(self._database.latest_sequence_number()) if sequence is None else sequence
+        mark = observed_mark(self._path, reached)
+        if mark != self._marked:
+            write_mark(self._path, mark)
+            self._marked = mark
 
     def _release(self) -> None:
         for database in (self._metadata_rows, self._database):
@@ -342,14 +348,13 @@ def _translated_or_same(error: BaseException, path: Path) -> BaseException:
     return translated(error, str(path))
 
 
-def _expected_sequence(path: Path) -> int | None:
-    """What the database at `path` must have reached; None if there is no store yet."""
+def _expected_mark(path: Path) -> DurableMark | None:
+    """What the database at `path` must have; None if there is no store yet."""
     present = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     mark = read_mark(path)
-    if mark is None and present - {f"{FILE_NAME}.tmp"}:
+    if mark is not None:
+        check_whole(path, mark)
+    elif present - {f"{FILE_NAME}.tmp"}:
         msg = f"{path} holds files but no durable mark, so it is no whole store; set it aside and restore it"
-        raise StoreCorruptedError(msg)
-    if mark and "CURRENT" not in present:
-        msg = f"the store at {path} lost its CURRENT file; set it aside and restore it"
         raise StoreCorruptedError(msg)
     return mark

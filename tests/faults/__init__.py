@@ -1,0 +1,1 @@
+"""Real damage: flipped bits, cut files, killed processes, full disks."""

@@ -1,0 +1,11 @@
+"""How long the fault tests go on."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def long_run(request: pytest.FixtureRequest) -> bool:
+    """Whether to run the full numbers: `pytest --long tests/faults`."""
+    return bool(request.config.getoption("--long"))

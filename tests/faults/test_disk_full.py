@@ -1,0 +1,109 @@
+"""A full disk: a typed error, reads go on, and writing resumes once there is space, without a rebuild."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from state.errors import DiskFullError
+from state.serdes.serde import BytesSerde
+from state.stores.builder import StoreBuilder
+from state.stores.changelog_writer import InMemoryChangelog
+from state.stores.rocksdb import RocksDBStore, open_rocksdb
+from state.stores.rocksdb_options import Profile, RocksDBOptions
+from state.stores.suppliers import RocksDBSupplier
+
+OPTIONS = RocksDBOptions(profile=Profile.MEMORY_CONSTRAINED)
+
+
+@contextmanager
+def file_size_limit(limit_bytes: int) -> Iterator[None]:
+    """No file may grow beyond the limit: the nearest thing to a full disk that needs no root."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def write_until_full(store: RocksDBStore, first: int) -> int:
+    """Writes batches until one is refused; returns the number of the refused one."""
+    number = first
+    while number < first + 10_000:
+        store.write([(b"%06d-%d" % (number, row), b"v" * 200) for row in range(20)], {b"position": b"%d" % number})
+        number += 1
+    pytest.fail("the disk never filled")
+
+
+def fill(store: RocksDBStore) -> None:
+    with pytest.raises(DiskFullError, match="free some"):
+        write_until_full(store, 1)
+
+
+def check_prefix(store: RocksDBStore) -> int:
+    """Rows and position must belong together; returns the position."""
+    position = int(store.metadata(b"position") or b"0")
+    with store.scan(None, None) as rows:
+        assert sorted({int(key[:6]) for key, _ in rows}) == list(range(1, position + 1))
+    return position
+
+
+def test_writing_resumes_after_space_is_freed(tmp_path: Path) -> None:
+    store = open_rocksdb(tmp_path / "store", "full", OPTIONS)
+    with file_size_limit(300_000):
+        fill(store)
+        reached = check_prefix(store)
+        assert reached > 1
+        with pytest.raises(DiskFullError):
+            store.write([(b"more", b"v" * 1000)])
+        assert check_prefix(store) == reached
+    store.write([(b"%06d-0" % (reached + 1), b"v")], {b"position": b"%d" % (reached + 1)})
+    assert check_prefix(store) == reached + 1
+    store.close()
+    again = open_rocksdb(tmp_path / "store", "full", OPTIONS)
+    assert check_prefix(again) == reached + 1
+    again.close()
+
+
+def test_a_full_disk_loses_nothing_that_a_cache_holds(tmp_path: Path) -> None:
+    log = InMemoryChangelog()
+    supplier = RocksDBSupplier(tmp_path, profile="memory_constrained")
+    builder = StoreBuilder("full", supplier).with_logging(log).with_caching()
+    store = builder.key_value(BytesSerde(), BytesSerde())
+    rows = [(b"%06d" % number, b"v" * 500) for number in range(2000)]
+    store.put_all(rows)
+    with file_size_limit(300_000), pytest.raises(DiskFullError):
+        store.flush()
+    assert log.records == []
+    assert store.get_many([key for key, _ in rows]) == [value for _, value in rows]
+    store.flush()
+    assert [(record.key, record.value) for record in log.records] == rows
+    store.close()
+
+
+def test_a_small_file_system(tmp_path: Path) -> None:
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mount)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a file system needs root")
+    try:
+        ballast = mount / "ballast"
+        ballast.write_bytes(bytes(3 << 20))
+        store = open_rocksdb(mount / "store", "full", OPTIONS)
+        fill(store)
+        reached = check_prefix(store)
+        ballast.unlink()
+        store.write([(b"%06d-0" % (reached + 1), b"v")], {b"position": b"%d" % (reached + 1)})
+        assert check_prefix(store) == reached + 1
+        store.close()
+    finally:
+        subprocess.run(["umount", "-l", str(mount)], check=True)
