@@ -12,14 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quality.settings import QualitySettings
+from spark_apps.hadoop_export.table import COLUMNS
 from spark_apps.session import start_session, stop_session
 
-SCHEMA = (
-    "InvoiceNumber string, CreatedTime long, StoreID string, PosID string, CustomerType string, PaymentMethod string, "
-    "DeliveryType string, City string, State string, PinCode string, ItemCode string, ItemDescription string, "
-    "ItemPrice decimal(18,4), ItemQty int, TotalValue decimal(18,4), day date, "
-    "_source string, _source_offset long, _source_line int"
-)
+SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
 
 @pytest.fixture(scope="package")

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dags.operators.app_control import AppControl, Patience
+from dags.operators.errors import AppFailedError, AppTimeoutError
+from dags.operators.supervisor_rpc import ProcessInfo
+from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from state.clock import ManualClock
+
+PATIENCE = Patience(start_s=10, stop_s=5, stale_s=3)
+STARTED_MS = 1_000_000
+
+
+class FakeSupervisor:
+    """One process whose state the test sets; counts what was asked."""
+
+    def __init__(self, state: str, pid: int = 1) -> None:
+        self.state = state
+        self.pid = pid
+        self.asked: list[str] = []
+        self.on_start: Callable[[], None] = lambda: None
+        self.on_stop: Callable[[], None] = lambda: None
+
+    def process(self, name: str) -> ProcessInfo:
+        assert name == "loyalty"
+        return ProcessInfo(self.state, self.pid, STARTED_MS, 78)
+
+    def start(self, name: str) -> bool:
+        self.asked.append("start")
+        runs = self.state in {"STARTING", "RUNNING", "BACKOFF"}
+        self.on_start()
+        return not runs
+
+    def stop(self, name: str) -> bool:
+        self.asked.append("stop")
+        ran = self.state == "RUNNING"
+        self.on_stop()
+        return ran
+
+    def log_end(self, name: str, max_bytes: int) -> str:
+        return "the last words"
+
+
+class Bench:
+    """A control on a fake supervisor; time passes only while it waits, and `during_waits` happens then."""
+
+    def __init__(self, folder: Path, supervisor: FakeSupervisor) -> None:
+        self.supervisor = supervisor
+        self.clock = ManualClock(STARTED_MS)
+        self.file = folder / "loyalty.json"
+        self.during_waits: Callable[[], None] = lambda: None
+        self.control = AppControl(
+            "loyalty",
+            supervisor=supervisor,
+            heartbeat_file=self.file,
+            patience=PATIENCE,
+            clock=self.clock,
+            pause=self._pause,
+        )
+
+    def beat(self, state: AppState, pid: int = 1, error: str | None = None) -> None:
+        now_ms = self.clock.now_ms()
+        write_heartbeat(self.file, Heartbeat("loyalty", 1, pid, state, STARTED_MS, now_ms, error=error))
+
+    def _pause(self, seconds: float) -> None:
+        self.clock.advance(int(seconds * 1000))
+        self.during_waits()
+
+
+def test_started_means_that_the_new_process_says_it_runs(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("STOPPED", pid=2))
+    bench.beat(AppState.RUNNING, pid=1)  # of the process before
+    bench.supervisor.on_start = lambda: setattr(bench.supervisor, "state", "RUNNING")
+    waits: list[int] = []
+
+    def during_waits() -> None:
+        waits.append(1)
+        bench.beat(AppState.STARTING if len(waits) < 3 else AppState.RUNNING, pid=2)
+
+    bench.during_waits = during_waits
+    assert bench.control.start() is True
+    assert len(waits) == 3
+
+
+def test_an_app_that_ends_while_starting_is_reported_with_its_words(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("STOPPED"))
+
+    def fail() -> None:
+        bench.supervisor.state = "EXITED"
+        bench.beat(AppState.FAILED, error="no topic pos")
+
+    bench.supervisor.on_start = fail
+    with pytest.raises(AppFailedError, match=r"exit code 78.*FAILED: no topic pos.*\n.*the last words") as caught:
+        bench.control.start()
+    assert "STOPPED" not in str(caught.value)
+
+
+def test_an_app_that_never_says_it_runs_times_out(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
+    with pytest.raises(AppTimeoutError, match=r"doesn't run after 10 s.*left no heartbeat"):
+        bench.control.start()
+    assert bench.clock.now_ms() == STARTED_MS + 10_000
+
+
+def test_a_start_waits_for_the_end_of_a_stop(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("STOPPING"))
+    bench.during_waits = lambda: setattr(bench.supervisor, "state", "STOPPED")
+
+    def start() -> None:
+        assert bench.supervisor.state == "STOPPED"
+        bench.supervisor.state = "RUNNING"
+        bench.beat(AppState.RUNNING)
+
+    bench.supervisor.on_start = start
+    assert bench.control.start() is True
+
+
+def test_a_stop_is_over_when_the_process_is_gone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
+    bench.supervisor.on_stop = lambda: setattr(bench.supervisor, "state", "STOPPING")
+    with pytest.raises(AppTimeoutError, match=r"didn't end within 5 s.*The supervisor says STOPPING"):
+        bench.control.stop()
+    bench.during_waits = lambda: setattr(bench.supervisor, "state", "STOPPED")
+    assert bench.control.stop() is False
+
+
+def test_ensure_leaves_a_running_app_alone(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
+    bench.beat(AppState.RUNNING)
+    assert bench.control.ensure() is False
+    assert bench.supervisor.asked == []
+
+
+def test_ensure_restarts_an_app_that_fell_silent_long_after_its_start(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
+    bench.beat(AppState.RUNNING)
+    bench.clock.advance(11_000)
+    bench.supervisor.on_stop = lambda: setattr(bench.supervisor, "state", "STOPPED")
+
+    def start() -> None:
+        bench.supervisor.state = "RUNNING"
+        bench.beat(AppState.RUNNING)
+
+    bench.supervisor.on_start = start
+    assert bench.control.ensure() is True
+    assert bench.supervisor.asked == ["stop", "start"]
+
+
+def test_ensure_waits_for_an_app_that_is_starting_anyway(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
+    bench.during_waits = lambda: bench.beat(AppState.RUNNING)
+    assert bench.control.ensure() is False
+    assert bench.supervisor.asked == ["start"]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dags.supervised import environment
+
+pytestmark = pytest.mark.airflow
+
+FOLDER = Path(__file__).parents[2] / "dags"
+IDS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
+PACKAGES = {"state", "spark_apps", "quality", "dags", "deploy", "tests", "supervisor", "airflow"}
+
+_DESCRIBE = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+bag = DagBag()
+dags = {
+    dag.dag_id: {
+        "file": dag.fileloc, "doc": dag.doc_md, "tags": sorted(dag.tags), "owner": dag.owner, "catchup": dag.catchup,
+        "title": dag.dag_display_name, "runs": dag.max_active_runs,
+        "timeout_s": dag.dagrun_timeout.total_seconds(),
+        "params": {
+            name: {**dag.params.get_param(name).schema, "description": dag.params.get_param(name).description}
+            for name in dag.params
+        },
+        "tasks": {
+            task.task_id: {
+                "arguments": getattr(task, "arguments", None), "outlets": [asset.name for asset in task.outlets],
+                "limit": task.execution_timeout is not None, "module": getattr(task, "module", None),
+            }
+            for task in dag.tasks
+        },
+    }
+    for dag in bag.dags.values()
+}
+heavy = [name for name in ("pyspark", "delta", "rocksdict", "great_expectations", "deltalake") if name in sys.modules]
+print("\\n" + json.dumps({"errors": bag.import_errors, "heavy": heavy, "dags": dags}))
+"""
+
+
+@pytest.fixture(scope="module")
+def parsed(airflow_home: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", _DESCRIBE],
+        env=environment(tmp_path_factory.mktemp("run"), **airflow_home),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_every_file_is_a_dag_of_its_name_and_none_bears_the_name_of_a_package(parsed: dict[str, Any]) -> None:
+    assert parsed["errors"] == {}
+    assert sorted(parsed["dags"]) == IDS
+    assert all(Path(dag["file"]).stem == dag_id for dag_id, dag in parsed["dags"].items())
+    assert not PACKAGES & {path.stem for path in FOLDER.iterdir()}
+
+
+def test_parsing_loads_neither_spark_nor_a_store(parsed: dict[str, Any]) -> None:
+    assert parsed["heavy"] == []
+
+
+@pytest.mark.parametrize("dag_id", IDS)
+def test_every_dag_tells_what_it_is_and_has_limits(parsed: dict[str, Any], dag_id: str) -> None:
+    dag = parsed["dags"][dag_id]
+    assert all(heading in dag["doc"] for heading in ("**What it does.**", "fail"))
+    assert dag["title"] != dag_id
+    assert dag["tags"]
+    assert dag["owner"] == "storekeeper"
+    assert (dag["catchup"], dag["runs"]) == (False, 1)
+    assert dag["timeout_s"] <= timedelta(hours=1).total_seconds()
+    assert all(task["limit"] for task in dag["tasks"].values())
+    for name, schema in dag["params"].items():
+        assert f"`{name}`" in dag["doc"]
+        assert {"type", "enum", "title"} <= schema.keys()
+        assert schema["description"]
+        assert all(f"`{value}`" in dag["doc"] for value in schema["enum"] if name == "action")
+
+
+def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[str, Any]) -> None:
+    snapshot = parsed["dags"]["snapshot_stores"]["tasks"]["rewards"]
+    assert (snapshot["module"], snapshot["arguments"]) == ("spark_apps", ["snapshot", "rewards"])
+    assert snapshot["outlets"] == ["delta_rewards"]
+    check = parsed["dags"]["check_hadoop_export"]["tasks"]["check"]
+    assert (check["module"], check["arguments"]) == ("quality", ["check", "{{ params.table }}"])
+    assert check["outlets"] == ["delta_hadoop_export"]
+
+
+@pytest.mark.parametrize(
+    ("dag_id", "conf"),
+    [
+        ("stream_apps", {"app": "nobody"}),
+        ("stream_apps", {"action": "destroy"}),
+        ("stream_apps", {"action": 1}),
+        ("snapshot_stores", {"store": "nothing"}),
+        ("check_hadoop_export", {"table": "rewards; --help"}),
+    ],
+)
+def test_wrong_params_are_refused_before_anything_runs(
+    airflow_home: dict[str, str], tmp_path: Path, dag_id: str, conf: dict[str, Any]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.dags.run_dag", dag_id, json.dumps(conf)],
+        env=environment(tmp_path, **airflow_home),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode != 0
+    assert "ParamValidationError" in done.stderr
+    assert list(tmp_path.iterdir()) == []
