@@ -144,7 +144,7 @@ def _column(name: str, kind: str) -> Column:
         return F.date_from_unix_date("day").alias("day")
     if kind.startswith("decimal"):
         return (F.col(name).cast("decimal(18,0)") * F.expr("0.0001")).cast(kind).alias(name)
-    return F.col(name)
+    return F.col(name.removeprefix("_")).alias(name)
 
 
 def parse_batches(batches: Iterable[pa.RecordBatch], *, max_record_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -31,8 +31,12 @@ COLUMNS = {
     "ItemQty": "bigint",
     "TotalValue": "decimal(18,4)",
     "day": "date",
+    "_source": "string",
+    "_source_offset": "bigint",
+    "_source_line": "bigint",
 }
-"""The table's columns: the fields of a masked line item, and the day of its `CreatedTime` in UTC, the partition."""
+"""The table's columns: the fields of a masked line item, the day of its `CreatedTime` in UTC, which is the partition,
+and the place in the topic of invoices that it came from, by which the quality gate tells that each is there once."""
 
 
 class ExportTable:
