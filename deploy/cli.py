@@ -6,7 +6,6 @@ Exit codes: 0 done or healthy, 1 an error or a difference, 2 wrong usage, 3 `sta
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import json
 import signal
@@ -20,7 +19,9 @@ import typer
 from rich.console import Console
 
 from deploy.disk import full_disk, is_full
+from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from state.cli import app as state_commands
 from state.errors import StateError
 
 _EXAMPLES = """\
@@ -30,6 +31,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper demo                  the whole platform on real purchases, checked, then stopped
   storekeeper up                    start the platform and leave it running
   storekeeper status --json         every process, its health, its address
+  storekeeper get rewards CARD      a customer's entry, live
   storekeeper sql "SELECT ..."      SQL over the Delta tables
   storekeeper down                  stop it and leave no process behind
 
@@ -47,6 +49,11 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"storekeeper {importlib.metadata.version('storekeeper')}")
         raise typer.Exit
+
+
+# Asking stores and looking after them: the commands of the state library, as they are.
+app.registered_commands.extend(state_commands.registered_commands)
+app.registered_groups.extend(state_commands.registered_groups)
 
 
 @app.callback()
@@ -92,6 +99,23 @@ def status_command(
         raise typer.Exit(3)
 
 
+@app.command("sql")
+def sql_command(
+    statement: Annotated[str, typer.Argument(help="One statement that reads, in DuckDB's dialect.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    at: Annotated[list[str] | None, typer.Option(help="Read a table as it was: <table>=<version>.")] = None,
+) -> None:
+    """Run SQL over the Delta tables, without a JVM. Example: storekeeper sql "SELECT count(*) FROM rewards"."""
+    from state.snapshots.sql_output import parse_versions, run_sql  # noqa: PLC0415
+
+    try:
+        versions = parse_versions(at or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--at") from error
+    root = RunLayout(PlatformSettings.load().run_dir).delta
+    run_sql(root, statement, as_json=as_json, console=Console(), at_version=versions)
+
+
 @app.command("demo")
 def demo_command(
     purchases: Annotated[int | None, typer.Option(min=1, help="Only the first so many purchases.")] = None,
@@ -109,7 +133,6 @@ def main() -> NoReturn:
     """Runs the command line and exits."""
     for number in _INTERRUPTS:
         signal.signal(number, _interrupt)
-    _mount_state_commands()
     try:
         app(standalone_mode=True)
     except SystemExit as stop:
@@ -125,17 +148,6 @@ def main() -> NoReturn:
             raise
         _fail(str(full_disk(PlatformSettings.load().run_dir)), 1)
     sys.exit(0)
-
-
-def _mount_state_commands() -> None:
-    """Adds the commands of the state library as they are: `get`, `scan`, `sql` and so on."""
-    for module in ("state.cli",):
-        try:
-            commands = importlib.import_module(module)
-        except ModuleNotFoundError:
-            continue
-        app.registered_commands.extend(commands.app.registered_commands)
-        app.registered_groups.extend(commands.app.registered_groups)
 
 
 def _settings_sentence(error: pydantic.ValidationError) -> str:

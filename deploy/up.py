@@ -26,7 +26,7 @@ from deploy.topics import ensure_topics, platform_topics
 from deploy.waiting import eventually
 
 START_APPS_DAG = "stream_apps"
-WATCH_APPS_DAG = "watch_streams"
+SCHEDULED_DAGS = ("watch_streams", "snapshot_stores", "check_hadoop_export")
 
 Report = Callable[[str], None]
 """Takes one short sentence for each step that begins."""
@@ -106,7 +106,8 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
         _await_dag(instance, client, airflow)
         report("Airflow is up and brings up the Spark apps")
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
-        airflow.unpause(WATCH_APPS_DAG)
+        for dag in SCHEDULED_DAGS:
+            airflow.unpause(dag)
     report("waiting until every app and node works")
     _await_health(instance, client)
 
@@ -130,7 +131,7 @@ def _start_airflow(client: SupervisorClient, database: Future[None], url: str, r
 
 def _await_dag(instance: Instance, client: SupervisorClient, airflow: AirflowClient) -> None:
     try:
-        _await(instance, client, AIRFLOW_PROGRAMS, lambda: airflow.has_dag(START_APPS_DAG))
+        _await(instance, client, AIRFLOW_PROGRAMS, lambda: all(map(airflow.has_dag, (START_APPS_DAG, *SCHEDULED_DAGS))))
     except StartError as error:
         broken = airflow.import_errors()
         if broken:
