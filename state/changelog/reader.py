@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError
+from state.changelog.log_reader import TopicAndPartition, TopicFacts
 from state.changelog.restore import LogState
 from state.errors import ChangelogError
 
@@ -20,17 +21,6 @@ NEVER_MS = 2**62
 # librdkafka's own codes are public in spite of their underscore.
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
-TopicAndPartition = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
-    """A changelog topic as the broker describes it. `delete_retention_ms`: how long tombstones are kept."""
-
-    topic: str
-    topic_id: str
-    partitions: int
-    delete_retention_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +112,6 @@ class ChangelogReader:
             raise BrokerUnavailableError(msg)
         start, end = bounds
         return LogState(facts.topic, facts.topic_id, partition, start, end, facts.delete_retention_ms)
-
-    def assign(self, positions: Mapping[TopicAndPartition, int]) -> None:
-        """Reads exactly these partitions from now on, each from its offset on."""
-        self._positions = dict(positions)
-        self._consumer.assign([TopicPartition(topic, part, offset) for (topic, part), offset in positions.items()])
 
     def add(self, topic: str, partition: int, offset: int) -> None:
         """Reads one more partition."""

@@ -16,7 +16,7 @@ import structlog
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
-from state.changelog.reader import ChangelogReader, TopicAndPartition, TopicFacts
+from state.changelog.log_reader import LogReader, TopicAndPartition, TopicFacts
 from state.changelog.restore import LogState
 from state.clock import Clock
 from state.errors import DiskFullError, StateError, StoreCorruptedError
@@ -57,7 +57,7 @@ class Follower:
     def __init__(
         self,
         replicas: Iterable[Replica],
-        reader: Callable[[], ChangelogReader],
+        reader: Callable[[], LogReader],
         clock: Clock,
         *,
         cold_restore: ColdRestore | None = None,
@@ -105,7 +105,7 @@ class Follower:
             for replica in self._replicas:
                 replica.close()
 
-    def _admit(self, reader: ChangelogReader) -> None:
+    def _admit(self, reader: LogReader) -> None:
         """Opens the replicas whose time has come and reads them, or hands them to the cold restore."""
         now_s = self._clock.monotonic_s()
         due = [entry.replica for entry in self._waiting.values() if entry.at_s <= now_s]
@@ -129,7 +129,7 @@ class Follower:
                 replica.restore_elsewhere()
             self._cold_restore.restore(cold, self._given_back.put)
 
-    def _begin(self, reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
+    def _begin(self, reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
         """Opens one replica and reads it; False if it is so far behind that another process should restore it."""
         changelog = _log_state(reader, replica, facts)
         offset = _resumed(replica, changelog) if replica.is_open else None
@@ -148,14 +148,14 @@ class Follower:
             replica = self._given_back.get()
             self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s())
 
-    def _read(self, reader: ChangelogReader) -> None:
+    def _read(self, reader: LogReader) -> None:
         if not self._following:
             self._stop.wait(_READ_TIMEOUT_S)
             return
         for batch in reader.read(_READ_TIMEOUT_S):
             self._apply(reader, batch)
 
-    def _apply(self, reader: ChangelogReader, batch: PartitionBatch) -> None:
+    def _apply(self, reader: LogReader, batch: PartitionBatch) -> None:
         replica = self._following.get((batch.topic, batch.partition))
         if replica is None:
             return
@@ -171,11 +171,11 @@ class Follower:
             replica.saw_end(end)
         self._delays_s.pop(id(replica), None)
 
-    def _drop_damaged(self, reader: ChangelogReader) -> None:
+    def _drop_damaged(self, reader: LogReader) -> None:
         for replica in [replica for replica in self._following.values() if replica.damaged]:
             self._handle(reader, replica, StoreCorruptedError(f"a read met damage in {replica.replica_id}"))
 
-    def _check(self, reader: ChangelogReader) -> None:
+    def _check(self, reader: LogReader) -> None:
         """Asks the broker what has become of each log: a topic made anew may show only here."""
         facts: dict[str, TopicFacts] = {}
         for replica in list(self._following.values()):
@@ -187,7 +187,7 @@ class Follower:
             except Exception as error:
                 self._handle(reader, replica, error)
 
-    def _handle(self, reader: ChangelogReader, replica: Replica, error: Exception) -> None:
+    def _handle(self, reader: LogReader, replica: Replica, error: Exception) -> None:
         """Takes a replica out of the loop and decides when and how it comes back."""
         where = (replica.topic, replica.replica_id.partition)
         if self._following.pop(where, None) is not None:
@@ -205,7 +205,7 @@ class Follower:
         report("replica_tried_again", replica=str(replica.replica_id), in_s=delay_s, error=str(error))
 
 
-def _log_state(reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> LogState:
+def _log_state(reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]) -> LogState:
     if replica.topic not in facts:
         facts[replica.topic] = reader.facts(replica.topic)
     return reader.log_state(facts[replica.topic], replica.replica_id.partition)

@@ -1,0 +1,51 @@
+"""A restore listener that remembers, and shortcuts to make replicas and batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from state.changelog.batch import PartitionBatch
+from state.changelog.listener import RestoreProgress
+from state.changelog.restore import LogState
+from state.clock import ManualClock
+from state.replicas.places import ReplicaPlace
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId
+from tests.state.changelog.messages import Record
+
+DAY_MS = 86_400_000
+
+
+class RecordingListener:
+    """Remembers (event, offset, records)."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, int, int]] = []
+
+    def on_restore_start(self, progress: RestoreProgress) -> None:
+        self._note("start", progress)
+
+    def on_batch_restored(self, progress: RestoreProgress) -> None:
+        self._note("batch", progress)
+
+    def on_restore_end(self, progress: RestoreProgress) -> None:
+        self._note("end", progress)
+
+    def on_restore_suspended(self, progress: RestoreProgress) -> None:
+        self._note("suspended", progress)
+
+    def _note(self, event: str, progress: RestoreProgress) -> None:
+        self.events.append((event, progress.offset, progress.records))
+
+
+def make_replica(place: ReplicaPlace, clock: ManualClock, listener: RecordingListener | None = None) -> Replica:
+    return Replica(ReplicaId("rewards", 0), "t", place=place, clock=clock, listener=listener or RecordingListener())
+
+
+def log_of(start: int, end: int, *, topic_id: str = "id-1", delete_retention_ms: int = DAY_MS) -> LogState:
+    return LogState("t", topic_id, 0, start, end, delete_retention_ms)
+
+
+def batch(records: Sequence[Record], next_offset: int | None = None, *, end: bool = False) -> PartitionBatch:
+    following = next_offset if next_offset is not None else records[-1].at + 1
+    return PartitionBatch("t", 0, records, following, end)

@@ -1,0 +1,57 @@
+"""How replicas are dealt to workers, and what travels between node and worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from state.changelog.listener import LoggingRestoreListener
+from state.clock import ManualClock
+from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore, spread
+from state.replicas.cold_worker import ColdReport, ColdRequest
+from state.replicas.places import MemoryPlace
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId
+from tests.state.replicas.recording import log_of
+
+
+def replica_behind(partition: int, records: int) -> Replica:
+    clock = ManualClock()
+    replica = Replica(
+        ReplicaId("s", partition),
+        "t",
+        place=MemoryPlace(clock),
+        clock=clock,
+        listener=LoggingRestoreListener(clock),
+    )
+    replica.open(log_of(0, records))
+    return replica
+
+
+@pytest.mark.parametrize(
+    ("behind", "groups", "expected"),
+    [
+        ([100, 100, 100, 100], 2, [[0, 2], [1, 3]]),
+        ([10, 500, 20, 30], 2, [[1], [3, 2, 0]]),
+        ([5], 4, [[0]]),
+        ([], 2, []),
+    ],
+)
+def test_work_is_spread_evenly(behind: list[int], groups: int, expected: list[list[int]]) -> None:
+    replicas = [replica_behind(partition, records) for partition, records in enumerate(behind)]
+    assert [[entry.replica_id.partition for entry in group] for group in spread(replicas, groups)] == expected
+
+
+def test_messages_come_back() -> None:
+    request = ColdRequest("/x", "b:1", [("rewards", 2, "topic")])
+    assert ColdRequest.decode(request.encode()) == request
+    report = ColdReport("rewards", 2, 100, 7)
+    assert ColdReport.decode(report.encode()) == report
+
+
+def test_only_replicas_far_behind_are_taken(tmp_path: Path) -> None:
+    cold = WorkerColdRestore(tmp_path, "b:1", ColdRestoreSettings(threshold_records=100))
+    replica = replica_behind(0, 100)
+    assert cold.takes(replica, 100)
+    assert not cold.takes(replica, 99)

@@ -1,0 +1,284 @@
+"""The loop over many replicas: each one's trouble stays its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from state.clock import ManualClock
+from state.errors import DiskFullError
+from state.replicas.follower import Follower
+from state.replicas.places import RocksDBPlace
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId, ReplicaState
+from tests.state.changelog.messages import Record
+from tests.state.replicas.fake_log import FakeLog
+from tests.state.replicas.recording import DAY_MS, RecordingListener
+
+
+class Script:
+    """What happens each time the follower finds nothing to do; after the last step it is stopped."""
+
+    def __init__(self, log: FakeLog, *steps: Callable[[], None]) -> None:
+        self.follower: Follower | None = None
+        self._steps = list(steps)
+        log.on_idle = self.step
+
+    def step(self) -> None:
+        if self._steps:
+            self._steps.pop(0)()
+        elif self.follower is not None:
+            self.follower.stop()
+
+
+class StepClock(ManualClock):
+    """Moves a little with each look, so that retries come due while the loop runs."""
+
+    def monotonic_s(self) -> float:
+        self.advance(50)
+        return super().monotonic_s()
+
+
+@pytest.fixture
+def clock() -> StepClock:
+    return StepClock(now_ms=1_700_000_000_000)
+
+
+@pytest.fixture
+def place(tmp_path: Path, clock: StepClock) -> RocksDBPlace:
+    return RocksDBPlace(tmp_path / "state", clock)
+
+
+def make(place: RocksDBPlace, clock: ManualClock, partitions: int = 1) -> list[Replica]:
+    return [
+        Replica(ReplicaId("rewards", partition), "t", place=place, clock=clock, listener=RecordingListener())
+        for partition in range(partitions)
+    ]
+
+
+def run(log: FakeLog, replicas: list[Replica], clock: ManualClock, *steps: Callable[[], None]) -> None:
+    script = Script(log, *steps)
+    script.follower = Follower(replicas, lambda: log, clock, check_every_s=1)
+    script.follower.run()
+
+
+def rows(replica: Replica) -> dict[bytes, bytes]:
+    with replica.scan(None, None) as found:
+        return {key: row.value for key, row in found}
+
+
+def test_all_replicas_are_followed(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog(partitions=3)
+    for number in range(9):
+        log.append(number % 3, b"k%d" % number, b"v")
+    replicas = make(place, clock, 3)
+    seen: list[dict[bytes, bytes]] = []
+    run(
+        log,
+        replicas,
+        clock,
+        lambda: log.append(1, b"k1", None),
+        lambda: seen.extend(rows(replica) for replica in replicas),
+    )
+    assert seen == [
+        {b"k0": b"v", b"k3": b"v", b"k6": b"v"},
+        {b"k4": b"v", b"k7": b"v"},
+        {b"k2": b"v", b"k5": b"v", b"k8": b"v"},
+    ]
+    assert {replica.state for replica in replicas} == {ReplicaState.CLOSED}
+
+
+def test_a_broker_that_is_down_is_waited_for(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog()
+    log.append(0, b"k", b"v")
+    log.broker_up = False
+    (replica,) = make(place, clock)
+    looks: list[ReplicaState] = []
+
+    class Waiting(Follower):
+        def _read(self, reader: object) -> None:
+            looks.append(replica.state)
+            log.broker_up = len(looks) > 3
+            if replica.state is ReplicaState.RUNNING:
+                self.stop()
+            if log.broker_up:
+                super()._read(reader)  # type: ignore[arg-type]
+
+    Waiting([replica], lambda: log, clock).run()
+    assert looks[0] is ReplicaState.CREATED
+    assert looks[-1] is ReplicaState.RUNNING
+
+
+def test_a_damaged_store_is_set_aside_and_rebuilt_while_others_go_on(
+    place: RocksDBPlace, clock: StepClock, tmp_path: Path
+) -> None:
+    log = FakeLog(partitions=2)
+    for partition in (0, 1):
+        log.append(partition, b"k", b"v")
+    replicas = make(place, clock, 2)
+    run(log, replicas, clock)
+    (tmp_path / "state" / "rewards" / "0" / "CURRENT").unlink()
+
+    replicas = make(place, clock, 2)
+    found: list[dict[bytes, bytes]] = []
+    run(log, replicas, clock, lambda: None, lambda: found.extend(rows(replica) for replica in replicas))
+    assert found == [{b"k": b"v"}, {b"k": b"v"}]
+    names = sorted(entry.name.split("-")[0] for entry in (tmp_path / "state" / "rewards").iterdir())
+    assert names == ["0", "0.corrupt", "1"]
+
+
+def test_damage_met_by_a_read_is_repaired_on_an_idle_log(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog()
+    log.append(0, b"k", b"v")
+    (replica,) = make(place, clock)
+    found: list[dict[bytes, bytes]] = []
+
+    def damage() -> None:
+        store = replica._store
+        assert store is not None
+        row = store.get(b"k")
+        assert row is not None
+        store.write([(b"k", row[:-1] + b"\0")])
+        with pytest.raises(Exception, match="checksum"):
+            replica.get(b"k")
+
+    run(log, [replica], clock, damage, lambda: found.append(rows(replica)))
+    assert found == [{b"k": b"v"}]
+
+
+class FullDisk(Replica):
+    """Its disk is full until somebody frees space."""
+
+    full = True
+
+    def apply(self, batch: object) -> None:
+        if self.full and batch.messages:  # type: ignore[attr-defined]
+            raise DiskFullError("no space left")
+        super().apply(batch)  # type: ignore[arg-type]
+
+
+def test_a_full_disk_is_tried_again_without_a_rebuild(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog()
+    log.append(0, b"a", b"1")
+    replica = FullDisk(ReplicaId("rewards", 0), "t", place=place, clock=clock, listener=RecordingListener())
+    replica.full = False
+    states: list[ReplicaState] = []
+
+    def fill() -> None:
+        replica.full = True
+        log.append(0, b"b", b"2")
+
+    class Watching(Follower):
+        def _read(self, reader: object) -> None:
+            super()._read(reader)  # type: ignore[arg-type]
+            if replica.state is ReplicaState.SUSPENDED and replica.full:
+                states.append(replica.state)
+                assert rows(replica) == {b"a": b"1"}, "it goes on answering"
+                replica.full = False
+            if replica.offset == 2:
+                self.stop()
+
+    log.on_idle = lambda: None if replica.full or log.end(0) > 1 else fill()
+    Watching([replica], lambda: log, clock).run()
+    assert states == [ReplicaState.SUSPENDED]
+    assert log.added == [(0, 0), (0, 1)], "it went on behind what it had, without replay"
+
+
+def test_a_foreign_record_fails_its_replica_alone_and_it_goes_on_answering(
+    place: RocksDBPlace, clock: StepClock
+) -> None:
+    log = FakeLog(partitions=2)
+    for partition in (0, 1):
+        log.append(partition, b"k", b"v")
+    replicas = make(place, clock, 2)
+    seen: list[object] = []
+
+    def poison() -> None:
+        log.records[0].append(Record(1, b"k", b"x", record_headers=None))
+        log.append(1, b"k", b"w")
+
+    def look() -> None:
+        seen.extend((rows(replicas[0]), replicas[0].offset, rows(replicas[1])))
+
+    run(log, replicas, clock, poison, look)
+    assert seen == [{b"k": b"v"}, 1, {b"k": b"w"}]
+
+
+def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog()
+    log.append(0, b"old", b"1")
+    (replica,) = make(place, clock)
+    found: list[dict[bytes, bytes]] = []
+
+    def recreate() -> None:
+        log.topic_id = "id-2"
+        log.records[0] = [Record(0, b"new", b"2")]
+        clock.advance(2_000)
+
+    def look() -> None:
+        if b"new" not in rows(replica):
+            clock.advance(2_000)
+            return
+        found.append(rows(replica))
+
+    run(log, [replica], clock, recreate, *[look] * 5)
+    assert found
+    assert found[-1] == {b"new": b"2"}
+
+
+def test_a_partition_that_cannot_be_read_on_is_planned_anew(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog()
+    for number in range(4):
+        log.append(0, b"k%d" % number, b"v")
+    (replica,) = make(place, clock)
+    found: list[dict[bytes, bytes]] = []
+
+    def truncate() -> None:
+        log.records[0] = [Record(8, b"k8", b"v")]
+        log.moved[0] = "offset out of range"
+
+    run(log, [replica], clock, truncate, lambda: None, lambda: found.append(rows(replica)))
+    assert found == [{b"k8": b"v"}]
+
+
+def test_restores_are_given_back_by_whoever_took_them(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog()
+    for number in range(10):
+        log.append(0, b"k%d" % number, b"v")
+    (replica,) = make(place, clock)
+    taken: list[int] = []
+
+    class Elsewhere:
+        def takes(self, replica: Replica, remaining: int) -> bool:
+            del replica
+            return remaining == 10 and not taken
+
+        def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:
+            taken.append(len(replicas))
+            assert not replicas[0].is_open, "the other process may open it"
+            (twin,) = make(place, clock)
+            Follower([twin], lambda: log, clock).run_until_settled()
+            give_back(replicas[0])
+
+    script = Script(log, lambda: None)
+    script.follower = Follower([replica], lambda: log, clock, cold_restore=Elsewhere())
+    script.follower.run()
+    assert taken == [1]
+    assert log.added[-1] == (0, 10), "nothing was read twice"
+    assert replica.status().restored_records == 0
+
+
+def test_a_replica_far_behind_for_too_long_is_rebuilt(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog()
+    log.append(0, b"gone", b"1")
+    replicas = make(place, clock)
+    run(log, replicas, clock)
+    clock.advance(DAY_MS)
+    log.records[0] = [Record(5, b"k", b"v")]  # the deletion of `gone` was compacted away
+
+    replicas = make(place, clock)
+    found: list[dict[bytes, bytes]] = []
+    run(log, replicas, clock, lambda: found.append(rows(replicas[0])))
+    assert found == [{b"k": b"v"}]

@@ -1,0 +1,281 @@
+"""One replica, without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from state.changelog.checkpoint import METADATA_KEY, Checkpoint
+from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
+from state.changelog.restore import RestoreAction, RestoreReason
+from state.clock import ManualClock
+from state.errors import (
+    ChangelogError,
+    DiskFullError,
+    StoreCorruptedError,
+    StoreRestoringError,
+    StoreUnavailableError,
+)
+from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId, ReplicaState
+from tests.state.changelog.messages import Record
+from tests.state.replicas.recording import DAY_MS, RecordingListener, batch, log_of, make_replica
+
+ID = ReplicaId("rewards", 0)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(now_ms=1_700_000_000_000)
+
+
+@pytest.fixture
+def place(tmp_path: Path, clock: ManualClock) -> RocksDBPlace:
+    return RocksDBPlace(tmp_path / "state", clock)
+
+
+@pytest.fixture
+def listener() -> RecordingListener:
+    return RecordingListener()
+
+
+@pytest.fixture
+def make(place: RocksDBPlace, clock: ManualClock, listener: RecordingListener) -> Iterator[Callable[[], Replica]]:
+    made: list[Replica] = []
+
+    def one() -> Replica:
+        made.append(make_replica(place, clock, listener))
+        return made[-1]
+
+    yield one
+    for replica in made:
+        replica.close()
+
+
+def state_of(replica: Replica) -> ReplicaState:
+    return replica.state
+
+
+def values(replica: Replica) -> dict[bytes, bytes]:
+    with replica.scan(None, None) as rows:
+        return {key: row.value for key, row in rows}
+
+
+def test_a_restore_from_nothing(make: Callable[[], Replica], listener: RecordingListener) -> None:
+    replica = make()
+    plan = replica.open(log_of(0, 4))
+    assert (plan.action, plan.offset) == (RestoreAction.REPLAY, 0)
+    with pytest.raises(StoreRestoringError):
+        replica.get(b"k")
+
+    replica.apply(batch([Record(0, b"k", b"v0"), Record(1, b"j", b"v1")]))
+    assert state_of(replica) is ReplicaState.RESTORING
+    assert replica.offset_lag == 2
+    replica.apply(batch([Record(2, b"j", None), Record(3, b"k", b"v3")]))
+
+    assert state_of(replica) is ReplicaState.RUNNING
+    assert values(replica) == {b"k": b"v3"}
+    assert replica.get(b"j") is None
+    assert listener.events == [("start", 0, 0), ("batch", 2, 2), ("end", 4, 4)]
+
+
+def test_the_end_may_be_a_gap(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 10))
+    replica.apply(batch([Record(3, b"k", b"v")]))
+    assert not replica.serving
+    replica.apply(batch([], next_offset=10, end=True))
+    assert replica.serving
+
+
+def test_an_empty_log_is_restored_at_once(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 0))
+    assert replica.serving
+    assert replica.get(b"k") is None
+
+
+def test_a_restart_resumes_behind_the_last_batch(make: Callable[[], Replica]) -> None:
+    first = make()
+    first.open(log_of(0, 2))
+    first.apply(batch([Record(0, b"a", b"1"), Record(1, b"b", b"2")], end=True))
+    first.close()
+
+    again = make()
+    plan = again.open(log_of(0, 3))
+    assert (plan.action, plan.offset) == (RestoreAction.RESUME, 2)
+    again.apply(batch([Record(2, b"c", b"3")]))
+    assert values(again) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+
+
+def test_the_position_is_in_the_same_write_as_the_rows(make: Callable[[], Replica], place: RocksDBPlace) -> None:
+    replica = make()
+    replica.open(log_of(0, 9))
+    replica.apply(batch([Record(4, b"a", b"1")]))
+    replica.close()
+    store = place.open(ID)
+    found = store.metadata(METADATA_KEY)
+    store.close()
+    assert found is not None
+    assert Checkpoint.decode(found).offset == 5
+
+
+def test_a_replayed_batch_changes_nothing_and_the_position_never_goes_back(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 3))
+    records = [Record(0, b"a", b"1"), Record(1, b"a", b"2"), Record(2, b"b", b"3")]
+    replica.apply(batch(records))
+    replica.apply(batch(records[:1] + records[1:2]))
+    assert replica.offset == 3
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (log_of(0, 3, topic_id="id-2"), RestoreReason.TOPIC_RECREATED),
+        (log_of(0, 1), RestoreReason.AHEAD_OF_LOG),
+        (log_of(3, 9), RestoreReason.BELOW_LOG_START),
+    ],
+)
+def test_rows_that_do_not_fit_the_log_are_gone_after_opening(
+    make: Callable[[], Replica], log: object, reason: RestoreReason
+) -> None:
+    first = make()
+    first.open(log_of(0, 2))
+    first.apply(batch([Record(0, b"stale", b"1"), Record(1, b"b", b"2")], end=True))
+    first.close()
+
+    again = make()
+    plan = again.open(log)  # type: ignore[arg-type]
+    assert (plan.action, plan.reason) == (RestoreAction.WIPE, reason)
+    again.apply(batch([], next_offset=max(plan.end_offset or 0, plan.offset), end=True))
+    assert values(again) == {}
+
+
+def test_rows_behind_for_longer_than_tombstones_are_kept_are_rebuilt(
+    make: Callable[[], Replica], clock: ManualClock
+) -> None:
+    first = make()
+    first.open(log_of(0, 2))
+    first.apply(batch([Record(0, b"deleted-since", b"1"), Record(1, b"b", b"2")], end=True))
+    first.close()
+    clock.advance(DAY_MS)
+    plan = make().open(log_of(0, 9))
+    assert plan.reason is RestoreReason.TOMBSTONES_EXPIRED
+
+
+def test_a_follower_that_hangs_for_longer_than_tombstones_are_kept_applies_nothing(
+    make: Callable[[], Replica], clock: ManualClock
+) -> None:
+    replica = make()
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    clock.advance(DAY_MS)
+    with pytest.raises(TombstonesExpiredError):
+        replica.apply(batch([Record(7, b"a", b"2")]))
+    assert replica.offset == 1
+
+
+def test_looking_at_the_log_keeps_idle_rows_good(make: Callable[[], Replica], clock: ManualClock) -> None:
+    replica = make()
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    clock.advance(DAY_MS - 1)
+    replica.check(log_of(0, 1))
+    clock.advance(DAY_MS - 1)
+    replica.apply(batch([Record(1, b"a", b"2")], end=True))
+    assert values(replica) == {b"a": b"2"}
+
+
+def test_looking_at_the_log_notices_a_topic_made_anew(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    with pytest.raises(ChangelogMovedError, match="made anew"):
+        replica.check(log_of(0, 1, topic_id="id-2"))
+
+
+def test_a_foreign_record_moves_nothing(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 2))
+    with pytest.raises(ChangelogError):
+        replica.apply(batch([Record(0, b"a", b"1"), Record(1, b"k", b"v", record_headers=None)]))
+    assert replica.offset == 0
+
+
+def test_records_without_key_are_counted(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 2))
+    replica.apply(batch([Record(0, None, b"x"), Record(1, b"a", b"1")], end=True))
+    assert replica.status().null_keys == 1
+    assert values(replica) == {b"a": b"1"}
+
+
+def test_a_suspended_replica_goes_on_answering(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    replica.suspend(DiskFullError("no space"))
+    assert state_of(replica) is ReplicaState.SUSPENDED
+    assert values(replica) == {b"a": b"1"}
+    assert replica.resume() == 1
+    assert state_of(replica) is ReplicaState.RUNNING
+
+
+def test_a_suspended_restore_does_not_answer(make: Callable[[], Replica], listener: RecordingListener) -> None:
+    replica = make()
+    replica.open(log_of(0, 5))
+    replica.suspend(DiskFullError("no space"))
+    with pytest.raises(StoreUnavailableError, match="no space"):
+        replica.get(b"a")
+    assert listener.events[-1][0] == "suspended"
+    assert replica.resume() == 0
+    assert state_of(replica) is ReplicaState.RESTORING
+
+
+def test_a_row_damaged_at_rest_is_never_returned(make: Callable[[], Replica], place: RocksDBPlace) -> None:
+    first = make()
+    first.open(log_of(0, 1))
+    first.apply(batch([Record(0, b"a", b"value")], end=True))
+    first.close()
+    store = place.open(ID)
+    row = store.get(b"a")
+    assert row is not None
+    store.write([(b"a", row[:-1] + bytes([row[-1] ^ 1]))])
+    store.close()
+
+    replica = make()
+    replica.open(log_of(0, 1))
+    with pytest.raises(StoreCorruptedError):
+        replica.get(b"a")
+    assert replica.damaged
+    replica.set_aside()
+    assert replica.open(log_of(0, 1)).action is RestoreAction.REPLAY
+    assert not replica.damaged
+
+
+def test_a_damaged_checkpoint_is_corruption(make: Callable[[], Replica], place: RocksDBPlace) -> None:
+    store = place.open(ID)
+    store.write([(b"a", b"x")], {METADATA_KEY: b"{"})
+    store.close()
+    with pytest.raises(StoreCorruptedError):
+        make().open(log_of(0, 1))
+
+
+def test_rows_without_checkpoint_are_wiped(make: Callable[[], Replica], place: RocksDBPlace) -> None:
+    store = place.open(ID)
+    store.write([(b"a", b"x")])
+    store.close()
+    assert make().open(log_of(0, 1)).reason is RestoreReason.NO_CHECKPOINT
+
+
+def test_memory_is_restored_anew_after_each_opening(clock: ManualClock) -> None:
+    place: ReplicaPlace = MemoryPlace(clock)
+    replica = make_replica(place, clock)
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    assert replica.open(log_of(0, 1)).action is RestoreAction.REPLAY
+    replica.close()
