@@ -2,78 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
 
+from state.metrics import names
+from state.metrics.latency import LatencyRecorder
+from state.metrics.names import Kind, Metric
 from state.query.catalog import Catalog
 from state.query.health import readiness
 from state.query.point import PointQueries
 from state.replicas.states import ReplicaState
 
-_REPLICA_LABELS = ("store", "partition")
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+Samples = Mapping[tuple[str, ...], float]
 
 
-class NodeCollector:
+class NodeCollector(Collector):
     """Prometheus collector over a node's catalog and queries."""
 
     def __init__(self, catalog: Catalog, point: PointQueries) -> None:
         self._catalog = catalog
         self._point = point
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterator[Family]:
         """Every metric, read now."""
-        yield from self._replica_metrics()
-        yield from self._task_metrics()
-        latency = HistogramMetricFamily(
-            "state_store_operation_seconds", "Time of one read in the local store.", labels=("store", "op")
-        )
-        for store, recorder in self._point.latency.items():
-            buckets = [
-                ("+Inf" if bound == float("inf") else repr(bound), count) for bound, count in recorder.cumulative()
-            ]
-            latency.add_metric((store, "get"), buckets, recorder.total_ns / 1e9)
-        yield latency
-        forwarded = CounterMetricFamily("state_forwarded_requests", "Point queries sent to another node.")
-        forwarded.add_metric((), self._point.forwarded_total)
-        yield forwarded
-        ready = GaugeMetricFamily("state_instance_ready", "1 when every replica answers.")
-        ready.add_metric((), int(readiness(self._catalog).ready))
-        yield ready
+        yield from self._replicas()
+        yield from self._rocksdb()
+        yield _latency(self._point.latency.items())
+        yield _family(names.FORWARDED_REQUESTS, {(): self._point.forwarded_total})
+        yield _family(names.INSTANCE_READY, {(): int(readiness(self._catalog).ready)})
 
-    def _replica_metrics(self) -> Iterable[Metric]:
-        lag = GaugeMetricFamily(
-            "state_standby_lag_records", "Records that a replica is behind its changelog.", labels=_REPLICA_LABELS
-        )
-        restored = CounterMetricFamily(
-            "state_restore_records", "Records read by the last restore.", labels=_REPLICA_LABELS
-        )
-        remaining = GaugeMetricFamily(
-            "state_restore_remaining_records", "Records left of a restore under way.", labels=_REPLICA_LABELS
-        )
-        dropped = CounterMetricFamily(
-            "state_dropped_records", "Changelog records that belong to no row.", labels=("store", "partition", "reason")
-        )
+    def _replicas(self) -> Iterator[Family]:
+        lag: dict[tuple[str, ...], float] = {}
+        restored: dict[tuple[str, ...], float] = {}
+        remaining: dict[tuple[str, ...], float] = {}
+        dropped: dict[tuple[str, ...], float] = {}
+        tasks: dict[tuple[str, ...], float] = {}
         for replica in self._catalog.replicas.values():
             status = replica.status()
             labels = (status.replica.store, str(status.replica.partition))
-            lag.add_metric(labels, status.offset_lag or 0)
-            restored.add_metric(labels, status.restored_records)
-            restoring = status.state is ReplicaState.RESTORING
-            remaining.add_metric(labels, (status.offset_lag or 0) if restoring else 0)
-            dropped.add_metric((*labels, "null-key"), status.null_keys)
-        return lag, restored, remaining, dropped
+            lag[labels] = status.offset_lag or 0
+            restored[labels] = status.restored_records
+            remaining[labels] = lag[labels] if status.state is ReplicaState.RESTORING else 0
+            _add(dropped, (status.replica.store, "null-key"), status.null_keys)
+            _add(tasks, (status.role.value, status.state.value.lower()), 1)
+        yield _family(names.STANDBY_LAG, lag)
+        yield _family(names.RESTORE_RECORDS, restored)
+        yield _family(names.RESTORE_REMAINING, remaining)
+        yield _family(names.DROPPED_RECORDS, dropped)
+        yield _family(names.TASKS, tasks)
 
-    def _task_metrics(self) -> Iterable[Metric]:
-        tasks = GaugeMetricFamily("state_tasks", "Replicas by role and state.", labels=("role", "status"))
-        counts: dict[tuple[str, str], int] = {}
-        for replica in self._catalog.replicas.values():
-            place = (replica.role.value, replica.state.value.lower())
-            counts[place] = counts.get(place, 0) + 1
-        for labels, count in sorted(counts.items()):
-            tasks.add_metric(labels, count)
-        return (tasks,)
+    def _rocksdb(self) -> Iterator[Family]:
+        """Each property as the sum over the partitions that this node holds of a store."""
+        for native, metric in names.ROCKSDB_PROPERTIES.items():
+            sums: dict[tuple[str, ...], float] = {}
+            for replica_id, replica in self._catalog.replicas.items():
+                value = replica.property_int(native)
+                if value is not None:
+                    _add(sums, (replica_id.store,), value)
+            yield _family(metric, sums)
 
 
 def make_registry(catalog: Catalog, point: PointQueries) -> CollectorRegistry:
@@ -81,3 +71,24 @@ def make_registry(catalog: Catalog, point: PointQueries) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(NodeCollector(catalog, point))
     return registry
+
+
+def _add(samples: dict[tuple[str, ...], float], labels: tuple[str, ...], value: float) -> None:
+    samples[labels] = samples.get(labels, 0) + value
+
+
+def _family(metric: Metric, samples: Samples) -> Family:
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family = kind(metric.name, metric.help, labels=metric.labels)
+    for labels, value in sorted(samples.items()):
+        family.add_metric(labels, value)
+    return family
+
+
+def _latency(recorders: Iterable[tuple[str, LatencyRecorder]]) -> Family:
+    metric = names.STORE_OPERATION
+    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for store, recorder in recorders:
+        buckets = [("+Inf" if bound == float("inf") else repr(bound), count) for bound, count in recorder.cumulative()]
+        family.add_metric((store, "get"), buckets, recorder.total_ns / 1e9)
+    return family

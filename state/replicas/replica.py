@@ -233,6 +233,14 @@ class Replica:
         except StoreClosedError:
             return 0
 
+    def property_int(self, name: str) -> int | None:
+        """A property of the store's backend, None where it has none of that name or isn't open."""
+        property_int = getattr(self._store, "property_int", None)
+        try:
+            return None if property_int is None else property_int(name)
+        except StoreClosedError:
+            return None
+
     def restore_elsewhere(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
         self._release()
