@@ -26,7 +26,7 @@ class Screen:
 
     def step(self, number: int, title: str) -> None:
         """Begins a step."""
-        self.steps.print(f"[bold]{number}/{_STEPS}[/] {title}")
+        self.steps.print(f"[bold]{number}/{_STEPS}[/] {title}", soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A detail of the current step."""
@@ -55,7 +55,8 @@ class Screen:
 
     def table(self, title: str, headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """A small result."""
-        table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        self._out.print(title, style="bold", markup=False, soft_wrap=True)
+        table = Table(box=None, pad_edge=False, show_header=any(headings))
         for heading in headings:
             table.add_column(heading)
         for row in rows:
