@@ -59,27 +59,27 @@ class SuiteOptions:
     total_tolerance: float
 
 
-def measured(batch: DataFrame, staged: DataFrame) -> DataFrame:
+def measured(batch: DataFrame, earlier: DataFrame | None) -> DataFrame:
     """The batch with a column each for what the suite can't tell from a row alone, without changing its rows.
 
-    `_copies` counts the rows of `staged`, which includes the batch, that have the row's key. `_total_difference` is
-    how far TotalValue is from ItemPrice x ItemQty. A batch that lacks the columns for it is returned as it is.
+    `_copies` counts the rows of the batch and of `earlier`, the staged table before it, that have the row's key; rows
+    of the same key have the same day. `_total_difference` is how far TotalValue is from ItemPrice x ItemQty. A batch
+    that lacks the columns for it is returned as it is.
     """
     if not {*LINE_KEY, DAY, "ItemPrice", "ItemQty", "TotalValue"} <= set(batch.columns):
         return batch
-    days = batch.select(DAY).distinct()
-    copies = (
-        staged.join(functions.broadcast(days), DAY, "left_semi")
-        .groupBy(*LINE_KEY)
-        .agg(functions.count("*").alias(_COPIES))
+    keys = batch.select(*LINE_KEY)
+    if earlier is not None:
+        days = batch.select(DAY).distinct()
+        keys = keys.unionByName(earlier.join(functions.broadcast(days), DAY, "left_semi").select(*LINE_KEY))
+    copies = keys.groupBy(*(functions.col(name).alias(f"_counted{name}") for name in LINE_KEY)).agg(
+        functions.count("*").alias(_COPIES)
     )
-    same_key = [batch[name].eqNullSafe(copies[name]) for name in LINE_KEY]
+    same_key = [functions.col(name).eqNullSafe(functions.col(f"_counted{name}")) for name in LINE_KEY]
     total = functions.col("TotalValue").cast("double")
     product = functions.col("ItemPrice").cast("double") * functions.col("ItemQty").cast("double")
     difference = functions.abs(product - total) - functions.abs(total) * _RELATIVE_ERROR
-    return batch.join(copies, same_key, "left").select(
-        *(batch[name] for name in batch.columns), copies[_COPIES], difference.alias(_TOTAL_DIFFERENCE)
-    )
+    return batch.join(copies, same_key, "left").select(*batch.columns, _COPIES, difference.alias(_TOTAL_DIFFERENCE))
 
 
 def export_suite(options: SuiteOptions, columns: list[str]) -> ExpectationSuite:

@@ -107,8 +107,7 @@ class Gate:
         from quality.export_suite import SuiteOptions, export_suite, measured  # noqa: PLC0415
         from quality.validation import validate  # noqa: PLC0415
 
-        staged = spark.read.format("delta").option("versionAsOf", batch.last_version).load(str(self._staged))
-        frame = measured(added.drop(*_CHANGE_COLUMNS), staged).persist()
+        frame = measured(added.drop(*_CHANGE_COLUMNS), _rows_before(spark, self._staged, batch)).persist()
         options = SuiteOptions(
             code_digits=self._settings.quality_code_digits, total_tolerance=self._settings.quality_total_tolerance
         )
@@ -165,6 +164,12 @@ def _added_rows(spark: SparkSession, path: Path, batch: Batch) -> DataFrame:
         .option("endingVersion", batch.last_version)
         .load(str(path))
     )
+
+
+def _rows_before(spark: SparkSession, path: Path, batch: Batch) -> DataFrame | None:
+    if batch.first_version == 0:
+        return None
+    return spark.read.format("delta").option("versionAsOf", batch.first_version - 1).load(str(path))
 
 
 def _count_insertions(added: DataFrame) -> int:
