@@ -1,0 +1,124 @@
+"""Real app processes for tests, each with its settings, its log and its heartbeat."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_apps.heartbeat import Heartbeat, read_heartbeat
+
+ROOT = Path(__file__).resolve().parents[2]
+_PATIENCE_S = 240
+
+
+def wait_until(reached: Callable[[], bool], what: str, timeout_s: float = _PATIENCE_S) -> None:
+    """Returns once `reached` holds; fails the test if that takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while not reached():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s in vain: {what}"
+        time.sleep(0.1)
+
+
+@dataclass(slots=True)
+class AppProcesses:
+    """Starts processes of apps and jobs on one run directory and broker; ends what is left of them in `stop`."""
+
+    run_dir: Path
+    bootstrap: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, app: str, **settings: str) -> AppProcess:
+        """Starts an app as supervisor does."""
+        return self._started(app, ["spark_apps", "run", app], settings)
+
+    def start_crashing(self, app: str, after_batch: int, **settings: str) -> AppProcess:
+        """Starts an app that kills itself between writing a batch and committing it."""
+        return self._started(app, ["tests.integration.crashing_app", app, str(after_batch)], settings)
+
+    def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command of `python -m spark_apps` to its end."""
+        command = self._command(["spark_apps", *arguments], settings)
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_PATIENCE_S)
+
+    def stop(self) -> None:
+        """Kills what is still running."""
+        for process in self._running:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def _started(self, app: str, module: list[str], settings: Mapping[str, str]) -> AppProcess:
+        self.run_dir.mkdir(parents=True, exist_ok=True)
+        with (self.run_dir / f"{app}.log").open("ab") as log:
+            process = subprocess.Popen(self._command(module, settings), cwd=ROOT, stdout=log, stderr=log)
+        self._running.append(process)
+        return AppProcess(app, process, self.run_dir)
+
+    def _command(self, module: list[str], settings: Mapping[str, str]) -> list[str]:
+        chosen = {
+            "STOREKEEPER_RUN_DIR": str(self.run_dir),
+            "STOREKEEPER_KAFKA_BOOTSTRAP": self.bootstrap,
+            "STOREKEEPER_HEARTBEAT_INTERVAL_S": "0.2",
+            **{f"STOREKEEPER_{name.upper()}": value for name, value in {**self.settings, **settings}.items()},
+        }
+        return ["env", *(f"{name}={value}" for name, value in chosen.items()), sys.executable, "-m", *module]
+
+
+@dataclass(frozen=True, slots=True)
+class AppProcess:
+    """One process of an app."""
+
+    app: str
+    process: subprocess.Popen[bytes]
+    run_dir: Path
+
+    @property
+    def heartbeat(self) -> Heartbeat | None:
+        """Its last beat; None before the first."""
+        beat = read_heartbeat(self.run_dir / "heartbeats" / f"{self.app}.json")
+        return beat if beat is not None and beat.pid == self.process.pid else None
+
+    def await_beat(self, reached: Callable[[Heartbeat], bool], what: str) -> Heartbeat:
+        """The first beat for which `reached` holds."""
+        found: list[Heartbeat] = []
+
+        def seen() -> bool:
+            assert self.process.poll() is None, f"{self.app} ended with {self.process.returncode}:\n{self.log_tail()}"
+            beat = self.heartbeat
+            if beat is not None and reached(beat):
+                found.append(beat)
+            return bool(found)
+
+        wait_until(seen, f"{self.app}: {what}")
+        return found[0]
+
+    def await_caught_up(self, end: Mapping[str, Mapping[str, int]]) -> None:
+        """Returns once everything up to `end` is committed."""
+        self.await_beat(lambda beat: beat.offsets == end, f"caught up with {end}")
+
+    def await_exit(self) -> int:
+        """Its exit code."""
+        return self.process.wait(_PATIENCE_S)
+
+    def terminate(self) -> int:
+        """Stops it as supervisor does; its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.await_exit()
+
+    def kill_jvm(self) -> None:
+        """Kills its JVM alone."""
+        beat = self.heartbeat
+        assert beat is not None
+        assert beat.jvm_pid is not None
+        os.kill(beat.jvm_pid, signal.SIGKILL)
+
+    def log_tail(self) -> str:
+        """The end of its log."""
+        return (self.run_dir / f"{self.app}.log").read_text(errors="replace")[-3000:]

@@ -1,0 +1,296 @@
+"""The apps on a real broker and real Spark, killed at the worst moments: nothing is lost, doubled or out of order."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+
+from spark_apps.heartbeat import AppState
+from state.changelog.headers import ChangelogHeaders
+from state.snapshots.digest import digest, to_hex
+from tests.broker import start_broker
+from tests.integration.app_process import AppProcesses
+from tests.integration.sales import bad_sales, good_sales
+from tests.integration.topics import Record, end_offsets, read_topic, write_topic
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+GOOD, BAD = 500, 100
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
+CHANGELOG = "loyalty-rewards-changelog"
+
+
+@dataclass(frozen=True)
+class Day:
+    """What the apps were given."""
+
+    apps: AppProcesses
+    good: list[tuple[bytes, bytes]]
+    bad: list[tuple[bytes | None, bytes | None]]
+
+    def read(self, topic: str) -> list[Record]:
+        return read_topic(self.apps.bootstrap, topic)
+
+    def prime(self) -> list[dict[str, Any]]:
+        invoices = [exact(value) for _, value in self.good]
+        return [invoice for invoice in invoices if invoice["CustomerType"].upper() == "PRIME"]
+
+
+def exact(value: bytes | None) -> Any:
+    """JSON with its numbers as written."""
+    assert value is not None
+    return json.loads(value, parse_float=Decimal)
+
+
+def earned(invoice: dict[str, Any]) -> Decimal:
+    return (Decimal(invoice["TotalAmount"]) * Decimal("0.02")).quantize(Decimal("0.0001"), ROUND_HALF_UP)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
+    """A day of invoices, good and bad mixed, gone through all apps; each app is killed on its way."""
+    folder = tmp_path_factory.mktemp("pos_apps")
+    broker = start_broker(folder / "broker")
+    apps = AppProcesses(
+        folder / "run", broker.bootstrap, {"max_offsets_per_trigger": "120", "trigger_interval_ms": "50"}
+    )
+    try:
+        for topic in TOPICS:
+            broker.create_topic(topic)
+        broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact"})
+        good, bad = good_sales(GOOD, seed=1), bad_sales(BAD)
+        write_topic(broker.bootstrap, "pos", mixed(good, bad))
+        run_through(apps)
+        yield Day(apps, good, bad)
+    finally:
+        apps.stop()
+        broker.stop()
+
+
+def mixed(
+    good: list[tuple[bytes, bytes]], bad: list[tuple[bytes | None, bytes | None]]
+) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Each bad record after some good ones."""
+    every = len(good) // len(bad)
+    for number, record in enumerate(good):
+        yield record
+        if number % every == every - 1:
+            yield bad[number // every]
+
+
+def run_through(apps: AppProcesses) -> None:
+    """Runs all apps side by side to the end of their topics, through their crashes."""
+    fanout = apps.start_crashing("pos_fanout", after_batch=1)
+    loyalty = apps.start_crashing("loyalty", after_batch=1)
+    assert fanout.await_exit() == -9
+    fanout = apps.start("pos_fanout")
+    assert loyalty.await_exit() == -9
+    loyalty = apps.start("loyalty")
+    loyalty.await_beat(lambda beat: (beat.batch_id or 0) >= 2, "further than where it was killed")
+    loyalty.kill_jvm()
+    assert loyalty.await_exit() == 1, loyalty.log_tail()
+    beat = apps_heartbeat(apps, "loyalty")
+    assert beat["state"] == "FAILED"
+    loyalty = apps.start("loyalty")
+    fanout.await_caught_up(end_offsets(apps.bootstrap, "pos"))
+    assert fanout.terminate() == 0, fanout.log_tail()
+    export = apps.start_crashing("hadoop_export", after_batch=1, max_offsets_per_trigger="400")
+    loyalty.await_caught_up(end_offsets(apps.bootstrap, "pos"))
+    assert loyalty.terminate() == 0, loyalty.log_tail()
+    assert export.await_exit() == -9
+    export = apps.start("hadoop_export", max_offsets_per_trigger="10000", export_interval_ms="50")
+    export.await_caught_up(end_offsets(apps.bootstrap, "hadoop-sink"))
+    assert export.terminate() == 0, export.log_tail()
+
+
+def apps_heartbeat(apps: AppProcesses, app: str) -> dict[str, Any]:
+    content: dict[str, Any] = orjson.loads((apps.run_dir / "heartbeats" / f"{app}.json").read_bytes())
+    return content
+
+
+def test_every_home_delivery_is_shipped_unchanged(day: Day) -> None:
+    expected = {(key, value) for key, value in day.good if exact(value)["DeliveryType"].upper() == "HOME-DELIVERY"}
+    assert {(record.key, record.value) for record in day.read("shipment")} == expected
+
+
+def test_every_prime_invoice_is_notified_in_the_order_of_its_total(day: Day) -> None:
+    seen: dict[str, bytes | None] = {}
+    running: Counter[str] = Counter()
+    totals: dict[str, Decimal] = {}
+    for record in day.read("loyalty"):
+        note = exact(record.value)
+        assert record.key == note["CustomerCardNo"].encode()
+        if note["InvoiceNumber"] in seen:
+            assert seen[note["InvoiceNumber"]] == record.value, "a repeated notification must be the same bytes"
+            continue
+        seen[note["InvoiceNumber"]] = record.value
+        card = note["CustomerCardNo"]
+        totals[card] = totals.get(card, Decimal(0)) + note["EarnedLoyaltyPoints"]
+        running[card] += 1
+        assert note["TotalLoyaltyPoints"] == totals[card]
+    prime = {invoice["InvoiceNumber"]: invoice for invoice in day.prime()}
+    assert seen.keys() == prime.keys()
+    for number, value in seen.items():
+        assert exact(value)["EarnedLoyaltyPoints"] == earned(prime[number])
+        assert exact(value)["TotalAmount"] == prime[number]["TotalAmount"]
+
+
+def expected_rewards(day: Day) -> dict[str, dict[str, Any]]:
+    rewards: dict[str, dict[str, Any]] = {}
+    for invoice in day.prime():
+        card = invoice["CustomerCardNo"]
+        entry = rewards.setdefault(
+            card, {"CustomerCardNo": card, "TotalLoyaltyPoints": Decimal(0), "InvoiceCount": 0, "LastInvoiceTime": 0}
+        )
+        entry["TotalLoyaltyPoints"] += earned(invoice)
+        entry["InvoiceCount"] += 1
+        entry["LastInvoiceTime"] = max(entry["LastInvoiceTime"], invoice["CreatedTime"])
+    return rewards
+
+
+def test_the_changelog_ends_with_every_customers_exact_total(day: Day) -> None:
+    newest = {record.key: exact(record.value) for record in day.read(CHANGELOG)}
+    assert {key.decode(): value for key, value in newest.items() if key is not None} == expected_rewards(day)
+
+
+def test_changelog_records_say_which_batch_of_which_input_wrote_them(day: Day) -> None:
+    batches: dict[int, Any] = {}
+    for record in day.read(CHANGELOG):
+        headers = ChangelogHeaders.decode(list(record.headers.items()))
+        assert (headers.app, headers.store, headers.generation) == ("loyalty", "rewards", 1)
+        assert batches.setdefault(headers.batch_id, headers.source) == headers.source
+    reached: dict[int, int] = {}
+    for batch in range(max(batches) + 1):
+        for partition, (start, end) in batches.get(batch, {}).get("pos", {}).items():
+            assert start == reached.get(partition, 0)
+            reached[partition] = end
+    assert {str(partition): end for partition, end in reached.items()} == end_offsets(day.apps.bootstrap, "pos")["pos"]
+
+
+def test_every_bad_record_and_no_other_is_a_dead_letter(day: Day) -> None:
+    origin = {(record.partition, record.offset): record for record in day.read("pos")}
+    dead: dict[tuple[int, int], Record] = {}
+    for record in day.read("pos-dlq"):
+        texts = {name: value.decode() for name, value in record.headers.items() if value is not None}
+        assert (texts["dlq.topic"], texts["dlq.app"]) == ("pos", "pos_fanout")
+        assert texts["dlq.error.class"] == "PoisonRecordError"
+        assert texts["dlq.error.message"]
+        assert int(texts["dlq.timestamp"]) > 0
+        dead[int(texts["dlq.partition"]), int(texts["dlq.offset"])] = record
+    for place, record in dead.items():
+        assert (record.key, record.value) == (origin[place].key, origin[place].value)
+    found = Counter((record.key, record.value) for record in dead.values())
+    assert found == Counter(day.bad)
+    assert day.read("hadoop-sink-dlq") == []
+
+
+def test_the_export_holds_every_line_item_once_and_nothing_personal(day: Day) -> None:
+    table = DeltaTable(str(day.apps.run_dir / "delta" / "hadoop_export_staged"))
+    rows = table.to_pyarrow_table().to_pylist()
+    expected = Counter(
+        (invoice["InvoiceNumber"], line["ItemCode"], line["ItemDescription"], line["ItemPrice"], line["TotalValue"])
+        for invoice in (exact(value) for _, value in day.good)
+        for line in invoice["InvoiceLineItems"]
+    )
+    columns = ("InvoiceNumber", "ItemCode", "ItemDescription", "ItemPrice", "TotalValue")
+    assert Counter(tuple(row[name] for name in columns) for row in rows) == expected
+    assert {row["day"].isoformat() for row in rows} == {"2020-07-24", "2020-07-25", "2020-07-26", "2020-07-27"}
+    texts = [text for row in rows for text in row.values() if isinstance(text, str)]
+    contacts = {exact(v)["DeliveryAddress"]["ContactNumber"] for _, v in day.good if "DeliveryAddress" in exact(v)}
+    for text in texts:
+        assert "46291852" not in text
+        assert "Something Street" not in text
+        assert text not in contacts
+
+
+def test_the_crashes_really_made_the_apps_repeat_themselves(day: Day) -> None:
+    # Otherwise the tests above would prove nothing.
+    for topic in ("shipment", "hadoop-sink", "loyalty", CHANGELOG):
+        records = [(record.key, record.value, record.headers.get("source")) for record in day.read(topic)]
+        assert len(set(records)) < len(records), topic
+
+
+def test_a_stopped_app_says_so(day: Day) -> None:
+    for app, source in (("pos_fanout", "pos"), ("loyalty", "pos"), ("hadoop_export", "hadoop-sink")):
+        beat = apps_heartbeat(day.apps, app)
+        assert beat["state"] == AppState.STOPPED
+        assert beat["offsets"] == beat["latest_offsets"] == end_offsets(day.apps.bootstrap, source)
+        assert beat["error"] is None
+    assert apps_heartbeat(day.apps, "loyalty")["state_rows"] == len(expected_rewards(day))
+
+
+def test_a_snapshot_is_the_changelog_and_the_totals(day: Day) -> None:
+    done = day.apps.run("snapshot", "rewards")
+    assert done.returncode == 0, done.stderr[-3000:]
+    summary = orjson.loads(done.stdout.splitlines()[-1])
+    assert summary["committed"]
+    assert summary["source_offsets"] == end_offsets(day.apps.bootstrap, "pos")
+    newest = {record.key or b"": (record.partition, record.value or b"") for record in day.read(CHANGELOG)}
+    for partition in range(4):
+        entries = [(key, value) for key, (number, value) in newest.items() if number == partition]
+        assert summary["digests"][str(partition)] == to_hex(digest(entries))
+    table = DeltaTable(str(day.apps.run_dir / "delta" / "rewards"))
+    assert table.version() == summary["delta_version"]
+    rows = table.to_pyarrow_table().to_pylist()
+    assert {row["_key"]: (row["_partition"], row["_value"]) for row in rows} == newest
+    found = {
+        row["CustomerCardNo"]: {
+            **{name: row[name] for name in ("CustomerCardNo", "TotalLoyaltyPoints", "InvoiceCount")},
+            "LastInvoiceTime": round(row["LastInvoiceTime"].timestamp() * 1000),
+        }
+        for row in rows
+    }
+    assert found == expected_rewards(day)
+    verified = day.apps.run("verify", "rewards")
+    assert verified.returncode == 0, verified.stdout[-1000:] + verified.stderr[-3000:]
+    assert orjson.loads(verified.stdout.splitlines()[-1])["changelog_digests"] == summary["digests"]
+
+
+def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
+    from spark_apps.lease import Lease
+    from state.clock import ManualClock
+
+    with Lease(day.apps.run_dir / "leases" / "loyalty.lock", clock=ManualClock(), wait=lambda _: None) as held:
+        held.acquire(0)
+        done = day.apps.run("run", "loyalty", lease_timeout_s="0")
+    assert done.returncode == 75
+    assert "loyalty is running already" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"topic_pos": "nowhere"}, "topics are missing: nowhere"),
+        ({"topic_pos": "shipment"}, "is of topic pos, not of shipment"),
+    ],
+)
+def test_a_start_that_cannot_work_is_one_sentence(day: Day, settings: dict[str, str], sentence: str) -> None:
+    done = day.apps.run("run", "loyalty", preflight_timeout_s="1", **settings)
+    assert done.returncode == 78, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+    assert apps_heartbeat(day.apps, "loyalty")["state"] == "FAILED"
+
+
+def test_another_apps_checkpoint_is_refused(day: Day) -> None:
+    theirs, mine = (day.apps.run_dir / "checkpoints" / app for app in ("loyalty", "pos_fanout"))
+    aside = mine.rename(mine.with_name("aside"))
+    try:
+        mine.mkdir()
+        (mine / "gen-1").symlink_to(theirs / "gen-1")
+        done = day.apps.run("run", "pos_fanout")
+        assert done.returncode == 78, done.stderr
+        assert "is not the one of pos_fanout generation 1" in done.stderr
+    finally:
+        (mine / "gen-1").unlink()
+        mine.rmdir()
+        aside.rename(mine)
