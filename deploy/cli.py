@@ -116,6 +116,14 @@ def sql_command(
     run_sql(root, statement, as_json=as_json, console=Console(), at_version=versions)
 
 
+@app.command("settings")
+def settings_command() -> None:
+    """Show every setting, its default and its meaning, as Markdown. Example: storekeeper settings | less."""
+    from deploy.settings_reference import settings_markdown  # noqa: PLC0415
+
+    typer.echo(settings_markdown(), nl=False)
+
+
 @app.command("demo")
 def demo_command(
     purchases: Annotated[int | None, typer.Option(min=1, help="Only the first so many purchases.")] = None,

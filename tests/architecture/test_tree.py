@@ -61,7 +61,7 @@ def test_links_between_documents_lead_somewhere(document: str) -> None:
 
 def test_the_lock_names_no_index_and_pins_every_hash() -> None:
     lock = (ROOT / "requirements.lock").read_text()
-    assert "http" not in re.sub(r"^httpx?\S*|httpcore\S*|httptools\S*", "", lock, flags=re.MULTILINE)
+    assert "://" not in lock
     assert "--index" not in lock
     requirements = re.split(r"\n(?=[A-Za-z0-9])", lock.strip())
     unpinned = [r.splitlines()[0] for r in requirements if "==" not in r or "--hash=sha256:" not in r]
