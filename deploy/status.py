@@ -16,7 +16,7 @@ from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, node_program
 from deploy.supervision import running_supervisor
-from deploy.supervisor_client import ProcessInfo
+from deploy.supervisor_client import ProcessView
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 
 HEARTBEAT_STALE_MS = 30_000
@@ -102,7 +102,7 @@ class _Problems:
         self._instance = instance
         self._airflow_health: dict[str, str] | None = None
 
-    def of(self, info: ProcessInfo) -> str | None:
+    def of(self, info: ProcessView) -> str | None:
         if info.name == KAFKA:
             return None if answers(self._instance.settings.kafka_bootstrap) else "does not answer"
         if info.name in APPS:
@@ -130,7 +130,7 @@ def node_problem(url: str) -> str | None:
     return None if answer.status_code == httpx2.codes.OK else "not ready: restoring"
 
 
-def _process_status(info: ProcessInfo, problems: _Problems, addresses: dict[str, str]) -> ProcessStatus:
+def _process_status(info: ProcessView, problems: _Problems, addresses: dict[str, str]) -> ProcessStatus:
     problem = problems.of(info) if info.state == "RUNNING" else _stopped_because(info)
     return ProcessStatus(
         name=info.name,
@@ -143,7 +143,7 @@ def _process_status(info: ProcessInfo, problems: _Problems, addresses: dict[str,
     )
 
 
-def _stopped_because(info: ProcessInfo) -> str:
+def _stopped_because(info: ProcessView) -> str:
     if info.state == "EXITED":
         return f"ended with exit code {info.exit_status}: see its log"
     return info.spawn_error or info.state.lower()

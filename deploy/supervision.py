@@ -9,12 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 import psutil
 
+from dags.operators.errors import SupervisorUnreachableError
 from deploy.credentials import make_supervisor_credentials, read_supervisor_credentials, write_private
-from deploy.errors import NotRunningError, PlatformError, StartError
+from deploy.errors import NotRunningError, StartError
 from deploy.layout import RunLayout
 from deploy.programs import Program
 from deploy.settings import PlatformSettings
-from deploy.supervisor_client import ALIVE_STATES, SupervisorClient
+from deploy.supervisor_client import SupervisorClient
 from deploy.supervisor_conf import supervisor_conf
 from deploy.waiting import eventually
 
@@ -26,7 +27,7 @@ _START_TIMEOUT_S = 30
 def running_supervisor(layout: RunLayout) -> SupervisorClient | None:
     """A client of the supervisor that runs in this run directory, or None."""
     try:
-        client = SupervisorClient(read_supervisor_credentials(layout))
+        client = SupervisorClient.of(read_supervisor_credentials(layout))
     except NotRunningError:
         return None
     return client if client.is_up() else None
@@ -71,7 +72,7 @@ def start_supervisor(
         cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
         msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
         raise StartError(msg)
-    client = SupervisorClient(credentials)
+    client = SupervisorClient.of(credentials)
     if not eventually(client.is_up, _START_TIMEOUT_S):
         msg = f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}."
         raise StartError(msg)
@@ -90,7 +91,7 @@ def shut_down(client: SupervisorClient, timeout_s: float) -> bool:
             names = [info.name for info in client.processes() if _stop_rank(info.name) == rank]
             stop_all(client, names, timeout_s)
         client.shutdown()
-    except PlatformError as error:
+    except SupervisorUnreachableError as error:
         _log.debug("the supervisor went away while it was shut down: %s", error)
     return pid is None or eventually(lambda: _is_gone(pid), timeout_s)
 
@@ -99,9 +100,7 @@ def stop_all(client: SupervisorClient, names: Collection[str], timeout_s: float)
     """Stops processes at the same time. Returns whether all had ended within `timeout_s`."""
     for name in names:
         client.stop(name)
-    return eventually(
-        lambda: not any(info.name in names and info.state in ALIVE_STATES for info in client.processes()), timeout_s
-    )
+    return eventually(lambda: not any(info.name in names and info.is_wanted for info in client.processes()), timeout_s)
 
 
 def _is_gone(pid: int) -> bool:

@@ -21,7 +21,7 @@ from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, node_program
 from deploy.status import PlatformStatus, collect_status
 from deploy.supervision import is_current, running_supervisor, start_supervisor, stop_all
-from deploy.supervisor_client import ALIVE_STATES, SupervisorClient
+from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics, platform_topics
 from deploy.waiting import eventually
 
@@ -77,7 +77,7 @@ def _heal(instance: Instance, client: SupervisorClient, report: Report) -> None:
     if collect_status(instance).healthy:
         report("everything runs already")
         return
-    before = {info.name for info in client.processes() if info.state in ALIVE_STATES}
+    before = {info.name for info in client.processes() if info.is_wanted}
     password, _ = make_airflow_password(instance.layout)
     try:
         _bring_up(instance, client, password, report)

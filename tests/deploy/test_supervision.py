@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from dags.operators.errors import SupervisorUnreachableError
 from deploy.down import stop_everything
 from deploy.environment import child_environment, inherited_environment
-from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.programs import Program
@@ -134,5 +134,5 @@ def test_changed_settings_are_noticed(platform: Platform) -> None:
 def test_a_supervisor_that_is_gone_is_told_with_the_remedy(platform: Platform) -> None:
     client = platform.start(loyalty=_WAIT)
     shut_down(client, 20)
-    with pytest.raises(NotRunningError, match="storekeeper up"):
+    with pytest.raises(SupervisorUnreachableError, match="storekeeper status"):
         client.processes()

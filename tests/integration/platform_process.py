@@ -74,4 +74,4 @@ class PlatformProcess:
 
 def supervisor_of(run_dir: Path) -> SupervisorClient:
     """A client of the supervisor that runs in `run_dir`."""
-    return SupervisorClient(read_supervisor_credentials(RunLayout(run_dir)))
+    return SupervisorClient.of(read_supervisor_credentials(RunLayout(run_dir)))

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from dags.operators.errors import SupervisorUnreachableError
 from deploy.down import stop_everything
-from deploy.errors import PlatformError
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
@@ -131,7 +131,7 @@ def _kill_program(run_dir: Path, program: str) -> None:
     def is_back() -> bool:
         try:
             return supervisor.process(program).pid not in {0, killed}
-        except PlatformError:
+        except SupervisorUnreachableError:
             return False
 
     assert eventually(is_back, _RECOVERY_TIMEOUT_S), f"{program} did not come back"
