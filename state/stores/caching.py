@@ -6,6 +6,7 @@ before. It is bounded by a `CacheBudget`, which several stores may share.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -209,9 +210,13 @@ class CachingStore(WrappedStore):
         Raises:
             DiskFullError: nothing was lost: the writes go on waiting.
         """
+        self.send_down()
+        self._inner.flush()
+
+    def send_down(self) -> None:
+        """Sends every waiting write to the store below, without flushing that, and tells the listener."""
         with self._lock:
             self._send_down()
-        self._inner.flush()
 
     def evict_one(self) -> None:
         """Evicts the row that was not used for longest, after flushing if it must be."""
@@ -234,8 +239,7 @@ class CachingStore(WrappedStore):
         if self._closed:
             return
         if self._inner.is_open:
-            with self._lock:
-                self._send_down()
+            self.send_down()
         self._closed = True
         with self._lock:
             for key in list(self._rows):
@@ -273,10 +277,10 @@ class CachingStore(WrappedStore):
 
     def _put_many(self, batch: dict[bytes, bytes | None]) -> None:
         rows = self._rows
-        if self._dirty_sorted is not None or not rows.keys().isdisjoint(batch):
-            for key, value in batch.items():
-                self._put(key, value)
-            return
+        if not rows.keys().isdisjoint(batch):
+            for key in rows.keys() & batch.keys():
+                self._forget(key)
+        self._dirty_sorted = None
         rows.update(batch)
         self._dirty.update(dict.fromkeys(batch, self._context.timestamp_ms))
         values: Iterable[bytes | None] = batch.values()
@@ -287,8 +291,26 @@ class CachingStore(WrappedStore):
         self._budget.used_bytes += len(batch) * ENTRY_OVERHEAD_BYTES + sum(map(len, batch)) + sum(map(len, values))  # type: ignore[arg-type]
 
     def _evict(self) -> None:
-        while self._rows and self._budget.exceeded:
-            self.evict_one()
+        rows, budget = self._rows, self._budget
+        max_bytes = math.inf if budget.max_bytes is None else budget.max_bytes
+        max_entries = math.inf if budget.max_entries is None else budget.max_entries
+        # Kept in locals, for a batch may evict as many rows as it brings.
+        used_bytes, entries = budget.used_bytes, budget.entries
+        while rows and (used_bytes > max_bytes or entries > max_entries):
+            key, value = rows.popitem(last=False)
+            if key in self._dirty:
+                rows[key] = value
+                rows.move_to_end(key, last=False)
+                budget.used_bytes, budget.entries = used_bytes, entries
+                self._send_down()
+                used_bytes, entries = budget.used_bytes, budget.entries
+                if rows.pop(key, _MISSING) is _MISSING:  # a deletion, which was dropped once it was below
+                    self.evictions += 1
+                    continue
+            used_bytes -= len(key) + ENTRY_OVERHEAD_BYTES + (len(value) if value else 0)
+            entries -= 1
+            self.evictions += 1
+        budget.used_bytes, budget.entries = used_bytes, entries
 
     def _forget(self, key: bytes) -> None:
         value = self._rows.pop(key, _MISSING)

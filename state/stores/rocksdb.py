@@ -181,6 +181,16 @@ class RocksDBStore:
         value = self._database.property_int_value(name)
         return None if value is None else int(value)
 
+    def compact(self) -> None:
+        """Writes everything to the lowest level: after a bulk load or a purge. Takes as long as the rows are large."""
+        if not self._open:
+            self._refuse()
+        try:
+            self._database.flush()
+            self._database.compact_range(None, None)
+        except Exception as error:
+            self._fail(error)
+
     def statistics(self) -> str | None:
         """RocksDB's statistics as text, or None unless the store was opened with `statistics=True`."""
         text = self._native_options.get_statistics() if self._options.statistics else None
