@@ -1,1 +1,161 @@
-"""State stores, changelogs, replicas, queries, snapshots and maintenance: the library and the serving node."""
+"""State stores, changelogs, replicas, queries, snapshots and maintenance: the library and the serving node.
+
+What is listed here is the public interface of the store library. Each name is loaded when it is first used, so that a
+program which only reads settings or manifests loads neither RocksDB nor Redis.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from state.clock import Clock, ManualClock, SystemClock
+    from state.errors import StateError
+    from state.serdes.avro import AvroSerde
+    from state.serdes.integers import Int64Serde, UInt32Serde, UInt64Serde
+    from state.serdes.json import JsonSerde
+    from state.serdes.serde import BytesSerde, Serde, Utf8Serde
+    from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp
+    from state.serdes.versioned import SchemaVersions, VersionedSerde
+    from state.stores.builder import StoreBuilder
+    from state.stores.bytes_store import BytesIterator, BytesStore
+    from state.stores.caching import CacheBudget
+    from state.stores.changelog_writer import ChangelogRecord, ChangelogWriter, InMemoryChangelog
+    from state.stores.composite import (
+        CompositeReadOnlyKeyValueStore,
+        CompositeReadOnlySessionStore,
+        CompositeReadOnlyWindowStore,
+    )
+    from state.stores.global_store import GlobalStore
+    from state.stores.key_value import KeyValueStore, KeyValueTransaction
+    from state.stores.read_only import (
+        ReadOnlyKeyValueStore,
+        ReadOnlySessionStore,
+        ReadOnlyWindowStore,
+        Windowed,
+        read_only_key_value,
+        read_only_session,
+        read_only_window,
+    )
+    from state.stores.record_context import RecordContext
+    from state.stores.rewriting import LazyRewriter, RewriteStep
+    from state.stores.rocksdb_options import Profile, RocksDBMemory, RocksDBOptions, bound_process_memory
+    from state.stores.session import SessionStore
+    from state.stores.set_aside import set_aside
+    from state.stores.store_iterator import StoreIterator
+    from state.stores.suppliers import LruSupplier, MemorySupplier, RedisSupplier, RocksDBSupplier, StoreSupplier
+    from state.stores.ttl import TtlKeyValueStore
+    from state.stores.versioned import VersionedKeyValueStore, VersionedRecord
+    from state.stores.window import WindowStore
+
+_MODULES = {
+    "state.clock": ("Clock", "ManualClock", "SystemClock"),
+    "state.errors": ("StateError",),
+    "state.serdes.avro": ("AvroSerde",),
+    "state.serdes.integers": ("Int64Serde", "UInt32Serde", "UInt64Serde"),
+    "state.serdes.json": ("JsonSerde",),
+    "state.serdes.serde": ("BytesSerde", "Serde", "Utf8Serde"),
+    "state.serdes.timestamped": ("TimestampedSerde", "ValueAndTimestamp"),
+    "state.serdes.versioned": ("SchemaVersions", "VersionedSerde"),
+    "state.stores.builder": ("StoreBuilder",),
+    "state.stores.bytes_store": ("BytesIterator", "BytesStore"),
+    "state.stores.caching": ("CacheBudget",),
+    "state.stores.changelog_writer": ("ChangelogRecord", "ChangelogWriter", "InMemoryChangelog"),
+    "state.stores.composite": (
+        "CompositeReadOnlyKeyValueStore",
+        "CompositeReadOnlySessionStore",
+        "CompositeReadOnlyWindowStore",
+    ),
+    "state.stores.global_store": ("GlobalStore",),
+    "state.stores.key_value": ("KeyValueStore", "KeyValueTransaction"),
+    "state.stores.read_only": (
+        "ReadOnlyKeyValueStore",
+        "ReadOnlySessionStore",
+        "ReadOnlyWindowStore",
+        "Windowed",
+        "read_only_key_value",
+        "read_only_session",
+        "read_only_window",
+    ),
+    "state.stores.record_context": ("RecordContext",),
+    "state.stores.rewriting": ("LazyRewriter", "RewriteStep"),
+    "state.stores.rocksdb_options": ("Profile", "RocksDBMemory", "RocksDBOptions", "bound_process_memory"),
+    "state.stores.session": ("SessionStore",),
+    "state.stores.set_aside": ("set_aside",),
+    "state.stores.store_iterator": ("StoreIterator",),
+    "state.stores.suppliers": ("LruSupplier", "MemorySupplier", "RedisSupplier", "RocksDBSupplier", "StoreSupplier"),
+    "state.stores.ttl": ("TtlKeyValueStore",),
+    "state.stores.versioned": ("VersionedKeyValueStore", "VersionedRecord"),
+    "state.stores.window": ("WindowStore",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "AvroSerde",
+    "BytesIterator",
+    "BytesSerde",
+    "BytesStore",
+    "CacheBudget",
+    "ChangelogRecord",
+    "ChangelogWriter",
+    "Clock",
+    "CompositeReadOnlyKeyValueStore",
+    "CompositeReadOnlySessionStore",
+    "CompositeReadOnlyWindowStore",
+    "GlobalStore",
+    "InMemoryChangelog",
+    "Int64Serde",
+    "JsonSerde",
+    "KeyValueStore",
+    "KeyValueTransaction",
+    "LazyRewriter",
+    "LruSupplier",
+    "ManualClock",
+    "MemorySupplier",
+    "Profile",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyWindowStore",
+    "RecordContext",
+    "RedisSupplier",
+    "RewriteStep",
+    "RocksDBMemory",
+    "RocksDBOptions",
+    "RocksDBSupplier",
+    "SchemaVersions",
+    "Serde",
+    "SessionStore",
+    "StateError",
+    "StoreBuilder",
+    "StoreIterator",
+    "StoreSupplier",
+    "SystemClock",
+    "TimestampedSerde",
+    "TtlKeyValueStore",
+    "UInt32Serde",
+    "UInt64Serde",
+    "Utf8Serde",
+    "ValueAndTimestamp",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedSerde",
+    "WindowStore",
+    "Windowed",
+    "bound_process_memory",
+    "read_only_key_value",
+    "read_only_session",
+    "read_only_window",
+    "set_aside",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
