@@ -10,7 +10,7 @@ _PAUSE_S = 0.05
 _T = TypeVar("_T")
 
 
-def eventually(probe: Callable[[], _T], timeout_s: float, what: str) -> _T:
+def eventually(probe: Callable[[], _T | None], timeout_s: float, what: str) -> _T:
     """The first true result of `probe`; fails with `what` after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
     while True:

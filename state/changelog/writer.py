@@ -28,6 +28,7 @@ class ChangelogWriter:
                 "enable.idempotence": True,
                 "compression.type": "lz4",
                 "linger.ms": 20,
+                "topic.metadata.propagation.max.ms": 5000,
                 "batch.size": 1 << 20,
                 "queue.buffering.max.messages": 500_000,
                 "delivery.report.only.error": True,
