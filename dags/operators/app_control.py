@@ -13,6 +13,8 @@ from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from state.clock import Clock
 
 _PAUSE_S = 0.5
+_RESPAWN_S = 2.0
+_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other one it starts the app again at once
 _LOG_BYTES = 2000
 
 
@@ -106,7 +108,7 @@ class AppControl:
         deadline_s = self._clock.monotonic_s() + self._patience.start_s
         while not self.runs():
             process = self._supervisor.process(self._name)
-            if process.state in ENDED_STATES:
+            if process.state in ENDED_STATES and not _comes_back(process):
                 raise AppFailedError(self._failure(process))
             if self._clock.monotonic_s() >= deadline_s:
                 msg = f"{self._name} doesn't run after {self._patience.start_s:.0f} s. {self._situation(process)}"
@@ -121,7 +123,10 @@ class AppControl:
             AppTimeoutError: it is still there.
         """
         ran = self._supervisor.stop(self._name)
-        self._await_end()
+        if _comes_back(self._await_end()):
+            self._pause(_RESPAWN_S)
+            ran |= self._supervisor.stop(self._name)
+            self._await_end()
         return ran
 
     def restart(self) -> bool:
@@ -134,13 +139,14 @@ class AppControl:
         if self._supervisor.process(self._name).state == "STOPPING":
             self._await_end()
 
-    def _await_end(self) -> None:
+    def _await_end(self) -> ProcessInfo:
         deadline_s = self._clock.monotonic_s() + self._patience.stop_s
         while (process := self._supervisor.process(self._name)).state not in ENDED_STATES:
             if self._clock.monotonic_s() >= deadline_s:
                 msg = f"{self._name} didn't end within {self._patience.stop_s:.0f} s. {self._situation(process)}"
                 raise AppTimeoutError(msg)
             self._pause(_PAUSE_S)
+        return process
 
     def _failure(self, process: ProcessInfo) -> str:
         return f"{self._name} ended with exit code {process.exit_status} instead of running. {self._situation(process)}"
@@ -152,3 +158,7 @@ class AppControl:
         )
         log = self._supervisor.log_end(self._name, _LOG_BYTES)
         return f"The supervisor says {process.state}. {said} The end of its log:\n{log}"
+
+
+def _comes_back(process: ProcessInfo) -> bool:
+    return process.state == "EXITED" and process.exit_status not in _FINAL_EXITS

@@ -21,13 +21,14 @@ class FakeSupervisor:
     def __init__(self, state: str, pid: int = 1) -> None:
         self.state = state
         self.pid = pid
+        self.exit_status = 78
         self.asked: list[str] = []
         self.on_start: Callable[[], None] = lambda: None
         self.on_stop: Callable[[], None] = lambda: None
 
     def process(self, name: str) -> ProcessInfo:
         assert name == "loyalty"
-        return ProcessInfo(self.state, self.pid, STARTED_MS, 78)
+        return ProcessInfo(self.state, self.pid, STARTED_MS, self.exit_status)
 
     def start(self, name: str) -> bool:
         self.asked.append("start")
@@ -155,3 +156,27 @@ def test_ensure_waits_for_an_app_that_is_starting_anyway(tmp_path: Path) -> None
     bench.during_waits = lambda: bench.beat(AppState.RUNNING)
     assert bench.control.ensure() is False
     assert bench.supervisor.asked == ["start"]
+
+
+def test_an_app_that_the_supervisor_starts_again_is_waited_for(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("STOPPED"))
+    bench.supervisor.exit_status = 75
+    bench.supervisor.on_start = lambda: setattr(bench.supervisor, "state", "EXITED")
+
+    def respawn() -> None:
+        bench.supervisor.state = "RUNNING"
+        bench.beat(AppState.RUNNING)
+
+    bench.during_waits = respawn
+    assert bench.control.start() is True
+
+
+def test_an_app_that_crashes_while_it_is_stopped_does_not_come_back(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("EXITED"))
+    bench.supervisor.exit_status = 1
+    bench.during_waits = lambda: setattr(bench.supervisor, "state", "RUNNING")
+    bench.supervisor.on_stop = lambda: setattr(
+        bench.supervisor, "state", "STOPPED" if bench.supervisor.state == "RUNNING" else "EXITED"
+    )
+    assert bench.control.stop() is True
+    assert bench.supervisor.state == "STOPPED"
