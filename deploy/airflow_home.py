@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 
 from deploy.credentials import AIRFLOW_USER, write_private
-from deploy.disk import check_room
+from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
@@ -98,7 +98,7 @@ def migrate_database(layout: RunLayout, environment: Mapping[str, str]) -> None:
         check=False,
     )
     if done.returncode != 0:
-        check_room(layout.airflow, minimum_mb=64)
+        check_not_full(layout.airflow)
         cause = ((done.stderr.strip() or done.stdout.strip()).splitlines() or ["no output"])[-1]
         msg = f"Airflow's database could not be prepared ({cause}): remove {layout.airflow} and try again."
         raise StartError(msg)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from deploy.disk import check_room
+from deploy.disk import check_not_full
 from deploy.environment import java_command
 from deploy.errors import NotSetUpError, StartError
 from deploy.layout import RunLayout
@@ -98,7 +98,7 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
     )
     if done.returncode != 0:
         # Java tells a full disk only in prose; look for ourselves before blaming the broker.
-        check_room(layout.kafka, minimum_mb=64)
+        check_not_full(layout.kafka)
         cause = (done.stderr.strip().splitlines() or ["no output"])[-1]
         msg = f"Kafka's storage under {layout.kafka} could not be formatted ({cause}): remove it and try again."
         raise StartError(msg)

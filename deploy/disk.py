@@ -10,6 +10,9 @@ from deploy.errors import DiskSpaceError
 
 _MIB = 1024 * 1024
 
+LEAST_MB = 64
+"""With less than this the broker, Spark and SQLite fail, each in its own words: the disk counts as full."""
+
 
 def free_mb(folder: Path) -> int:
     """Free MiB on the file system of `folder` or, while that doesn't exist, of its nearest existing parent."""
@@ -30,6 +33,16 @@ def check_room(folder: Path, minimum_mb: int) -> None:
             "or point STOREKEEPER_RUN_DIR to another disk."
         )
         raise DiskSpaceError(msg)
+
+
+def check_not_full(folder: Path) -> None:
+    """Checks, while something is waited for, that it isn't the disk that keeps it from happening.
+
+    Raises:
+        DiskSpaceError: less than `LEAST_MB` are free.
+    """
+    if free_mb(folder) < LEAST_MB:
+        raise full_disk(folder)
 
 
 def is_full(error: OSError) -> bool:

@@ -34,6 +34,7 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",
+        "SPT_NOENV": "1",  # Airflow's process titles would otherwise be written over the environment, and the mark
         "SPARK_LOCAL_IP": "127.0.0.1",
         "NO_PROXY": _LOOPBACK,
         "no_proxy": _LOOPBACK,

@@ -10,7 +10,7 @@ from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.broker import admin_client, answers, prepare_broker
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
-from deploy.disk import check_room
+from deploy.disk import check_not_full, check_room
 from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.instance import Instance
@@ -146,6 +146,7 @@ def _await(
     """Waits for a condition that depends on `programs`; fails early when one of them gave up."""
 
     def decided() -> bool:
+        check_not_full(instance.layout.root)
         return condition() or bool(_given_up(client, programs))
 
     timeout_s = instance.settings.start_timeout_s

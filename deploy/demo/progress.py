@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.instance import Instance
 from deploy.topics import HADOOP_SINK, POS
@@ -47,11 +48,13 @@ def wait_until_processed(
 
     Raises:
         StartError: it took longer than `timeout_s`; the message names the app that is behind.
+        DiskSpaceError: the disk ran full meanwhile.
     """
     topics = Topics(instance.settings.kafka_bootstrap)
     deadline = time.monotonic() + timeout_s
     quiet = 0
     while quiet < 2:
+        check_not_full(instance.layout.root)
         found = _progress(instance, topics)
         if found:
             on_progress(found)

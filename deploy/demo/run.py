@@ -92,7 +92,7 @@ def run_demo(settings: PlatformSettings, *, purchases: int | None, poison: int, 
             with ThreadPoolExecutor(max_workers=1) as background:
                 _Demo(instance, report, screen, background.submit(demo_input, purchases, poison)).run()
         except BaseException as error:
-            report.error = str(error) or type(error).__name__
+            report.error = "interrupted" if isinstance(error, SystemExit) else str(error) or type(error).__name__
             raise
         finally:
             with undisturbed(), report.phase("stop"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.environment import PLATFORM_MARKER
+from deploy.environment import PLATFORM_MARKER, child_environment
 from deploy.orphans import end_orphans, find_orphans
+from deploy.settings import PlatformSettings
 
 _READY_THEN_WAIT = "print('ready', flush=True); import time; time.sleep(600)"
 _DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {_READY_THEN_WAIT}"
@@ -78,6 +80,14 @@ def test_children_in_sessions_of_their_own_are_ended_too(starter: Starter, tmp_p
     assert len(children) == 1
     assert end_orphans(tmp_path) == 2
     assert not children[0].is_running()
+
+
+def test_one_that_gives_itself_a_title_is_found(starter: Starter, tmp_path: Path) -> None:
+    environment = child_environment(PlatformSettings.load(run_dir=tmp_path), {"PATH": os.defpath})
+    code = f"import setproctitle; setproctitle.setproctitle('airflow ' * 100); {_READY_THEN_WAIT}"
+    titled = starter.start(code, **environment)
+    assert end_orphans(tmp_path) == 1
+    assert not starter.is_alive(titled)
 
 
 def test_it_never_ends_itself_or_its_ancestors(tmp_path: Path) -> None:

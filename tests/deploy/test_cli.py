@@ -1,0 +1,97 @@
+"""The command line: exit codes, streams, help."""
+
+from __future__ import annotations
+
+import errno
+import importlib.metadata
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deploy import cli
+from deploy.errors import NotRunningError
+from tests.integration.platform_process import STOREKEEPER
+
+_INTERRUPTED = """
+import os, signal, sys
+from deploy import cli
+sys.argv = ["storekeeper", "interrupt"]
+
+@cli.app.command("interrupt")
+def interrupt() -> None:
+    try:
+        os.kill(os.getpid(), signal.{name})
+        signal.pause()
+    finally:
+        print("cleaned up")
+
+cli.main()
+"""
+
+
+def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([STOREKEEPER, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_help_begins_with_examples() -> None:
+    done = _run("--help")
+    assert done.returncode == 0
+    assert done.stdout.index("storekeeper demo") < done.stdout.index("Options:")
+    for command in ("up", "down", "status", "demo", "sql", "get", "scan"):
+        assert f"\n  {command} " in done.stdout
+
+
+def test_version() -> None:
+    assert _run("--version").stdout == f"storekeeper {importlib.metadata.version('storekeeper')}\n"
+
+
+def test_wrong_usage_is_2() -> None:
+    assert _run("up", "--no-such-option").returncode == 2
+    assert _run("demo", "--poison", "-1").returncode == 2
+    assert _run("sql", "SELECT 1", "--at", "rewards").returncode == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_cleans_up_and_says_so(number: signal.Signals) -> None:
+    code = _INTERRUPTED.replace("{name}", number.name)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 128 + number
+    assert done.stdout == "cleaned up\n"
+    assert done.stderr == "storekeeper: Interrupted; what this command had started is stopped.\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (NotRunningError("It is down: start it."), "storekeeper: It is down: start it.\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), "is full: free some space and run the command again"),
+    ],
+)
+def test_an_error_is_one_sentence_on_standard_error(
+    error: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert sentence in output.err
+    assert output.err.count("\n") == 1
+
+
+def test_sql_reads_the_run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    done = _run("sql", "SELECT 1 AS one", "--json")
+    assert done.stdout == '{"columns":[{"name":"one","type":"INTEGER"}],"rows":[{"one":1}]}\n'
+    unknown = _run("sql", "SELECT * FROM nothing")
+    assert unknown.returncode == 1
+    assert unknown.stderr.startswith("storekeeper: ")
+    assert "Traceback" not in unknown.stderr
