@@ -226,7 +226,7 @@ class RedisStore:
 
     def _translated(self, error: redis.RedisError) -> StateError:
         text = str(error)
-        if "OOM" in text or "MISCONF" in text:
+        if isinstance(error, redis.OutOfMemoryError) or "MISCONF" in text:
             msg = f"the Redis server under store {self._name} takes no writes; free memory or disk, then again: {text}"
             return DiskFullError(msg)
         return StorageError(f"the Redis server under store {self._name} failed: {text}")

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from state.errors import DiskFullError, InvalidNameError, StorageError, StoreClosedError, StoreCorruptedError
+from state.metrics.rocksdb_statistics import tickers
+from state.stores.durable_mark import DurableMark, read_mark, write_mark
+from state.stores.rocksdb import open_rocksdb
+from state.stores.rocksdb_errors import translated
+from state.stores.rocksdb_options import (
+    MIB,
+    Profile,
+    RocksDBMemory,
+    RocksDBOptions,
+    bound_process_memory,
+    process_memory,
+)
+from state.stores.suppliers import RocksDBSupplier
+
+ROWS: list[tuple[bytes, bytes | None]] = [(b"key-%05d" % number, b"v" * 200) for number in range(5000)]
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+def test_every_profile_keeps_rows(tmp_path: Path, profile: Profile) -> None:
+    store = open_rocksdb(tmp_path / "store", "rewards", RocksDBOptions(profile=profile))
+    store.write(ROWS)
+    store.compact()
+    assert list(store.scan(None, None)) == ROWS
+    store.close()
+
+
+def test_stores_share_one_bound(tmp_path: Path) -> None:
+    memory = RocksDBMemory(bound_bytes=16 * MIB)
+    stores = [open_rocksdb(tmp_path / str(number), "rewards", RocksDBOptions(memory=memory)) for number in range(3)]
+    before = memory.usage_bytes()
+    for store in stores:
+        for _ in range(8):
+            store.write(ROWS)
+    assert before < memory.usage_bytes() <= 16 * MIB + 3 * 2 * MIB
+    for store in stores:
+        store.close()
+
+
+def test_the_process_bound_can_be_changed_while_stores_are_open() -> None:
+    before = process_memory().bound_bytes
+    assert bound_process_memory(64 * MIB) is process_memory()
+    assert process_memory().bound_bytes == 64 * MIB
+    assert process_memory().write_buffers.get_buffer_size() == 32 * MIB
+    bound_process_memory(before)
+
+
+def test_a_bound_that_can_not_work_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least 8 MiB"):
+        RocksDBMemory(bound_bytes=MIB)
+
+
+def test_an_open_iterator_never_keeps_the_lock(tmp_path: Path) -> None:
+    store = open_rocksdb(tmp_path / "store", "rewards")
+    store.write(ROWS)
+    rows = store.scan(None, None)
+    next(rows)
+    store.close()
+    again = open_rocksdb(tmp_path / "store", "rewards")
+    assert again.get(b"key-00001") is not None
+    again.close()
+    with pytest.raises(Exception, match="closed"):
+        next(rows)
+
+
+def test_bounds_outlive_the_call_that_made_them(tmp_path: Path) -> None:
+    store = open_rocksdb(tmp_path / "store", "rewards")
+    store.write(ROWS)
+    scans = [store.scan(b"key-00010", b"key-%05d" % (20 + number)) for number in range(200)]
+    gc.collect()
+    assert [sum(1 for _ in scan) for scan in scans] == [10 + number for number in range(200)]
+    store.close()
+
+
+def test_statistics_only_when_asked_for(tmp_path: Path) -> None:
+    options = RocksDBOptions(statistics=True)
+    store = open_rocksdb(tmp_path / "store", "rewards", options)
+    store.write(ROWS)
+    store.get(b"key-00001")
+    assert tickers(store.statistics() or "")["rocksdb.memtable.hit"] == 1
+    store.close()
+    silent = open_rocksdb(tmp_path / "store", "rewards", replace(options, statistics=False))
+    assert silent.statistics() is None
+    silent.close()
+
+
+def test_names_are_checked_before_they_become_paths(tmp_path: Path) -> None:
+    with pytest.raises(InvalidNameError):
+        RocksDBSupplier(tmp_path).open("../elsewhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_durable_mark_has_golden_bytes(tmp_path: Path) -> None:
+    mark = DurableMark(sequence=258, manifest_number=5, manifest_bytes=7, manifest_checksum=9)
+    golden = "534b444d0000000100000000000001020000000000000005000000000000000700000009CRC"
+    assert mark.encoded().hex()[:-8] == golden.removesuffix("CRC")
+    assert read_mark(tmp_path) is None
+    write_mark(tmp_path, mark)
+    assert read_mark(tmp_path) == mark
+    (tmp_path / "DURABLE").write_bytes(mark.encoded()[:-1] + b"\x00")
+    with pytest.raises(StoreCorruptedError):
+        read_mark(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("IO error: No space left on device: While appending to file: 000012.log", DiskFullError),
+        ("IO error: File too large: While appending", DiskFullError),
+        ("Corruption: block checksum mismatch", StoreCorruptedError),
+        ("IO error: No such file or directory: While open a file: 000009.sst", StoreCorruptedError),
+        ("IO error: lock hold by current process", StorageError),
+        ("IO error: Input/output error", StorageError),
+    ],
+)
+def test_messages_become_types(text: str, kind: type[Exception]) -> None:
+    error = translated(Exception(text), "somewhere")
+    assert type(error) is kind
+    assert "somewhere" in str(error)
+
+
+def test_a_closed_database_is_a_closed_store() -> None:
+    closed = type("DbClosedError", (Exception,), {})("DB instance already closed")
+    assert type(translated(closed, "somewhere")) is StoreClosedError
