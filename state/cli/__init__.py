@@ -7,9 +7,10 @@ import typer
 from state.cli.ask import get, scan
 from state.cli.look import lag, stores
 from state.cli.serve import serve
+from state.cli.size import size
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Ask state stores and look after them.", no_args_is_help=True)
-for command in (get, scan, stores, lag, serve):
+for command in (get, scan, stores, lag, serve, size):
     app.command()(command)
