@@ -18,10 +18,8 @@ _JVM_END_S = 15
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
 
-def start_session(name: str, settings: AppSettings, *, for_minutes: bool = False) -> SparkSession:
+def start_session(name: str, settings: AppSettings) -> SparkSession:
     """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
-
-    `for_minutes` says that it will not last: its JVM then spends less on compiling what it runs.
 
     Raises:
         ConfigurationError: the connector jars are not there.
@@ -37,10 +35,7 @@ def start_session(name: str, settings: AppSettings, *, for_minutes: bool = False
     # PySpark takes the interpreter of its workers from here alone, and the default is whatever python3 is on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    options = session_options(settings, scratch, jars)
-    if for_minutes:
-        options["spark.driver.extraJavaOptions"] += " -XX:TieredStopAtLevel=1"
-    for key, value in options.items():
+    for key, value in session_options(settings, scratch, jars).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -52,13 +47,14 @@ def session_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> d
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.host": settings.driver_host,
         "spark.driver.bindAddress": settings.driver_host,
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData {settings.driver_java_options}",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.log.level": settings.spark_log_level,
         "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
         "spark.ui.port": str(settings.spark_ui_port),
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": "spark_apps.worker_daemon",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
@@ -69,7 +65,7 @@ def session_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> d
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        "spark.databricks.delta.snapshotPartitions": "1",
     }
 
 

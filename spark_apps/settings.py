@@ -33,6 +33,10 @@ class AppSettings(BaseSettings):
     )
     driver_host: str = Field(default="127.0.0.1", description="Address at which executors reach the driver.")
     driver_memory: str = Field(default="1g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver's JVM.")
+    driver_java_options: str = Field(
+        default="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        description="More options of the driver's JVM. The default halves the work of starting on a small machine.",
+    )
     shuffle_partitions: int = Field(default=4, ge=1, le=4096, description="State partitions; fixed by the first start.")
     spark_log_level: Literal["ERROR", "WARN", "INFO"] = Field(default="ERROR", description="What Spark itself logs.")
     spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")

@@ -63,7 +63,7 @@ def take_snapshot(store: StoreSpec, settings: AppSettings, clock: Clock) -> Snap
     await_topics(topics, [store.changelog_topic], timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
     with Lease(settings.lease_file(job), clock=clock, wait=time.sleep) as lease:
         lease.acquire(settings.lease_timeout_s)
-        spark = start_session(job, settings, for_minutes=True)
+        spark = start_session(job, settings)
         try:
             pid = jvm_pid(spark)
             if pid is not None:

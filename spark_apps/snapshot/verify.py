@@ -70,21 +70,22 @@ def verify_snapshot(store: StoreSpec, settings: AppSettings, clock: Clock) -> Ve
     """
     topics = Topics(settings.kafka_bootstrap)
     await_topics(topics, [store.changelog_topic], timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
-    spark = start_session(f"verify-{store.name}", settings, for_minutes=True)
+    spark = start_session(f"verify-{store.name}", settings)
     try:
         table = SnapshotTable(spark, settings.delta_table(store.name), store)
         manifest = table.newest_manifest() if table.exists else None
         if manifest is None:
             msg = f"there is no snapshot of {store.name}: take one first (`python -m spark_apps snapshot {store.name}`)"
             raise ConfigurationError(msg)
-        return _compared(spark, settings, table, manifest, topics)
+        return compared(spark, settings, table, manifest, topics)
     finally:
         stop_session(spark)
 
 
-def _compared(
+def compared(
     spark: SparkSession, settings: AppSettings, table: SnapshotTable, manifest: SnapshotManifest, topics: Topics
 ) -> Verification:
+    """Compares the snapshot of `manifest` with its changelog, on an open session."""
     bounds = topics.bounds([manifest.changelog_topic])
     whole = ChangelogRange(
         manifest.changelog_topic,

@@ -1,0 +1,229 @@
+"""Snapshots by a real Spark of a real changelog, whose app is played by the test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_apps.settings import AppSettings
+from spark_apps.spec import StoreSpec, ValueField
+from state.changelog.headers import ChangelogHeaders
+from state.changelog.position import Position
+from state.changelog.writer import ChangelogWriter
+from state.errors import ChangelogError
+from state.snapshots.digest import digest
+from state.snapshots.manifest import SnapshotManifest
+from tests.broker import Broker
+from tests.spark_apps.checkpoints import METADATA
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def spark(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from spark_apps.session import start_session, stop_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    settings = AppSettings(run_dir=folder, kafka_bootstrap=broker.bootstrap, shuffle_partitions=1)
+    session = start_session("snapshot-tests", settings)
+    yield session
+    stop_session(session)
+
+
+@dataclass
+class App:
+    """Plays an app with one store: writes batches to its changelog, and commits them in its checkpoint."""
+
+    spark: SparkSession
+    broker: Broker
+    settings: AppSettings
+    store: StoreSpec
+    content: dict[bytes, bytes] = field(default_factory=dict)
+
+    def write(self, batch_id: int, changes: Mapping[str, str | None], *, generation: int = 1) -> None:
+        """Writes a batch's changes: words by key, None deletes."""
+        rows = {
+            key.encode(): None if word is None else b'{"Word":"%s","At":1500}' % word.encode()
+            for key, word in changes.items()
+        }
+        headers = ChangelogHeaders(self.store.app, self.store.name, generation, batch_id, {"pos": {0: (0, batch_id)}})
+        with ChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
+            writer.write(rows.items(), headers)
+        for key, value in rows.items():
+            if value is None:
+                self.content.pop(key, None)
+            else:
+                self.content[key] = value
+
+    def commit(self, batch_id: int) -> None:
+        """Finishes a batch, whose input ends at ten times its number."""
+        path = self.settings.checkpoint_dir(self.store.app)
+        for folder in ("offsets", "commits"):
+            (path / folder).mkdir(parents=True, exist_ok=True)
+        (path / "offsets" / str(batch_id)).write_text(f'v1\n{METADATA}\n{{"pos":{{"0":{batch_id * 10}}}}}')
+        (path / "commits" / str(batch_id)).write_text("v1\n{}")
+
+    def snapshot(self) -> tuple[SnapshotManifest, int | None]:
+        from spark_apps.snapshot.job import Snapshot
+        from spark_apps.topics import Topics
+
+        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.bootstrap)).take()
+
+    def rows(self) -> dict[bytes, bytes]:
+        """The table, by key."""
+        from spark_apps.snapshot.table import SnapshotTable
+
+        table = SnapshotTable(self.spark, self.settings.delta_table(self.store.name), self.store)
+        return {bytes(row["_key"]): bytes(row["_value"]) for row in table.rows().collect()}
+
+    def check(self, manifest: SnapshotManifest) -> None:
+        """The table and its manifest are the content."""
+        assert self.rows() == self.content
+        assert manifest.row_count == len(self.content)
+        assert sum(manifest.digests.values()) % 2**64 == digest(self.content.items())
+
+
+@pytest.fixture
+def app(spark: SparkSession, broker: Broker, tmp_path: Path) -> App:
+    store = StoreSpec(
+        "words", f"snapshot-app-{next(_numbers)}", (ValueField("Word", "string"), ValueField("At", "timestamp"))
+    )
+    broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})
+    return App(spark, broker, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), store)
+
+
+def test_an_app_that_never_ran_has_an_empty_snapshot(app: App) -> None:
+    manifest, changed = app.snapshot()
+    assert (manifest.row_count, manifest.delta_version, changed) == (0, 0, None)
+    assert manifest.source_offsets == Position()
+    assert app.rows() == {}
+    assert app.snapshot() == (manifest, None)
+
+
+def test_snapshots_follow_batches_with_updates_and_deletions(app: App) -> None:
+    app.write(0, {"a": "apple", "b": "bread", "c": "cider"})
+    app.write(1, {"a": "ale"})
+    app.commit(1)
+    first, changed = app.snapshot()
+    assert changed == 3
+    assert first.source_offsets == Position({"pos": {0: 10}})
+    app.check(first)
+
+    app.write(2, {"b": None, "d": "dough", "a": "anise", "x": None})
+    app.commit(2)
+    second, changed = app.snapshot()
+    assert changed == 4
+    assert second.delta_version == first.delta_version + 1
+    app.check(second)
+    assert app.snapshot() == (second, None)
+
+
+def test_values_become_typed_columns(app: App) -> None:
+    app.write(0, {"a": "apple"})
+    app.commit(0)
+    app.snapshot()
+    path = str(app.settings.delta_table("words"))
+    row = app.spark.sql(f"select Word, unix_millis(At), _partition, _offset from delta.`{path}`").collect()[0]  # noqa: S608
+    assert row[:2] == ("apple", 1500)
+    assert row[3] == 0
+
+
+def test_what_an_unfinished_batch_wrote_is_left_for_later(app: App) -> None:
+    app.write(0, {"a": "apple", "b": "bread"})
+    app.commit(0)
+    committed = dict(app.content)
+    app.write(1, {"a": "ale", "c": "cider"})
+    manifest, _ = app.snapshot()
+    assert app.rows() == committed
+    assert manifest.source_offsets == Position({"pos": {0: 0}})
+    # The batch runs again after a crash, writes the same once more, and is committed.
+    app.write(1, {"a": "ale", "c": "cider"})
+    app.commit(1)
+    app.check(app.snapshot()[0])
+
+
+def test_the_next_generations_batches_come_later_than_all_of_this_one(app: App) -> None:
+    app.write(7, {"a": "apple"})
+    app.commit(7)
+    app.write(0, {"a": "ale"}, generation=2)
+    app.snapshot()
+    assert app.rows() == {b"a": b'{"Word":"apple","At":1500}'}
+    app.settings = app.settings.model_copy(update={"generation": 2})
+    app.commit(0)
+    manifest, _ = app.snapshot()
+    assert manifest.generation == 2
+    app.check(manifest)
+
+
+def test_a_run_that_dies_before_its_commit_changes_nothing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    from spark_apps.snapshot.table import SnapshotTable
+
+    app.write(0, {"a": "apple"})
+    app.commit(0)
+    with monkeypatch.context() as patch:
+        patch.setattr(SnapshotTable, "merge", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            app.snapshot()
+    assert app.rows() == {}
+    app.check(app.snapshot()[0])
+
+
+def test_records_that_are_none_of_the_apps_stop_the_snapshot(app: App) -> None:
+    from tests.integration.topics import write_topic
+
+    app.write(0, {"a": "apple"})
+    app.commit(0)
+    write_topic(app.broker.bootstrap, app.store.changelog_topic, [(b"b", b"{}")])
+    with pytest.raises(ChangelogError, match=r"1 records of .* have no key or no batch"):
+        app.snapshot()
+    assert app.rows() == {}
+
+
+def test_a_value_without_a_declared_field_stops_the_snapshot(app: App) -> None:
+    app.store = replace(app.store, value_fields=(*app.store.value_fields, ValueField("Missing", "bigint")))
+    app.write(0, {"a": "apple"})
+    app.commit(0)
+    with pytest.raises(ChangelogError, match="is no value of store words as declared"):
+        app.snapshot()
+
+
+def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
+    app.write(0, {"a": "apple", "b": "bread", "c": "cider"})
+    app.commit(0)
+    app.snapshot()
+    app.broker.delete_topic(app.store.changelog_topic)
+    app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
+    with pytest.raises(ChangelogError, match="move the table words away"):
+        app.snapshot()
+
+
+def test_verification_finds_what_differs(app: App) -> None:
+    from spark_apps.snapshot.table import SnapshotTable
+    from spark_apps.snapshot.verify import compared
+    from spark_apps.topics import Topics
+
+    app.write(0, {"a": "apple", "b": "bread", "c": "cider"})
+    app.commit(0)
+    manifest, _ = app.snapshot()
+    table = SnapshotTable(app.spark, app.settings.delta_table("words"), app.store)
+    topics = Topics(app.broker.bootstrap)
+    sound = compared(app.spark, app.settings, table, manifest, topics)
+    assert sound.holds
+    assert sound.table_digests == sound.changelog_digests
+
+    path = str(app.settings.delta_table("words"))
+    app.spark.sql(f"delete from delta.`{path}` where Word = 'bread'")  # noqa: S608
+    damaged = replace(manifest, delta_version=table.version())
+    found = compared(app.spark, app.settings, table, damaged, topics)
+    assert not found.holds
+    assert found.differing_keys == [b"b".hex()]
