@@ -6,11 +6,11 @@ before. It is bounded by a `CacheBudget`, which several stores may share.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from sortedcontainers import SortedSet
@@ -56,6 +56,15 @@ class CacheBudget:
         return (self.max_bytes is not None and self.used_bytes > self.max_bytes) or (
             self.max_entries is not None and self.entries > self.max_entries
         )
+
+    @property
+    def excess_entries(self) -> int:
+        """About how many rows must go, by their mean size; at least 1."""
+        by_entries = 0 if self.max_entries is None else self.entries - self.max_entries
+        by_bytes = 0
+        if self.max_bytes is not None and self.used_bytes > self.max_bytes:
+            by_bytes = (self.used_bytes - self.max_bytes) * self.entries // self.used_bytes
+        return max(by_entries, by_bytes, 1)
 
 
 class CachingStore(WrappedStore):
@@ -291,26 +300,26 @@ class CachingStore(WrappedStore):
         self._budget.used_bytes += len(batch) * ENTRY_OVERHEAD_BYTES + sum(map(len, batch)) + sum(map(len, values))  # type: ignore[arg-type]
 
     def _evict(self) -> None:
-        rows, budget = self._rows, self._budget
-        max_bytes = math.inf if budget.max_bytes is None else budget.max_bytes
-        max_entries = math.inf if budget.max_entries is None else budget.max_entries
-        # Kept in locals, for a batch may evict as many rows as it brings.
-        used_bytes, entries = budget.used_bytes, budget.entries
-        while rows and (used_bytes > max_bytes or entries > max_entries):
-            key, value = rows.popitem(last=False)
-            if key in self._dirty:
-                rows[key] = value
-                rows.move_to_end(key, last=False)
-                budget.used_bytes, budget.entries = used_bytes, entries
-                self._send_down()
-                used_bytes, entries = budget.used_bytes, budget.entries
-                if rows.pop(key, _MISSING) is _MISSING:  # a deletion, which was dropped once it was below
-                    self.evictions += 1
-                    continue
-            used_bytes -= len(key) + ENTRY_OVERHEAD_BYTES + (len(value) if value else 0)
-            entries -= 1
-            self.evictions += 1
-        budget.used_bytes, budget.entries = used_bytes, entries
+        while self._rows and self._budget.exceeded:
+            excess = self._budget.excess_entries
+            if excess == 1:
+                self.evict_one()
+            else:
+                self._evict_oldest(min(excess, len(self._rows)))
+
+    def _evict_oldest(self, count: int) -> None:
+        """Evicts many rows at a time: a batch that is put may push out as many as it brings."""
+        rows = self._rows
+        victims = list(islice(rows, count))
+        if not self._dirty.keys().isdisjoint(victims):
+            self._send_down()
+            victims = [key for key in victims if key in rows]  # deletions are gone once they are below
+        values = list(map(rows.pop, victims))
+        self._budget.entries -= len(victims)
+        self._budget.used_bytes -= (
+            len(victims) * ENTRY_OVERHEAD_BYTES + sum(map(len, victims)) + sum(map(len, values))  # type: ignore[arg-type]
+        )
+        self.evictions += count
 
     def _forget(self, key: bytes) -> None:
         value = self._rows.pop(key, _MISSING)
