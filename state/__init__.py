@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from state.stores.bytes_store import BytesIterator, BytesStore
     from state.stores.caching import CacheBudget
     from state.stores.changelog_writer import ChangelogRecord, ChangelogWriter, InMemoryChangelog
+    from state.stores.commit import Committer
     from state.stores.composite import (
         CompositeReadOnlyKeyValueStore,
         CompositeReadOnlySessionStore,
@@ -62,6 +63,7 @@ _MODULES = {
     "state.stores.bytes_store": ("BytesIterator", "BytesStore"),
     "state.stores.caching": ("CacheBudget",),
     "state.stores.changelog_writer": ("ChangelogRecord", "ChangelogWriter", "InMemoryChangelog"),
+    "state.stores.commit": ("Committer",),
     "state.stores.composite": (
         "CompositeReadOnlyKeyValueStore",
         "CompositeReadOnlySessionStore",
@@ -100,6 +102,7 @@ __all__ = [
     "ChangelogRecord",
     "ChangelogWriter",
     "Clock",
+    "Committer",
     "CompositeReadOnlyKeyValueStore",
     "CompositeReadOnlySessionStore",
     "CompositeReadOnlyWindowStore",
