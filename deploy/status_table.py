@@ -37,10 +37,10 @@ def _row(process: ProcessStatus, app: dict[str, Any] | None) -> tuple[str, ...]:
 
 def _progress(app: dict[str, Any] | None) -> str:
     heartbeat = (app or {}).get("heartbeat")
-    if not heartbeat:
+    if not heartbeat or heartbeat["batch_id"] is None:
         return "-"
-    rate = heartbeat.get("input_rows_per_second") or 0.0
-    return f"batch {heartbeat.get('batch_id')}, {heartbeat.get('input_rows_total', 0)} rows, {rate:.0f}/s"
+    rows, rate = heartbeat["input_rows_total"], heartbeat["input_rows_per_second"]
+    return f"batch {heartbeat['batch_id']}, {rows} rows, {rate:.0f}/s"
 
 
 def _duration(seconds: int | None) -> str:
