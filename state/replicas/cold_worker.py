@@ -10,6 +10,7 @@ only output is one line of JSON on stdout per progress.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -33,7 +34,7 @@ from state.stores.rocksdb_options import Profile, RocksDBOptions
 _REPORT_EVERY_S = 0.5
 _EXIT_ORPHANED = 3
 _BATCH_RECORDS = 250_000
-_QUEUE_KBYTES = 98_304
+_QUEUE_KBYTES = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ def restore(request: ColdRequest) -> None:
 def main() -> None:
     """Reads the request, restores, exits 0; exits at once when the node goes away."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A restore makes millions of objects and no cycles: looking for some took a sixth of its time.
+    gc.disable()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     request = ColdRequest.decode(_first_line())
     threading.Thread(target=_exit_with_node, name="node-watch", daemon=True).start()
