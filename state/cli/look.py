@@ -49,4 +49,6 @@ def _show(rows: Iterable[dict[str, Any]], columns: Sequence[str], *, as_json: bo
     for row in rows:
         table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
     console = Console()
-    console.print(table, width=console.width if console.is_terminal else _PIPE_WIDTH)
+    if not console.is_terminal:
+        console = Console(width=_PIPE_WIDTH)
+    console.print(table)

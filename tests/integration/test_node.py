@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -310,3 +312,26 @@ def test_the_other_routes(pair: tuple[NodeProcess, NodeProcess], topic: str) -> 
     assert one.get("/state/keyvalues/rewards/all?limit=0").status_code == 400
     assert one.get(f"/state/keyvalue/rewards/{'x' * 1000}").status_code == 404
     assert one.get(f"/state/keyvalue/rewards/{'x' * 1001}").status_code == 414
+
+
+def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    program = "import sys; from state.cli import app; app()"
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_command_line_asks_nodes(pair: tuple[NodeProcess, NodeProcess]) -> None:
+    node = ("--node", pair[0].address)
+    found = _command("get", "rewards", "0042", "--where", *node)
+    assert json.loads(found.stdout) == ROWS["0042"]
+    assert "served by a" in found.stderr
+    missing = _command("get", "rewards", "nobody", *node)
+    assert (missing.returncode, missing.stdout) == (2, "")
+    unknown = _command("get", "nowhere", "0042", *node)
+    assert (unknown.returncode, "Traceback" in unknown.stderr) == (1, False)
+    assert "nowhere" in unknown.stderr
+    rows = _command("scan", "rewards", "--from", "0498", *node).stdout.splitlines()
+    assert [json.loads(row)["key"] for row in rows] == ["0498", "0499"]
+    assert len(_command("scan", "rewards", "--limit", "7", *node).stdout.splitlines()) == 7
+    lag = _command("lag", "--json", *node)
+    assert (lag.returncode, [replica["offset_lag"] for replica in json.loads(lag.stdout)]) == (0, [0] * 4)
+    assert "rocksdb" in _command("stores", *node).stdout
