@@ -16,9 +16,20 @@ _FINAL_STATES = frozenset({"success", "failed"})
 class AirflowClient:
     """Talks to one Airflow as one user. Not thread-safe; close it or use it as a context manager."""
 
-    def __init__(self, url: str, username: str, password: str, timeout_s: float = 30.0) -> None:
-        """`url` is the base address without a trailing slash; `timeout_s` bounds each request."""
-        self._http = httpx2.Client(base_url=url, timeout=timeout_s, trust_env=False)
+    def __init__(
+        self,
+        url: str,
+        username: str,
+        password: str,
+        *,
+        timeout_s: float = 30.0,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        """`url` is the base address without a trailing slash; `timeout_s` bounds each request.
+
+        `transport` stands in for the network.
+        """
+        self._http = httpx2.Client(base_url=url, timeout=timeout_s, trust_env=False, transport=transport)
         self._url = url
         self._login = {"username": username, "password": password}
 
