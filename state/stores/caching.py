@@ -29,6 +29,9 @@ Change = tuple[bytes, bytes | None, bytes | None]
 """(key, new value, old value)."""
 FlushListener = Callable[[Sequence[Change]], None]
 
+BULK_ROWS: Final = 256
+"""A batch of so many rows is one write below already: the cache could save it nothing, and would lose what is read."""
+
 _MISSING: Final = object()
 
 
@@ -69,6 +72,8 @@ class CacheBudget:
 
 class CachingStore(WrappedStore):
     """The wrapper that caches. One writer, many readers; readers of other threads see cached writes at once.
+
+    Batches of `BULK_ROWS` and more go straight down, behind the writes that wait.
 
     Evicting one row that was not flushed flushes all of them, oldest write first: so the changelog keeps the order of
     writes. A row that was put and deleted between two flushes, and that the store below never had, reaches neither.
@@ -175,18 +180,21 @@ class CachingStore(WrappedStore):
             return value
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        """Caches the writes. They reach the store below with the next flush, or when the cache is full."""
+        """Caches the writes. They reach the store below with the next flush, or when the cache is full.
+
+        A batch of `BULK_ROWS` or more reaches it at once.
+        """
         if self._closed:
             msg = f"store {self.name} is closed; open it again first"
             raise StoreClosedError(msg)
         with self._lock:
+            if isinstance(entries, list) and len(entries) >= BULK_ROWS:
+                self._pass_through(entries, metadata)
+                return
             if metadata:
                 self._metadata.update(metadata)
-            if isinstance(entries, list) and len(entries) > 16:
-                self._put_many(dict(entries))
-            else:
-                for key, value in entries:
-                    self._put(key, value)
+            for key, value in entries:
+                self._put(key, value)
             if self._budget.exceeded:
                 self._evict()
 
@@ -284,20 +292,21 @@ class CachingStore(WrappedStore):
         if self._dirty_sorted is not None:
             self._dirty_sorted.add(key)
 
-    def _put_many(self, batch: dict[bytes, bytes | None]) -> None:
-        rows = self._rows
-        if not rows.keys().isdisjoint(batch):
-            for key in rows.keys() & batch.keys():
+    def _pass_through(self, batch: list[Entry], metadata: Mapping[bytes, bytes | None]) -> None:
+        """Sends a batch down behind all that waits, and forgets what the cache held of its keys."""
+        if self._dirty or self._metadata:
+            self._send_down()
+        keys = [key for key, _ in batch]
+        if not self._rows.keys().isdisjoint(keys):
+            for key in self._rows.keys() & set(keys):
                 self._forget(key)
-        self._dirty_sorted = None
-        rows.update(batch)
-        self._dirty.update(dict.fromkeys(batch, self._context.timestamp_ms))
-        values: Iterable[bytes | None] = batch.values()
-        if None in values:
-            self._has_deletions = True
-            values = filter(None, values)
-        self._budget.entries += len(batch)
-        self._budget.used_bytes += len(batch) * ENTRY_OVERHEAD_BYTES + sum(map(len, batch)) + sum(map(len, values))  # type: ignore[arg-type]
+        if self._listener is None:
+            self._inner.write(batch, metadata)
+            return
+        last: dict[bytes, bytes | None] = dict(batch)
+        old = dict(zip(last, self._inner.get_many(list(last)), strict=True)) if self._send_old_values else {}
+        self._inner.write(batch, metadata)
+        self._listener([(key, value, old.get(key)) for key, value in last.items()])
 
     def _evict(self) -> None:
         while self._rows and self._budget.exceeded:
