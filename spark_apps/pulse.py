@@ -9,14 +9,13 @@ from pathlib import Path
 
 import structlog
 
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import Clock
 
 _log = structlog.get_logger(__name__)
 
 Refresh = Callable[[Heartbeat], Heartbeat]
-"""Brings a heartbeat up to date. May raise when Spark or the broker is gone; the beat then repeats what it knew."""
+"""Brings a heartbeat up to date. May raise when Spark is gone; the beat then repeats what it knew."""
 
 
 class Pulse:
@@ -53,8 +52,6 @@ class Pulse:
         with self._lock:
             try:
                 self._heartbeat = self._refresh(self._heartbeat)
-            except BrokerUnavailableError:
-                _log.debug("broker_unavailable")
             except Exception:  # py4j fails in many ways once the JVM is gone; the main thread reports it
                 _log.debug("progress_unavailable", exc_info=True)
             self._heartbeat = replace(self._heartbeat, updated_at_ms=self._clock.now_ms())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import threading
@@ -14,6 +15,7 @@ import structlog
 from pyspark.errors import PySparkException
 
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.errors import BrokerUnavailableError
 from spark_apps.gate import BatchGate
 from spark_apps.heartbeat import AppState, Heartbeat
 from spark_apps.lease import Lease
@@ -25,7 +27,6 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.stream import OpenStream, ProcessBatch, Stream, StreamContext
 from spark_apps.topics import Topics
-from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import StateError
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 _POLL_S = 0.1
+_WATCH_TIMEOUT_S = 1.0
 _MAX_ERROR_CHARS = 300
 
 _log = structlog.get_logger(__name__)
@@ -96,8 +98,7 @@ class AppRun:
         )
 
     def _run(self, lease: Lease, pulse: Pulse) -> None:
-        topics = Topics(self.settings.kafka_bootstrap)
-        found = preflight(self.spec, self.settings, topics, self.clock)
+        found = preflight(self.spec, self.settings, Topics(self.settings.kafka_bootstrap), self.clock)
         if self.stop.is_set():
             return
         spark = start_session(self.spec.name, self.settings)
@@ -106,18 +107,18 @@ class AppRun:
             if pid is not None:
                 lease.record_jvm(pid)
             pulse.enter(AppState.STARTING, jvm_pid=pid)
-            self._stream(spark, pulse, topics, found)
+            self._stream(spark, pulse, found)
         finally:
             stop_session(spark)
 
-    def _stream(self, spark: SparkSession, pulse: Pulse, topics: Topics, found: Preflight) -> None:
+    def _stream(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
         stream = open_stream(StreamContext(spark, self.settings, checkpoint))
         gate = BatchGate(self.around_batch(stream.process))
         query = self._started(stream, gate, checkpoint)
         replace(found.claim, query_id=checkpoint.query_id()).write(checkpoint.path)
-        pulse.refresh_with(Watch(self, query, checkpoint, topics, found.position))
+        pulse.refresh_with(Watch(self, query, checkpoint, found))
         pulse.enter(AppState.RUNNING)
         _log.info("running", app=self.spec.name, generation=self.settings.generation)
         while query.isActive and not self.stop.wait(_POLL_S):
@@ -160,14 +161,13 @@ class AppRun:
 class Watch:
     """Brings a running app's heartbeat up to date. Called by the pulse's thread alone."""
 
-    def __init__(
-        self, run: AppRun, query: StreamingQuery, checkpoint: SparkCheckpoint, topics: Topics, start: Position
-    ) -> None:
+    def __init__(self, run: AppRun, query: StreamingQuery, checkpoint: SparkCheckpoint, found: Preflight) -> None:
         self._run = run
         self._query = query
         self._checkpoint = checkpoint
-        self._topics = topics
-        self._start = start
+        self._topics = Topics(run.settings.kafka_bootstrap, timeout_s=_WATCH_TIMEOUT_S)
+        self._start = found.position
+        self._end = found.end
         self._progress = Progress()
 
     def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
@@ -182,8 +182,10 @@ class Watch:
             offsets=offsets_of(position),
             last_progress_ms=self._run.clock.now_ms() if moved else heartbeat.last_progress_ms,
         )
-        end = self._topics.end(self._run.spec.sources(self._run.settings))
-        return replace(beat, latest_offsets=offsets_of(end.merged(position)))
+        # While the broker is away the ends are those that it told last.
+        with contextlib.suppress(BrokerUnavailableError):
+            self._end = self._topics.end(self._run.spec.sources(self._run.settings))
+        return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
 
 
 def _plain(report: Any) -> dict[str, Any]:

@@ -34,23 +34,24 @@ class Topics:
     Methods raise `BrokerUnavailableError` when it doesn't answer.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
         self._bootstrap = bootstrap
+        self._timeout_s = timeout_s
         self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that don't exist."""
-        known = self._asked(lambda: self._admin.list_topics(timeout=_REQUEST_TIMEOUT_S)).topics
+        known = self._asked(lambda: self._admin.list_topics(timeout=self._timeout_s)).topics
         return [name for name in names if name not in known]
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The id of each existing topic: one that is deleted and made anew gets another."""
-        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=_REQUEST_TIMEOUT_S)
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
         return {name: str(self._asked(future.result).topic_id) for name, future in futures.items()}
 
     def partitions(self, name: str) -> list[int]:
         """The partitions of an existing topic."""
-        metadata = self._asked(lambda: self._admin.list_topics(name, timeout=_REQUEST_TIMEOUT_S))
+        metadata = self._asked(lambda: self._admin.list_topics(name, timeout=self._timeout_s))
         return sorted(metadata.topics[name].partitions)
 
     def bounds(self, names: Iterable[str]) -> TopicBounds:
@@ -65,7 +66,7 @@ class Topics:
 
     def _offsets(self, listed: list[tuple[str, int]], spec: OffsetSpec) -> Position:
         wanted = {TopicPartition(name, partition): spec for name, partition in listed}
-        futures = self._admin.list_offsets(wanted, request_timeout=_REQUEST_TIMEOUT_S)
+        futures = self._admin.list_offsets(wanted, request_timeout=self._timeout_s)
         offsets: dict[str, dict[int, int]] = {}
         for partition, future in futures.items():
             offsets.setdefault(partition.topic, {})[partition.partition] = self._asked(future.result).offset

@@ -12,7 +12,7 @@ from functools import lru_cache
 import msgspec
 
 from spark_apps.records.invoice import Invoice
-from spark_apps.records.poison import MAX_RECORD_BYTES, Count, Name, Number, StrictDecoder, Text, TimeMs
+from spark_apps.records.poison import MAX_RECORD_BYTES, MAX_TEXT_CHARS, Count, Name, Number, StrictDecoder, Text, TimeMs
 
 MASK = "[masked]"
 _MIN_SECRET_CHARS = 4
@@ -165,4 +165,5 @@ def _number_pattern(digits: str) -> re.Pattern[str]:
 def _masked(text: str, masks: list[re.Pattern[str]]) -> str:
     for mask in masks:
         text = mask.sub(MASK, text)
-    return text
+    # The mask may be longer than what it stands for.
+    return text[:MAX_TEXT_CHARS]

@@ -29,7 +29,8 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
         consumer.assign([TopicPartition(topic, p, bounds[p][0]) for p in unread])
         records: list[Record] = []
         while unread:
-            for message in consumer.consume(1000, timeout=30):
+            # Returns when so many have come or the time is over, whichever is first.
+            for message in consumer.consume(1000, timeout=0.2):
                 assert message.error() is None, message.error()
                 partition, offset = message.partition(), message.offset()
                 assert partition is not None

@@ -40,7 +40,7 @@ def test_a_change_of_state_is_told_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_beats_go_on_when_spark_or_the_broker_do_not_answer(tmp_path: Path) -> None:
+def test_beats_go_on_when_spark_does_not_answer(tmp_path: Path) -> None:
     clock = ManualClock(5)
     pulse = Pulse(tmp_path / "a.json", FIRST, interval_s=3600, clock=clock)
 

@@ -89,6 +89,10 @@ def test_a_card_number_of_letters_is_cut_out_too() -> None:
     assert described("see gold-ABCD now", CustomerCardNo="GOLD-ABCD") == f"see {MASK} now"
 
 
+def test_masking_makes_no_text_too_long() -> None:
+    assert len(described("0123 " * 200, CustomerCardNo="0123")) <= 1024
+
+
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_the_card_number_is_gone_whatever_surrounds_it(before: str, after: str) -> None:
     before, after = (text.encode(errors="replace").decode() for text in (before, after))
