@@ -24,8 +24,8 @@ class DerivedIterator(Iterator[Row]):
 
     @property
     def closed(self) -> bool:
-        """True after its own or its store's close."""
-        return self._closed or self._registry.shut
+        """True after its own or its store's close, or that of a scan below."""
+        return self._closed or self._registry.shut or any(scan.closed for scan in self._scans)
 
     def __iter__(self) -> Self:
         return self
@@ -33,7 +33,13 @@ class DerivedIterator(Iterator[Row]):
     def __next__(self) -> Row:
         if self._closed or self._registry.shut:
             raise IteratorClosedError("this iterator was closed, or its store was; open a new one")
-        return next(self._rows)
+        try:
+            return next(self._rows)
+        except StopIteration:
+            # After an error in a scan the rows just end, which would look like the end of the store.
+            if self.closed:
+                raise IteratorClosedError("this iterator was closed, or its store was; open a new one") from None
+            raise
 
     def close(self) -> None:
         """Closes the scans below. Safe to call twice."""

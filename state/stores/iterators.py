@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import weakref
 from collections.abc import Iterator
@@ -98,7 +99,7 @@ def _raise_closed() -> NoReturn:
 class RowIterator(Iterator[Row]):
     """Rows from a backend's generator, registered while it is open: the `BytesIterator` of every backend.
 
-    The generator frees what it pins in its `finally`. Not thread-safe.
+    The generator frees what it pins in its `finally`. Only `close` may come from another thread.
     """
 
     __slots__ = ("__weakref__", "_exhausted", "_registry", "_rows", "_token")
@@ -130,14 +131,23 @@ class RowIterator(Iterator[Row]):
             self._rows = None
             self._registry.leave(self._token)
             raise
+        except BaseException:
+            # A generator that raised just ends at its next use, which would look like the end of the rows.
+            self.close()
+            raise
 
     def close(self) -> None:
-        """Frees what the scan pins; the next use raises `IteratorClosedError`. Safe to call twice."""
+        """Frees what the scan pins; the next use raises `IteratorClosedError`. Safe to call twice, and from any thread.
+
+        While another thread is in `next`, what is pinned is freed when that returns.
+        """
         rows, self._rows, self._exhausted = self._rows, None, False
+        self._registry.leave(self._token)
         close = getattr(rows, "close", None)
         if close is not None:
-            close()
-        self._registry.leave(self._token)
+            # A generator that runs in another thread refuses, but that thread holds the last reference to it now.
+            with contextlib.suppress(ValueError):
+                close()
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ class StoreIterator(Iterator[T], Generic[T]):
     """Decoded rows in order. A context manager: leave it, or exhaust it, to free what it pins.
 
     Raises `IteratorClosedError` when used after its own close or its store's close, also where rows were left: a
-    range that silently ends early would be a wrong answer. Not thread-safe.
+    range that silently ends early would be a wrong answer. A row that can't be read closes it. Not thread-safe.
     """
 
     __slots__ = ("_buffer", "_items", "_rows")
@@ -26,6 +26,11 @@ class StoreIterator(Iterator[T], Generic[T]):
         self._items = items
         self._rows = rows
         self._buffer: T = _EMPTY
+
+    @property
+    def closed(self) -> bool:
+        """True after its own or its store's close; an exhausted iterator is not closed."""
+        return self._rows.closed
 
     def __iter__(self) -> Self:
         return self
@@ -39,6 +44,10 @@ class StoreIterator(Iterator[T], Generic[T]):
             return next(self._items)
         except StopIteration:
             self._check_open()
+            raise
+        except BaseException:
+            # The generator of the items has ended with the error: it must not pass for the end of the rows.
+            self._rows.close()
             raise
 
     def peek(self) -> T:
