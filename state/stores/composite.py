@@ -33,7 +33,11 @@ class _Scans:
 
     def __init__(self, scans: Sequence[StoreIterator[Any]]) -> None:
         self._scans = scans
-        self.closed = False
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        return self._closed or any(scan.closed for scan in self._scans)
 
     def __iter__(self) -> Self:
         return self
@@ -42,7 +46,7 @@ class _Scans:
         raise IteratorClosedError("a gathered scan is read through its merged rows")
 
     def close(self) -> None:
-        self.closed = True
+        self._closed = True
         for scan in self._scans:
             scan.close()
 
@@ -101,7 +105,7 @@ class CompositeReadOnlyKeyValueStore(Generic[K, V]):
         values: list[V | None] = [None] * len(keys)
         for store in self._stores():
             for index, value in enumerate(store.get_many(keys)):
-                if value is not None:
+                if values[index] is None:
                     values[index] = value
         return values
 
