@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -18,6 +18,9 @@ from state.errors import ChangelogError
 log = structlog.get_logger(__name__)
 
 NEVER_MS = 2**62
+_FIRST_BATCH_RECORDS = 20_000
+_MIN_BATCH_RECORDS = 100
+_RECORD_OVERHEAD_BYTES = 200  # a message and its place in librdkafka's buffers, headers not counted
 # librdkafka's own codes are public in spite of their underscore.
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
@@ -30,6 +33,7 @@ class ReaderSettings:
     Attributes:
         bootstrap: the brokers, `host:port,…`.
         max_batch_records: at most so many records a read.
+        max_batch_bytes: about so many bytes of keys and values a read, judged by the records of the read before.
         linger_s: how long a read waits for a full batch. Large batches hold fewer keys than records, so restoring
             gains by waiting; following must not wait.
         queue_kbytes: read-ahead memory of a reader.
@@ -38,6 +42,7 @@ class ReaderSettings:
 
     bootstrap: str
     max_batch_records: int = 20_000
+    max_batch_bytes: int = 64 << 20
     linger_s: float = 0.0
     queue_kbytes: int = 65_536
     timeout_s: float = 10.0
@@ -73,6 +78,7 @@ class ChangelogReader:
             }
         )
         self._positions: dict[TopicAndPartition, int] = {}
+        self._batch_records = min(_FIRST_BATCH_RECORDS, settings.max_batch_records)
 
     def facts(self, topic: str) -> TopicFacts:
         """Describes a topic.
@@ -131,8 +137,9 @@ class ChangelogReader:
         first = self._consumer.poll(timeout_s)
         if first is None:
             return []
-        more = self._consumer.consume(self._settings.max_batch_records, timeout=self._settings.linger_s)
-        return self._batches([first, *more])
+        messages = [first, *self._consumer.consume(self._batch_records, timeout=self._settings.linger_s)]
+        self._batch_records = next_batch_records(list(map(len, messages)), self._settings)
+        return self._batches(messages)
 
     def end_offset(self, topic: str, partition: int) -> int | None:
         """The end of a partition that is being read, as of the last fetch: no question to the broker. None: unknown."""
@@ -189,6 +196,12 @@ class ChangelogReader:
         end_reached = end is not None and end >= position
         self._positions[where] = end if end is not None and end_reached else position
         return PartitionBatch(*where, records, self._positions[where], end_reached, moved)
+
+
+def next_batch_records(value_bytes: Sequence[int], settings: ReaderSettings) -> int:
+    """How many records the next read may bring if their values are as long as these, of which there must be one."""
+    mean_bytes = sum(value_bytes) / len(value_bytes) + _RECORD_OVERHEAD_BYTES
+    return max(_MIN_BATCH_RECORDS, min(settings.max_batch_records, int(settings.max_batch_bytes / mean_bytes)))
 
 
 def _told(error: KafkaError, topic: str) -> ChangelogError:
