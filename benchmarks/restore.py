@@ -22,7 +22,7 @@ from benchmarks.results import Measure, write_results
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.listener import LoggingRestoreListener
 from state.changelog.reader import ChangelogReader, ReaderSettings
-from state.changelog.writer import ChangelogWriter
+from state.changelog.writer import KafkaChangelogWriter
 from state.clock import SystemClock
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.places import RocksDBPlace
@@ -51,7 +51,7 @@ def rows(records: int, keys: int) -> Iterator[tuple[bytes, bytes]]:
 
 def fill(bootstrap: str, records: int, keys: int) -> None:
     """Writes the changelog."""
-    with ChangelogWriter(bootstrap, TOPIC) as writer:
+    with KafkaChangelogWriter(bootstrap, TOPIC) as writer:
         writer.write(rows(records, keys), HEADERS)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 
 from state.changelog.headers import ChangelogHeaders
-from state.changelog.writer import ChangelogWriter
+from state.changelog.writer import KafkaChangelogWriter
 from tests.broker import Broker, free_ports
 from tests.waiting import eventually
 
@@ -24,7 +24,7 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 def write(broker: Broker, topic: str, rows: Iterable[tuple[bytes, bytes | None]]) -> None:
     """Appends rows to a changelog and waits until the broker has them."""
-    with ChangelogWriter(broker.bootstrap, topic) as writer:
+    with KafkaChangelogWriter(broker.bootstrap, topic) as writer:
         writer.write(rows, HEADERS)
 
 

@@ -14,7 +14,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
-from state.changelog.writer import ChangelogWriter
+from state.changelog.writer import KafkaChangelogWriter
 from state.errors import ChangelogError
 from state.snapshots.digest import digest
 from state.snapshots.manifest import SnapshotManifest
@@ -57,7 +57,7 @@ class App:
             for key, word in changes.items()
         }
         headers = ChangelogHeaders(self.store.app, self.store.name, generation, batch_id, {"pos": {0: (0, batch_id)}})
-        with ChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
+        with KafkaChangelogWriter(self.broker.bootstrap, self.store.changelog_topic) as writer:
             writer.write(rows.items(), headers)
         for key, value in rows.items():
             if value is None:
