@@ -7,7 +7,6 @@ segment interval. The interval is kept in the store's metadata: a store goes on 
 from __future__ import annotations
 
 import heapq
-from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
@@ -46,13 +45,14 @@ class SegmentedStore(WrappedStore):
         self._interval_ms = interval_ms if stored is None else int.from_bytes(stored, "big")
         if stored is None:
             inner.write((), {INTERVAL_KEY: interval_ms.to_bytes(8, "big")})
+        # Replaced, never changed: a reader's scan goes on with the segments that it began with.
         self._segments = _present_segments(inner)
         self._oldest_live = 0
 
     @property
     def segments(self) -> tuple[int, ...]:
         """The numbers of the live segments, oldest first."""
-        return tuple(self._segments)
+        return self._segments
 
     def get(self, key: bytes) -> bytes | None:
         """The value at `key`, or None."""
@@ -70,7 +70,7 @@ class SegmentedStore(WrappedStore):
             if segment < self._oldest_live:
                 continue
             if segment not in self._segments:
-                insort(self._segments, segment)
+                self._segments = tuple(sorted((*self._segments, segment)))
             rows.append((segment.to_bytes(_PREFIX_BYTES, "big") + key, value))
         self._inner.write(rows, metadata)
 
@@ -97,7 +97,8 @@ class SegmentedStore(WrappedStore):
             self._inner.delete_range(
                 segment.to_bytes(_PREFIX_BYTES, "big"), (segment + 1).to_bytes(_PREFIX_BYTES, "big")
             )
-            self._segments.remove(segment)
+        if expired:
+            self._segments = tuple(segment for segment in self._segments if segment >= self._oldest_live)
         return len(expired)
 
     def _below(self, key: bytes) -> bytes:
@@ -116,7 +117,7 @@ def _without_prefix(rows: BytesIterator) -> Iterator[Row]:
         yield key[_PREFIX_BYTES:], value
 
 
-def _present_segments(inner: BytesStore) -> list[int]:
+def _present_segments(inner: BytesStore) -> tuple[int, ...]:
     """The segments that hold rows, found by one seek each."""
     segments: list[int] = []
     start: bytes | None = None
@@ -124,6 +125,6 @@ def _present_segments(inner: BytesStore) -> list[int]:
         with inner.scan(start, None) as rows:
             first = next(rows, None)
         if first is None:
-            return segments
+            return tuple(segments)
         segments.append(int.from_bytes(first[0][:_PREFIX_BYTES], "big"))
         start = (segments[-1] + 1).to_bytes(_PREFIX_BYTES, "big")
