@@ -47,18 +47,19 @@ class SessionStore(StateStore, Generic[K, V]):
 
         Raises:
             NullKeyError: the key is None.
-            InvalidTimestampError: a time is negative or above 2^63 - 1.
+            InvalidTimestampError: a time is no integer in 0 to 2^63 - 1.
             InvalidWindowError: the session ends before it starts.
         """
         check_key_and_time(key, start_ms, end_ms)
         if end_ms < start_ms:
             msg = f"a session can't end at {end_ms}, before its start at {start_ms}"
             raise InvalidWindowError(msg)
+        # Encoded first: a value that its serde refuses must not move stream time.
+        data = None if value is None else self._encode(value)
+        row_key = session_row_key(self._encode_key(key), start_ms, end_ms)
         moved = self._time.observe(end_ms)
         if not self._time.admits(end_ms):
             return
-        data = None if value is None else self._encode(value)
-        row_key = session_row_key(self._encode_key(key), start_ms, end_ms)
         self._write(((row_key, data),), self._time.encoded() if moved else NO_METADATA)
         if moved:
             self.expire()

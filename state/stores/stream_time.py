@@ -67,18 +67,18 @@ class StreamTime:
         return {STREAM_TIME_KEY: _LAYOUT.pack(self.observed_ms, self.sequence)}
 
 
-def check_key_and_time(key: object, *times_ms: int) -> None:
+def check_key_and_time(key: object, *times_ms: object) -> None:
     """Refuses None keys and times that are no epoch milliseconds.
 
     Raises:
         NullKeyError: the key is None.
-        InvalidTimestampError: a time is not in 0 to 2^63 - 1.
+        InvalidTimestampError: a time is no integer in 0 to 2^63 - 1.
     """
     if key is None:
         raise NullKeyError("a key can't be None; only a value can, which deletes")
     for time_ms in times_ms:
-        if not 0 <= time_ms <= MAX_TIMESTAMP_MS:
-            msg = f"{time_ms} is no epoch milliseconds; pass 0 to {MAX_TIMESTAMP_MS}"
+        if not isinstance(time_ms, int) or not 0 <= time_ms <= MAX_TIMESTAMP_MS:
+            msg = f"{time_ms!r} is no epoch milliseconds; pass 0 to {MAX_TIMESTAMP_MS}"
             raise InvalidTimestampError(msg)
 
 

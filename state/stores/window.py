@@ -70,18 +70,19 @@ class WindowStore(StateStore, Generic[K, V]):
 
         Raises:
             NullKeyError: the key is None.
-            InvalidTimestampError: `start_ms` is negative or above 2^63 - 1.
+            InvalidTimestampError: `start_ms` is no integer in 0 to 2^63 - 1.
         """
         check_key_and_time(key, start_ms)
+        if value is None and self._retain_duplicates:
+            return
+        # Encoded first: a value that its serde refuses must not move stream time.
+        plain_key, data = self._encode_key(key), None if value is None else self._encode(value)
         moved = self._time.observe(start_ms)
-        if not self._time.admits(start_ms) or (self._retain_duplicates and value is None):
+        if not self._time.admits(start_ms):
             return
         sequence = self._time.next_sequence() if self._retain_duplicates else 0
-        row = (
-            window_row_key(self._encode_key(key), start_ms, sequence),
-            None if value is None else self._encode(value),
-        )
-        self._write((row,), self._time.encoded() if moved or sequence else NO_METADATA)
+        row = (window_row_key(plain_key, start_ms, sequence), data)
+        self._write((row,), self._time.encoded() if moved or self._retain_duplicates else NO_METADATA)
         if moved:
             self.expire()
 
