@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from state.errors import ConfigurationError
+from state.errors import ConfigurationError, InvalidArgumentError
 from state.keys.escaping import prefix_stop
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
@@ -54,12 +54,21 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
             key: not None.
             value: the value.
             timestamp_ms: when the life begins; moves stream time.
-            ttl_ms: how long it is; None takes the store's.
+            ttl_ms: how long it is, at least 1; None takes the store's.
+
+        Raises:
+            NullKeyError: the key is None.
+            InvalidTimestampError: `timestamp_ms` is no integer in 0 to 2^63 - 1.
+            InvalidArgumentError: `ttl_ms` is below 1.
         """
         check_key_and_time(key, timestamp_ms)
+        if ttl_ms is not None and ttl_ms < 1:
+            msg = f"a TTL of {ttl_ms} ms can't work; use at least 1, delete the row, or None for the store's"
+            raise InvalidArgumentError(msg)
+        # Encoded first: a value that its serde refuses must not move stream time.
+        row = (self._encode_key(key), None if value is None else self._stamped(value, timestamp_ms, ttl_ms))
         moved = self._time.observe(timestamp_ms)
-        data = None if value is None else self._stamped(value, timestamp_ms, ttl_ms)
-        self._write(((self._encode_key(key), data),), self._time.encoded() if moved else NO_METADATA)
+        self._write((row,), self._time.encoded() if moved else NO_METADATA)
 
     def get(self, key: K) -> V | None:
         """The value, or None if there is none or it expired."""
