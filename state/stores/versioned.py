@@ -74,16 +74,21 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
         Returns:
             Until when the version is valid: the timestamp of the next one, -1 if it is the latest, `NOT_PUT_MS` if it
             came too late.
+
+        Raises:
+            NullKeyError: the key is None.
+            InvalidTimestampError: `timestamp_ms` is no integer in 0 to 2^63 - 1.
         """
         check_key_and_time(key, timestamp_ms)
         if timestamp_ms < self._horizon_ms:
             self._time.dropped_total += 1
             return NOT_PUT_MS
-        moved = self._time.observe(timestamp_ms)
+        # Encoded first: a value that its serde refuses must not move stream time.
         data = self._encode_key(key)
         changes: list[Entry] = [
             (version_row_key(data, timestamp_ms), _DELETED if value is None else _PRESENT + self._encode(value))
         ]
+        moved = self._time.observe(timestamp_ms)
         changes += [(row_key, None) for row_key in self._outlived(data, timestamp_ms)]
         self._write(changes, self._time.encoded() if moved else NO_METADATA)
         return self._replaced_at_ms(data, timestamp_ms)
@@ -113,18 +118,26 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
         return VersionedRecord(self._decode(stored[1:]), timestamp_ms, replaced_at_ms)
 
     def history(self, key: K, from_ms: int, to_ms: int) -> list[VersionedRecord[V]]:
-        """The versions of a key that were valid at some time from `from_ms` to `to_ms`, oldest first."""
+        """The versions that `get` finds at some time from `from_ms` to `to_ms`, both included, oldest first.
+
+        Nothing if the times are swapped.
+        """
         check_key_and_time(key)
+        if to_ms < max(from_ms, 0):
+            return []
         data = self._encode_key(key)
+        horizon_ms = self._horizon_ms
+        oldest_ms = max(from_ms, horizon_ms)
         records: list[VersionedRecord[V]] = []
         valid_to_ms = self._replaced_at_ms(data, to_ms)
         with self._top.scan(*version_bounds(data, clamped(to_ms))) as rows:
             for row_key, stored in rows:
                 timestamp_ms = version_timestamp_ms(row_key)
-                if stored != _DELETED and (valid_to_ms == VALID_TO_UNDEFINED_MS or valid_to_ms > from_ms):
+                # Of times before the horizon only the latest version is known, as in `get`.
+                if stored != _DELETED and (valid_to_ms == VALID_TO_UNDEFINED_MS or to_ms >= horizon_ms):
                     records.append(VersionedRecord(self._decode(stored[1:]), timestamp_ms, valid_to_ms))
                 valid_to_ms = timestamp_ms
-                if timestamp_ms <= max(from_ms, self._horizon_ms):
+                if timestamp_ms <= oldest_ms:
                     break
         return records[::-1]
 
