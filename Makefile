@@ -20,7 +20,7 @@ $(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml deploy/
 	@echo "setup: installing the locked packages (once; a few minutes on a cold cache)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-build.lock
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --require-hashes -r requirements.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(JARS)/%/.ready: deploy/jars/%/pom.xml

@@ -15,8 +15,9 @@ def status_table(status: PlatformStatus) -> RenderableType:
     if not status.processes:
         return f"The platform in {status.run_dir} is down: start it with `storekeeper up`."
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("process", "health", "state", "pid", "up", "address", "progress"):
-        table.add_column(heading, justify="right" if heading in {"pid", "up"} else "left")
+    for heading in ("process", "health", "pid", "up", "address or progress"):
+        # Names and addresses are there to be copied: only the words about health may wrap.
+        table.add_column(heading, justify="right" if heading in {"pid", "up"} else "left", no_wrap=heading != "health")
     for process in status.processes:
         table.add_row(*_row(process, status.apps.get(process.name)))
     return Group(table, "", f"run directory  {status.run_dir}", f"Delta tables   {status.delta_root}")
@@ -27,11 +28,9 @@ def _row(process: ProcessStatus, app: dict[str, Any] | None) -> tuple[str, ...]:
     return (
         process.name,
         health,
-        process.state.lower(),
         str(process.pid or "-"),
         _duration(process.uptime_s),
-        process.address or "-",
-        _progress(app),
+        process.address or _progress(app),
     )
 
 
