@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.caching import CachingStore
@@ -48,7 +50,7 @@ class StoreLayers:
 
 
 class StateStore:
-    """What all store kinds have in common. Made by a `StoreBuilder`."""
+    """What all store kinds have in common. Made by a `StoreBuilder`. A context manager that closes on leaving."""
 
     def __init__(self, layers: StoreLayers) -> None:
         self._layers = layers
@@ -107,6 +109,14 @@ class StateStore:
     def close(self) -> None:
         """Flushes and closes. Open iterators become unusable. Safe to call twice."""
         self._top.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def _write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         if self._context.moves != self._seen_moves:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from state.errors import ConfigurationError
 from state.names import checked_name
 from state.stores.bytes_store import BytesStore
 from state.stores.lru import LruStore
@@ -54,16 +55,25 @@ class RocksDBSupplier:
         profile: what the stores are mostly used for: write_heavy, read_heavy, memory_constrained or balanced.
     """
 
-    directory: Path
+    directory: Path | str
     profile: str = "balanced"
 
     def open(self, name: str) -> BytesStore:
-        """The store's database, made if there is none yet."""
+        """The store's database, made if there is none yet.
+
+        Raises:
+            ConfigurationError: there is no such profile.
+        """
         # Imported here, so that a program without RocksDB stores doesn't load the native library.
         from state.stores.rocksdb import open_rocksdb  # noqa: PLC0415
         from state.stores.rocksdb_options import Profile, RocksDBOptions  # noqa: PLC0415
 
-        return open_rocksdb(self.directory / checked_name(name), name, RocksDBOptions(profile=Profile(self.profile)))
+        if self.profile not in set(Profile):
+            msg = f"RocksDB has no profile {self.profile!r}; use one of {', '.join(Profile)}"
+            raise ConfigurationError(msg)
+        return open_rocksdb(
+            Path(self.directory) / checked_name(name), name, RocksDBOptions(profile=Profile(self.profile))
+        )
 
 
 @dataclass(frozen=True, slots=True)
