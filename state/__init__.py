@@ -10,8 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from state.changelog.writer import KafkaChangelogWriter
     from state.clock import Clock, ManualClock, SystemClock
     from state.errors import StateError
+    from state.query.client import StateClient, StoreClient
     from state.serdes.avro import AvroSerde
     from state.serdes.integers import Int64Serde, UInt32Serde, UInt64Serde
     from state.serdes.json import JsonSerde
@@ -49,20 +51,67 @@ if TYPE_CHECKING:
     from state.stores.ttl import TtlKeyValueStore
     from state.stores.versioned import VersionedKeyValueStore, VersionedRecord
     from state.stores.window import WindowStore
+    from state.tables.aggregator import Aggregator, count, reduction, total
+    from state.tables.change import Change, TableRecord
+    from state.tables.emit_strategy import EmitStrategy
+    from state.tables.grouped_table import GroupedTable, TableAggregation
+    from state.tables.session_aggregation import SessionAggregation
+    from state.tables.sliding_aggregation import SlidingWindowAggregation
+    from state.tables.suppress import (
+        BufferConfig,
+        BufferFullStrategy,
+        SuppressedTable,
+        until_time_limit,
+        until_window_closes,
+    )
+    from state.tables.table import KTable, SourceTable, key_matches
+    from state.tables.time_ordered_buffer import windowed_key_bytes
+    from state.tables.windowed_aggregation import WindowedAggregation
+    from state.tables.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 
 _MODULES = {
-    "state.clock": ("Clock", "ManualClock", "SystemClock"),
+    "state.changelog.writer": ("KafkaChangelogWriter",),
+    "state.clock": (
+        "Clock",
+        "ManualClock",
+        "SystemClock",
+    ),
     "state.errors": ("StateError",),
+    "state.query.client": (
+        "StateClient",
+        "StoreClient",
+    ),
     "state.serdes.avro": ("AvroSerde",),
-    "state.serdes.integers": ("Int64Serde", "UInt32Serde", "UInt64Serde"),
+    "state.serdes.integers": (
+        "Int64Serde",
+        "UInt32Serde",
+        "UInt64Serde",
+    ),
     "state.serdes.json": ("JsonSerde",),
-    "state.serdes.serde": ("BytesSerde", "Serde", "Utf8Serde"),
-    "state.serdes.timestamped": ("TimestampedSerde", "ValueAndTimestamp"),
-    "state.serdes.versioned": ("SchemaVersions", "VersionedSerde"),
+    "state.serdes.serde": (
+        "BytesSerde",
+        "Serde",
+        "Utf8Serde",
+    ),
+    "state.serdes.timestamped": (
+        "TimestampedSerde",
+        "ValueAndTimestamp",
+    ),
+    "state.serdes.versioned": (
+        "SchemaVersions",
+        "VersionedSerde",
+    ),
     "state.stores.builder": ("StoreBuilder",),
-    "state.stores.bytes_store": ("BytesIterator", "BytesStore"),
+    "state.stores.bytes_store": (
+        "BytesIterator",
+        "BytesStore",
+    ),
     "state.stores.caching": ("CacheBudget",),
-    "state.stores.changelog_writer": ("ChangelogRecord", "ChangelogWriter", "InMemoryChangelog"),
+    "state.stores.changelog_writer": (
+        "ChangelogRecord",
+        "ChangelogWriter",
+        "InMemoryChangelog",
+    ),
     "state.stores.commit": ("Committer",),
     "state.stores.composite": (
         "CompositeReadOnlyKeyValueStore",
@@ -70,7 +119,10 @@ _MODULES = {
         "CompositeReadOnlyWindowStore",
     ),
     "state.stores.global_store": ("GlobalStore",),
-    "state.stores.key_value": ("KeyValueStore", "KeyValueTransaction"),
+    "state.stores.key_value": (
+        "KeyValueStore",
+        "KeyValueTransaction",
+    ),
     "state.stores.read_only": (
         "ReadOnlyKeyValueStore",
         "ReadOnlySessionStore",
@@ -81,24 +133,82 @@ _MODULES = {
         "read_only_window",
     ),
     "state.stores.record_context": ("RecordContext",),
-    "state.stores.rewriting": ("LazyRewriter", "RewriteStep"),
-    "state.stores.rocksdb_options": ("Profile", "RocksDBMemory", "RocksDBOptions", "bound_process_memory"),
+    "state.stores.rewriting": (
+        "LazyRewriter",
+        "RewriteStep",
+    ),
+    "state.stores.rocksdb_options": (
+        "Profile",
+        "RocksDBMemory",
+        "RocksDBOptions",
+        "bound_process_memory",
+    ),
     "state.stores.session": ("SessionStore",),
     "state.stores.set_aside": ("set_aside",),
     "state.stores.store_iterator": ("StoreIterator",),
-    "state.stores.suppliers": ("LruSupplier", "MemorySupplier", "RedisSupplier", "RocksDBSupplier", "StoreSupplier"),
+    "state.stores.suppliers": (
+        "LruSupplier",
+        "MemorySupplier",
+        "RedisSupplier",
+        "RocksDBSupplier",
+        "StoreSupplier",
+    ),
     "state.stores.ttl": ("TtlKeyValueStore",),
-    "state.stores.versioned": ("VersionedKeyValueStore", "VersionedRecord"),
+    "state.stores.versioned": (
+        "VersionedKeyValueStore",
+        "VersionedRecord",
+    ),
     "state.stores.window": ("WindowStore",),
+    "state.tables.aggregator": (
+        "Aggregator",
+        "count",
+        "reduction",
+        "total",
+    ),
+    "state.tables.change": (
+        "Change",
+        "TableRecord",
+    ),
+    "state.tables.emit_strategy": ("EmitStrategy",),
+    "state.tables.grouped_table": (
+        "GroupedTable",
+        "TableAggregation",
+    ),
+    "state.tables.session_aggregation": ("SessionAggregation",),
+    "state.tables.sliding_aggregation": ("SlidingWindowAggregation",),
+    "state.tables.suppress": (
+        "BufferConfig",
+        "BufferFullStrategy",
+        "SuppressedTable",
+        "until_time_limit",
+        "until_window_closes",
+    ),
+    "state.tables.table": (
+        "KTable",
+        "SourceTable",
+        "key_matches",
+    ),
+    "state.tables.time_ordered_buffer": ("windowed_key_bytes",),
+    "state.tables.windowed_aggregation": ("WindowedAggregation",),
+    "state.tables.windows": (
+        "SessionWindows",
+        "SlidingWindows",
+        "TimeWindows",
+        "UnlimitedWindows",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "Aggregator",
     "AvroSerde",
+    "BufferConfig",
+    "BufferFullStrategy",
     "BytesIterator",
     "BytesSerde",
     "BytesStore",
     "CacheBudget",
+    "Change",
     "ChangelogRecord",
     "ChangelogWriter",
     "Clock",
@@ -106,10 +216,14 @@ __all__ = [
     "CompositeReadOnlyKeyValueStore",
     "CompositeReadOnlySessionStore",
     "CompositeReadOnlyWindowStore",
+    "EmitStrategy",
     "GlobalStore",
+    "GroupedTable",
     "InMemoryChangelog",
     "Int64Serde",
     "JsonSerde",
+    "KTable",
+    "KafkaChangelogWriter",
     "KeyValueStore",
     "KeyValueTransaction",
     "LazyRewriter",
@@ -128,16 +242,28 @@ __all__ = [
     "RocksDBSupplier",
     "SchemaVersions",
     "Serde",
+    "SessionAggregation",
     "SessionStore",
+    "SessionWindows",
+    "SlidingWindowAggregation",
+    "SlidingWindows",
+    "SourceTable",
+    "StateClient",
     "StateError",
     "StoreBuilder",
+    "StoreClient",
     "StoreIterator",
     "StoreSupplier",
+    "SuppressedTable",
     "SystemClock",
+    "TableAggregation",
+    "TableRecord",
+    "TimeWindows",
     "TimestampedSerde",
     "TtlKeyValueStore",
     "UInt32Serde",
     "UInt64Serde",
+    "UnlimitedWindows",
     "Utf8Serde",
     "ValueAndTimestamp",
     "VersionedKeyValueStore",
@@ -145,11 +271,19 @@ __all__ = [
     "VersionedSerde",
     "WindowStore",
     "Windowed",
+    "WindowedAggregation",
     "bound_process_memory",
+    "count",
+    "key_matches",
     "read_only_key_value",
     "read_only_session",
     "read_only_window",
+    "reduction",
     "set_aside",
+    "total",
+    "until_time_limit",
+    "until_window_closes",
+    "windowed_key_bytes",
 ]
 
 
