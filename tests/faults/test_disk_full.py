@@ -77,7 +77,8 @@ def test_a_full_disk_loses_nothing_that_a_cache_holds(tmp_path: Path) -> None:
     builder = StoreBuilder("full", supplier).with_logging(log).with_caching()
     store = builder.key_value(BytesSerde(), BytesSerde())
     rows = [(b"%06d" % number, b"v" * 500) for number in range(2000)]
-    store.put_all(rows)
+    for key, value in rows:
+        store.put(key, value)
     with file_size_limit(300_000), pytest.raises(DiskFullError):
         store.flush()
     assert log.records == []
