@@ -95,6 +95,8 @@ class RedisStore:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values at `keys`, in their order. One round trip."""
+        if not self._open:
+            self._refuse()
         if not keys:
             return []
         return self._ask("hmget", self._rows_key, list(keys))

@@ -104,6 +104,8 @@ class RocksDBStore:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values at `keys`, in their order. One native call, which releases the GIL."""
+        if not self._open:
+            self._refuse()
         if not keys:
             return []
         try:
@@ -154,6 +156,8 @@ class RocksDBStore:
 
     def delete_range(self, start: bytes, stop: bytes) -> None:
         """Deletes every row with `start <= key < stop` by one range tombstone."""
+        if not self._open:
+            self._refuse()
         if start >= stop:
             return
         if self._failed_write:

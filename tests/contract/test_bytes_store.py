@@ -151,6 +151,8 @@ def test_everything_raises_after_close(store: BytesStore) -> None:
     calls: list[Callable[[], object]] = [
         lambda: store.get(b"a"),
         lambda: store.get_many([b"a"]),
+        lambda: store.get_many([]),
+        lambda: store.delete_range(b"b", b"a"),
         lambda: store.scan(None, None),
         lambda: store.metadata(b"a"),
         store.approximate_num_entries,
