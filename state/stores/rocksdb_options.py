@@ -20,6 +20,8 @@ from rocksdict import (
     WriteBufferManager,
 )
 
+from state.errors import ConfigurationError
+
 MIB = 1 << 20
 
 
@@ -64,12 +66,16 @@ class RocksDBMemory:
 
     Write buffers take at most half of the bound and are charged to the cache. The cache never refuses a block that a
     reader needs, so a scan may exceed the bound for a moment. Thread-safe.
+
+    Args:
+        bound_bytes: the bound, at least 8 MiB.
+
+    Raises:
+        ConfigurationError: the bound is lower.
     """
 
     def __init__(self, bound_bytes: int = 256 * MIB) -> None:
-        if bound_bytes < 8 * MIB:
-            msg = f"RocksDB needs at least 8 MiB for cache and write buffers, not {bound_bytes} bytes"
-            raise ValueError(msg)
+        _check_bound(bound_bytes)
         self.bound_bytes = bound_bytes
         self.cache = Cache(bound_bytes)
         self.write_buffers = WriteBufferManager.new_write_buffer_manager_with_cache(
@@ -101,12 +107,22 @@ def bound_process_memory(bound_bytes: int) -> RocksDBMemory:
     """Sets the bound of the process's shared memory, also for stores that are open already.
 
     The write buffers' share follows for both. Returns the shared memory.
+
+    Raises:
+        ConfigurationError: the bound is below 8 MiB; it stays as it was.
     """
+    _check_bound(bound_bytes)
     memory = process_memory()
     memory.bound_bytes = bound_bytes
     memory.cache.set_capacity(bound_bytes)
     memory.write_buffers.set_buffer_size(bound_bytes // 2)
     return memory
+
+
+def _check_bound(bound_bytes: int) -> None:
+    if bound_bytes < 8 * MIB:
+        msg = f"RocksDB needs at least 8 MiB for cache and write buffers, not {bound_bytes} bytes"
+        raise ConfigurationError(msg)
 
 
 @dataclass(frozen=True, slots=True)
