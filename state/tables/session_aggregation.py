@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator
 from state.tables.change import Change, TableRecord, windowed
 from state.tables.change_forwarder import ChangeForwarder
-from state.tables.closing_index import ClosingIndex
-from state.tables.dropped_records import DroppedRecords, DropReason
+from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import SessionRows
+from state.tables.stream_aggregation import NOTHING_EMITTED_MS, StreamAggregation
 from state.tables.stream_time import StreamTime
-from state.tables.table import KTable
-from state.tables.windowed_table import NOTHING_EMITTED_MS
 from state.tables.windows import FOREVER_MS, SessionWindow, SessionWindows
 
 K = TypeVar("K")
@@ -23,7 +21,7 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
-class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
+class SessionAggregation(StreamAggregation[K, V, A]):
     """One aggregate for each key and session of activity.
 
     A record joins every session within the gap and so may bridge two. The sessions that it replaces go out as
@@ -58,53 +56,22 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
         Raises:
             InvalidArgumentError: the aggregator can't merge.
         """
-        super().__init__()
+        super().__init__(aggregator, emit=emit, stream_time=stream_time, emitted_until_ms=emitted_until_ms)
         self.windows = windows
-        self.dropped = DroppedRecords()
-        self.stream_time = StreamTime() if stream_time is None else stream_time
-        self._aggregator = aggregator
         self._merge = aggregator.merger
         self._store = store
-        self._emit = emit
-        self._emitted_until_ms = emitted_until_ms
-        self._closing: ClosingIndex[K] = ClosingIndex()
         if emit is EmitStrategy.ON_WINDOW_UPDATE:
             self._changes: ChangeForwarder[Windowed[K], A] = ChangeForwarder(store, self._forward)
         if emit is EmitStrategy.ON_WINDOW_CLOSE or stream_time is None:
             self._read_rows()
-
-    @property
-    def emitted_until_ms(self) -> int:
-        """The latest end, inclusive, of sessions emitted on close. Keep it beside the rows, and start from it."""
-        return self._emitted_until_ms
-
-    def process(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
-        """Takes the stream's next record.
-
-        Raises:
-            InvalidTimestampError: the timestamp is negative. Nothing was changed.
-        """
-        if key is None:
-            self.dropped.drop(DropReason.NULL_KEY)
-            return
-        if value is None:
-            self.dropped.drop(DropReason.NULL_VALUE)
-            return
-        now_ms = self.stream_time.observe(timestamp_ms)
-        if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
-            # First, for this record can't change what it closes, but its put may make the store expire it.
-            self._emit_closed(now_ms)
-        self._aggregate(key, value, timestamp_ms)
 
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The session's row as of now, closed or not, or None if no session has exactly these bounds."""
         aggregate = self._store.fetch_session(key.key, key.start_ms, key.end_ms)
         return None if aggregate is None else ValueAndTimestamp(aggregate, key.end_ms)
 
-    def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values; the store knows them."""
-        self._sends_old_values = True
-        return True
+    def _closed_until(self, now_ms: int) -> int:
+        return self.windows.ends_closed_by(now_ms)
 
     def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
         gap_ms = self.windows.gap_ms
@@ -133,14 +100,6 @@ class SessionAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
         self._changes.announce(record)
         self._store.put(session.key, session.start_ms, session.end_ms, aggregate)
         self._changes.forward(record)
-
-    def _emit_closed(self, now_ms: int) -> None:
-        until_ms = self.windows.ends_closed_by(now_ms)
-        self._emitted_until_ms = max(self._emitted_until_ms, until_ms)
-        for session in self._closing.take_until(until_ms):
-            row = self.get(session)
-            if row is not None:
-                self._forward(TableRecord(session, Change(row.value), session.end_ms))
 
     def _read_rows(self) -> None:
         for session, _ in self._store.find_sessions_ended(0, FOREVER_MS):

@@ -22,8 +22,9 @@ from state.tables.change import value_of
 from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows
+from state.tables.stream_aggregation import NOTHING_EMITTED_MS
 from state.tables.stream_time import StreamTime
-from state.tables.windowed_table import NOTHING_EMITTED_MS, WindowedTable
+from state.tables.windowed_table import WindowedTable
 from state.tables.windows import SlidingWindows
 
 K = TypeVar("K")

@@ -9,8 +9,9 @@ from state.tables.aggregator import Aggregator
 from state.tables.change import value_of
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows
+from state.tables.stream_aggregation import NOTHING_EMITTED_MS
 from state.tables.stream_time import StreamTime
-from state.tables.windowed_table import NOTHING_EMITTED_MS, WindowedTable
+from state.tables.windowed_table import WindowedTable
 from state.tables.windows import EnumerableWindows, UnlimitedWindows
 
 K = TypeVar("K")

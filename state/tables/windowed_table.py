@@ -1,36 +1,30 @@
-"""What aggregations over time windows share: late records, rows, and emission on update or on close."""
+"""What aggregations over time windows share: late records and rows."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator
 from state.tables.change import Change, TableRecord, windowed
 from state.tables.change_forwarder import ChangeForwarder
-from state.tables.closing_index import ClosingIndex
-from state.tables.dropped_records import DroppedRecords, DropReason
+from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.materialized import WindowRows
+from state.tables.stream_aggregation import NOTHING_EMITTED_MS, StreamAggregation
 from state.tables.stream_time import StreamTime
-from state.tables.table import KTable
 from state.tables.windows import FOREVER_MS, StartDeterminedWindows, Window
 
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
 
-NOTHING_EMITTED_MS = -1
-"""`emitted_until_ms` before the first emission on close."""
 
-
-class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
+class WindowedTable(StreamAggregation[K, V, A]):
     """A table of one aggregate for each key and time window, made from a stream of records.
 
-    Records are left out, and counted, if their key or value is null or their window is closed. A record advances
-    stream time before it is judged, so one that comes far ahead closes the windows behind it.
+    Records whose window is closed are left out and counted, too.
 
     A row is stamped with the greatest timestamp of the records in it: a late record doesn't lower it. So the newest
     row tells how far stream time had come, and a table over a restored store goes on from there.
@@ -57,15 +51,9 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
             emitted_until_ms: the earlier instance's `emitted_until_ms`, after a restart: what it emitted isn't
                 emitted again.
         """
-        super().__init__()
+        super().__init__(aggregator, emit=emit, stream_time=stream_time, emitted_until_ms=emitted_until_ms)
         self.windows = windows
-        self.dropped = DroppedRecords()
-        self.stream_time = StreamTime() if stream_time is None else stream_time
-        self._aggregator = aggregator
         self._store = store
-        self._emit = emit
-        self._emitted_until_ms = emitted_until_ms
-        self._closing: ClosingIndex[K] = ClosingIndex()
         if emit is EmitStrategy.ON_WINDOW_UPDATE:
             self._changes: ChangeForwarder[Windowed[K], A] = ChangeForwarder(
                 store, self._forward, identity=lambda window: (window.key, window.start_ms)
@@ -73,41 +61,12 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
         if emit is EmitStrategy.ON_WINDOW_CLOSE or stream_time is None:
             self._read_rows()
 
-    @property
-    def emitted_until_ms(self) -> int:
-        """The latest start, inclusive, of windows emitted on close. Keep it beside the rows, and start from it."""
-        return self._emitted_until_ms
-
-    def process(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
-        """Takes the stream's next record.
-
-        Raises:
-            InvalidTimestampError: the timestamp is negative. Nothing was changed.
-        """
-        if key is None:
-            self.dropped.drop(DropReason.NULL_KEY)
-            return
-        if value is None:
-            self.dropped.drop(DropReason.NULL_VALUE)
-            return
-        now_ms = self.stream_time.observe(timestamp_ms)
-        if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
-            # First, for this record can't change what it closes, but its put may make the store expire it.
-            self._emit_closed(now_ms)
-        self._aggregate(key, value, timestamp_ms)
-
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The window's row as of now, closed or not, or None."""
         return self._store.fetch_one(key.key, key.start_ms)
 
-    def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values; the store knows them."""
-        self._sends_old_values = True
-        return True
-
-    @abstractmethod
-    def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
-        """Brings the record into all windows that it belongs to."""
+    def _closed_until(self, now_ms: int) -> int:
+        return self.windows.starts_closed_by(now_ms)
 
     def _is_closed(self, window: Window) -> bool:
         return self.windows.closes_at_ms(window.end_ms) <= self.stream_time.now_ms
@@ -134,14 +93,6 @@ class WindowedTable(KTable[Windowed[K], A], Generic[K, V, A]):
         self._changes.announce(record)
         self._store.put(key, row, window.start_ms)
         self._changes.forward(record)
-
-    def _emit_closed(self, now_ms: int) -> None:
-        until_ms = self.windows.starts_closed_by(now_ms)
-        self._emitted_until_ms = max(self._emitted_until_ms, until_ms)
-        for window in self._closing.take_until(until_ms):
-            row = self.get(window)
-            if row is not None:
-                self._forward(TableRecord(window, Change(row.value), row.timestamp_ms))
 
     def _read_rows(self) -> None:
         for key, row in self._store.fetch_all(0, FOREVER_MS):
