@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
+from state.errors import ConfigurationError
 from state.keys.sessions import session_end_ms
 from state.keys.windows import window_start_ms
 from state.serdes.serde import Serde
@@ -142,11 +143,18 @@ class StoreBuilder:
 
     def _layers(self, arrange: Wrap | None = None, *, upgrade: bool = False) -> StoreLayers:
         backend = self._upgraded() if upgrade else self.supplier.open(self.name)
+        if arrange is not None and isinstance(backend, LruStore):
+            msg = (
+                f"store {self.name} orders its rows by time: an LRU store would evict parts of it; use another supplier"
+            )
+            raise ConfigurationError(msg)
         arranged = backend if arrange is None else arrange(backend)
         logged = arranged
         if self.changelog is not None:
-            logged = ChangeLoggingStore(arranged, self.changelog, self.context)
-            _log_evictions(backend, self.changelog, self.context)
+            logged = change_logging = ChangeLoggingStore(arranged, self.changelog, self.context)
+            if isinstance(backend, LruStore):
+                # An evicted row must leave the changelog too, or a restore would bring it back.
+                backend.on_evict(change_logging.log_deletion)
         cached = logged
         if self.cache is not None:
             cached = CachingStore(logged, self.context, self.cache, send_old_values=self.send_old_values)
@@ -170,9 +178,3 @@ class StoreBuilder:
             old.close()
             return new
         return UpgradingStore(new, old, with_unknown_timestamp)
-
-
-def _log_evictions(backend: BytesStore, changelog: ChangelogWriter, context: RecordContext) -> None:
-    """An evicted row must leave the changelog too, or a restore would bring it back."""
-    if isinstance(backend, LruStore):
-        backend.on_evict(lambda key: changelog.append(key, None, context.timestamp_ms, context.headers))

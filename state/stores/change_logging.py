@@ -21,6 +21,7 @@ class ChangeLoggingStore(WrappedStore):
         super().__init__(inner)
         self._writer = writer
         self._context = context
+        self._gone: list[bytes] = []
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Writes and logs, with the current record's timestamp."""
@@ -32,6 +33,16 @@ class ChangeLoggingStore(WrappedStore):
             self._writer.append(key, value, context.timestamp_ms, context.headers)
         elif rows:
             self._writer.append_many(rows, [context.timestamp_ms] * len(rows), context.headers)
+        if self._gone:
+            self._log_gone()
+
+    def log_deletion(self, key: bytes) -> None:
+        """Takes note of a row that the store below dropped by itself, as it was full.
+
+        Its tombstone is logged behind the write under way, which may be what put the row, or else with the next write
+        or flush; not at all if the row is back by then.
+        """
+        self._gone.append(key)
 
     def write_stamped(
         self, rows: Sequence[Entry], timestamps_ms: Sequence[int], metadata: Mapping[bytes, bytes | None]
@@ -40,14 +51,30 @@ class ChangeLoggingStore(WrappedStore):
         self._inner.write(rows, metadata)
         if rows:
             self._writer.append_many(rows, timestamps_ms, self._context.headers)
+        if self._gone:
+            self._log_gone()
 
     def flush(self) -> None:
         """Flushes the store, then the changelog."""
         self._inner.flush()
+        self._log_gone()
         self._writer.flush()
 
     def close(self) -> None:
-        """Flushes the changelog and closes the store."""
-        if self._inner.is_open:
-            self._writer.flush()
-        self._inner.close()
+        """Flushes the changelog and closes the store.
+
+        Raises:
+            ChangelogError: a change didn't reach the changelog; the store is closed all the same.
+        """
+        try:
+            if self._inner.is_open:
+                self._log_gone()
+                self._writer.flush()
+        finally:
+            self._inner.close()
+
+    def _log_gone(self) -> None:
+        gone, self._gone = self._gone, []
+        for key in gone:
+            if self._inner.get(key) is None:
+                self._writer.append(key, None, self._context.timestamp_ms, self._context.headers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -15,7 +16,7 @@ from state.stores.iterators import OpenIterators, Row, RowIterator
 class LruStore:
     """A `BytesStore` of at most `max_entries` rows in the process's memory. Reading a row makes it the newest.
 
-    Scans sort the rows at the call and refresh none. Not safe for several writers.
+    Scans sort the rows at the call and refresh none. Safe for one writer and many readers.
     """
 
     def __init__(self, name: str, max_entries: int, *, clock: Clock | None = None) -> None:
@@ -28,6 +29,7 @@ class LruStore:
         self._metadata: dict[bytes, bytes] = {}
         self._iterators = OpenIterators(clock)
         self._open = True
+        self._lock = threading.RLock()
         self._on_evict: Callable[[bytes], None] | None = None
         self.evictions = 0
 
@@ -58,38 +60,45 @@ class LruStore:
     def get(self, key: bytes) -> bytes | None:
         """The value at `key`, or None."""
         self._check_open()
-        value = self._rows.get(key)
-        if value is not None:
-            self._rows.move_to_end(key)
-        return value
+        with self._lock:
+            value = self._rows.get(key)
+            if value is not None:
+                self._rows.move_to_end(key)
+            return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values at `keys`, in their order."""
+        self._check_open()
         return [self.get(key) for key in keys]
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Writes rows and metadata, then evicts what is too much."""
         self._check_open()
-        for key, value in entries:
-            self._rows.pop(key, None)
-            if value is not None:
-                self._rows[key] = value
+        evicted: list[bytes] = []
+        with self._lock:
+            for key, value in entries:
+                self._rows.pop(key, None)
+                if value is not None:
+                    self._rows[key] = value
+            while len(self._rows) > self._max_entries:
+                evicted.append(self._rows.popitem(last=False)[0])
+        self.evictions += len(evicted)
         for key, value in metadata.items():
             if value is None:
                 self._metadata.pop(key, None)
             else:
                 self._metadata[key] = value
-        while len(self._rows) > self._max_entries:
-            key, _ = self._rows.popitem(last=False)
-            self.evictions += 1
-            if self._on_evict is not None:
+        if self._on_evict is not None:
+            for key in evicted:
                 self._on_evict(key)
 
     def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
         """Rows with `start <= key < stop`, in byte order or backwards."""
         self._check_open()
+        with self._lock:
+            present = list(self._rows)
         keys = sorted(
-            (key for key in self._rows if (start is None or key >= start) and (stop is None or key < stop)),
+            (key for key in present if (start is None or key >= start) and (stop is None or key < stop)),
             reverse=reverse,
         )
         return RowIterator(self._present(keys), self._iterators)
@@ -97,8 +106,9 @@ class LruStore:
     def delete_range(self, start: bytes, stop: bytes) -> None:
         """Deletes every row with `start <= key < stop`."""
         self._check_open()
-        for key in [key for key in self._rows if start <= key < stop]:
-            del self._rows[key]
+        with self._lock:
+            for key in [key for key in self._rows if start <= key < stop]:
+                del self._rows[key]
 
     def metadata(self, key: bytes) -> bytes | None:
         """The metadata entry at `key`, or None."""
@@ -118,7 +128,8 @@ class LruStore:
         """Drops the rows; open iterators become unusable. Safe to call twice."""
         self._open = False
         self._iterators.shut_down()
-        self._rows.clear()
+        with self._lock:
+            self._rows.clear()
         self._metadata.clear()
 
     def _present(self, keys: Sequence[bytes]) -> Iterator[Row]:
