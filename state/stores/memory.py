@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sortedcontainers import SortedDict
@@ -17,7 +18,7 @@ class MemoryStore:
     """A `BytesStore` in the process's memory.
 
     A scan fixes its keys at the call; a row deleted meanwhile is skipped, one overwritten meanwhile shows its new
-    value, as in Kafka Streams' in-memory store. Safe for one writer and many readers under the GIL.
+    value, as in Kafka Streams' in-memory store. Safe for one writer and many readers.
     """
 
     def __init__(self, name: str, *, clock: Clock | None = None) -> None:
@@ -26,6 +27,8 @@ class MemoryStore:
         self._metadata: dict[bytes, bytes] = {}
         self._iterators = OpenIterators(clock)
         self._open = True
+        # The sorted keys are several lists that change one after the other: who lists keys must not come in between.
+        self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
@@ -64,11 +67,12 @@ class MemoryStore:
         if not self._open:
             self._refuse()
         rows = self._rows
-        for key, value in entries:
-            if value is None:
-                rows.pop(key, None)
-            else:
-                rows[key] = value
+        with self._lock:
+            for key, value in entries:
+                if value is None:
+                    rows.pop(key, None)
+                else:
+                    rows[key] = value
         for key, value in metadata.items():
             if value is None:
                 self._metadata.pop(key, None)
@@ -79,7 +83,8 @@ class MemoryStore:
         """Rows with `start <= key < stop`, in byte order or backwards."""
         if not self._open:
             self._refuse()
-        keys = self._keys(start, stop)
+        with self._lock:
+            keys = self._keys(start, stop)
         if reverse:
             keys.reverse()
         return RowIterator(self._present(keys), self._iterators)
@@ -88,8 +93,9 @@ class MemoryStore:
         """Deletes every row with `start <= key < stop`."""
         if not self._open:
             self._refuse()
-        for key in self._keys(start, stop):
-            del self._rows[key]
+        with self._lock:
+            for key in self._keys(start, stop):
+                del self._rows[key]
 
     def metadata(self, key: bytes) -> bytes | None:
         """The metadata entry at `key`, or None."""
