@@ -123,9 +123,9 @@ class KeyValueStore(StateStore, Generic[K, V]):
     def transaction(self) -> KeyValueTransaction[K, V]:
         """Several writes in one atomic step: `with store.transaction() as rows: rows.put(...)`.
 
-        Commits on leaving, unless an exception leaves it.
+        Commits on leaving, unless an exception leaves it. The store's position follows with the commit.
         """
-        pending = TransactionStore(self._top)
+        pending = TransactionStore(self._top, self._write_transaction)
         return KeyValueTransaction(replace(self._layers, top=pending), pending, self._key_serde, self._value_serde)
 
     def on_flush(self, listener: Callable[[Sequence[tuple[K, V | None, V | None]]], None] | None) -> None:
@@ -175,14 +175,17 @@ class KeyValueTransaction(KeyValueStore[K, V]):
     ) -> None:
         super().__init__(layers, key_serde, value_serde)
         self._pending = pending
+        self._reread_position()
 
     def commit(self) -> None:
         """Writes everything in one atomic step; of several writes to one key the last."""
         self._pending.commit()
+        self._reread_position()
 
     def abort(self) -> None:
         """Forgets everything since the last commit."""
         self._pending.abort()
+        self._reread_position()
 
     def __enter__(self) -> Self:
         return self

@@ -18,6 +18,7 @@ from state.stores.record_context import (
     RecordContext,
     decode_position,
     encode_position,
+    merged_positions,
 )
 from state.stores.segmented import SegmentedStore
 
@@ -126,6 +127,17 @@ class StateStore:
             self._seen_moves = self._context.moves
         else:
             self._top.write(entries, metadata)
+
+    def _write_transaction(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None]) -> None:
+        """Writes what a transaction gathered; its records may lie on both sides of what was written meanwhile."""
+        position = merged_positions(self._position, decode_position(metadata.get(POSITION_KEY)))
+        self._top.write(entries, {**metadata, POSITION_KEY: encode_position(position)} if position else metadata)
+        self._position = position
+
+    def _reread_position(self) -> None:
+        """Begins a transaction: the record at hand counts as new, so that its first write notes it."""
+        self._seen_moves = 0
+        self._position = decode_position(self._top.metadata(POSITION_KEY))
 
     def _on_flush(self, listener: Callable[[list[tuple[bytes, bytes | None, bytes | None]]], None] | None) -> None:
         if self._layers.cache is not None:

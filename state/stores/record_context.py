@@ -44,11 +44,17 @@ class RecordContext:
 
     def advanced(self, position: Mapping[str, Mapping[str, int]]) -> InputPosition:
         """A copy of `position` that includes the current record; no partition ever moves back."""
-        result = {topic: dict(partitions) for topic, partitions in position.items()}
-        mine = result.setdefault(self.topic, {})
-        partition = str(self.partition)
-        mine[partition] = max(mine.get(partition, -1), self.offset)
-        return result
+        return merged_positions(position, {self.topic: {str(self.partition): self.offset}})
+
+
+def merged_positions(one: Mapping[str, Mapping[str, int]], two: Mapping[str, Mapping[str, int]]) -> InputPosition:
+    """The further of both positions in every partition, as a copy."""
+    result = {topic: dict(partitions) for topic, partitions in one.items()}
+    for topic, partitions in two.items():
+        offsets = result.setdefault(topic, {})
+        for partition, offset in partitions.items():
+            offsets[partition] = max(offsets.get(partition, -1), offset)
+    return result
 
 
 def encode_position(position: Mapping[str, Mapping[str, int]]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
 from state.stores.overlay import overlaid
@@ -13,10 +13,17 @@ class TransactionStore(WrappedStore):
     """The wrapper that holds writes back until `commit`. Reads through it see them; reads below don't.
 
     Of several writes to one key only the last is committed, a deletion always as a tombstone. Not thread-safe.
+
+    Args:
+        inner: the store below.
+        write: what a commit writes with, for owners that write something along; None takes the inner store's own.
     """
 
-    def __init__(self, inner: BytesStore) -> None:
+    def __init__(
+        self, inner: BytesStore, write: Callable[[Iterable[Entry], Mapping[bytes, bytes | None]], None] | None = None
+    ) -> None:
         super().__init__(inner)
+        self._commit_with = write or inner.write
         self._rows: dict[bytes, bytes | None] = {}
         self._metadata: dict[bytes, bytes | None] = {}
 
@@ -61,8 +68,13 @@ class TransactionStore(WrappedStore):
         return self._metadata[key] if key in self._metadata else self._inner.metadata(key)
 
     def commit(self) -> None:
-        """Writes everything in one atomic step and starts a new transaction."""
-        self._inner.write(list(self._rows.items()), self._metadata)
+        """Writes everything in one atomic step and starts a new transaction. Without writes nothing happens.
+
+        Raises:
+            DiskFullError: nothing was written; the transaction is still there, to be committed again or aborted.
+        """
+        if self._rows or self._metadata:
+            self._commit_with(list(self._rows.items()), self._metadata)
         self.abort()
 
     def abort(self) -> None:
