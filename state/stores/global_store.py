@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
+from state.errors import ConfigurationError
 from state.stores.bytes_store import Entry
 from state.stores.key_value import KeyValueStore
 from state.stores.read_only import ReadOnlyKeyValueStore, read_only_key_value
@@ -22,11 +23,17 @@ class GlobalStore(Generic[K, V]):
     restart as before.
 
     Args:
-        store: where the rows go. It needs no changelog: the topic is one.
+        store: where the rows go. It needs no changelog, the topic is one, and may have no cache: rows go in below it.
         transform: makes rows from records; None takes records as rows.
+
+    Raises:
+        ConfigurationError: the store has a cache.
     """
 
     def __init__(self, store: KeyValueStore[K, V], transform: Transform | None = None) -> None:
+        if store.layers.cache is not None:
+            msg = f"global store {store.name} can't have a cache, which would hide what is applied: build it without"
+            raise ConfigurationError(msg)
         self._store = store
         self._transform = transform
         self.skipped_total = 0

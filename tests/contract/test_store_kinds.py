@@ -194,7 +194,7 @@ def test_rows_of_old_schema_versions_are_upgraded_on_read_and_rewritten_in_steps
 
 
 def test_global_stores_transform_on_restore_as_well(builder: StoreBuilder) -> None:
-    rows = builder.with_logging_disabled().key_value(UTF8, UTF8)
+    rows = builder.with_logging_disabled().with_caching_disabled().key_value(UTF8, UTF8)
     store = GlobalStore(rows, lambda key, value: [(key.upper(), value)] if not key.startswith(b"#") else [])
     store.apply([(b"a", b"1"), (b"#", b"x"), (None, b"y"), (b"b", b"2"), (b"b", None)], {b"p": b"5"})
     assert dict(store.view.all()) == {"A": "1"}
