@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from state.errors import InvalidArgumentError
 from state.serdes.versioned import VersionedSerde
 from state.stores.bytes_store import BytesStore, Entry
 from state.stores.key_value import KeyValueStore
@@ -46,8 +47,12 @@ class LazyRewriter:
         """Looks at the next `limit` rows and rewrites the old ones.
 
         Raises:
+            InvalidArgumentError: `limit` is below 1.
             SerializationError: a row is of a version that can't be read any more; nothing of this step is written.
         """
+        if limit < 1:
+            msg = f"a step of {limit} rows gets nowhere; use at least 1"
+            raise InvalidArgumentError(msg)
         with self._rows.scan(self._rows.metadata(CURSOR_KEY), None) as rows:
             batch = list(islice(rows, limit))
         serde = self._serde
