@@ -22,11 +22,11 @@ from state.stores.lru import LruStore
 from state.stores.metered import MeteredStore
 from state.stores.record_context import RecordContext
 from state.stores.segmented import SegmentedStore, segment_interval_ms
-from state.stores.session import SessionStore
+from state.stores.session import SessionStore, check_session_retention
 from state.stores.suppliers import MemorySupplier, StoreSupplier
-from state.stores.ttl import TtlKeyValueStore
+from state.stores.ttl import TtlKeyValueStore, check_ttl
 from state.stores.upgrading import UpgradingStore, is_empty
-from state.stores.versioned import VersionedKeyValueStore
+from state.stores.versioned import VersionedKeyValueStore, check_history_retention
 from state.stores.window import WindowStore, check_retention
 
 K = TypeVar("K")
@@ -101,13 +101,23 @@ class StoreBuilder:
     def versioned_key_value(
         self, key_serde: Serde[K], value_serde: Serde[V], *, history_retention_ms: int
     ) -> VersionedKeyValueStore[K, V]:
-        """Opens a store that keeps each key's history for `history_retention_ms` of stream time."""
+        """Opens a store that keeps each key's history for `history_retention_ms` of stream time, 0 or more.
+
+        Raises:
+            ConfigurationError: the retention is negative; nothing was opened.
+        """
+        check_history_retention(history_retention_ms)
         return VersionedKeyValueStore(self._layers(), key_serde, value_serde, history_retention_ms=history_retention_ms)
 
     def ttl_key_value(
         self, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None
     ) -> TtlKeyValueStore[K, V]:
-        """Opens a store whose rows live for `ttl_ms` of stream time unless a put says otherwise; None: for ever."""
+        """Opens a store whose rows live for `ttl_ms` of stream time unless a put says otherwise; None: for ever.
+
+        Raises:
+            ConfigurationError: the TTL is below 1, nothing was opened; or the supplier's rows may be evicted.
+        """
+        check_ttl(ttl_ms)
         return TtlKeyValueStore(self._layers(ExpiryIndexStore), key_serde, value_serde, ttl_ms=ttl_ms)
 
     def window(
@@ -119,10 +129,17 @@ class StoreBuilder:
         retention_ms: int,
         retain_duplicates: bool = False,
     ) -> WindowStore[K, V]:
-        """Opens a window store.
+        """Opens a store of values by key and window start, kept for `retention_ms` of stream time.
+
+        Args:
+            key_serde: of keys.
+            value_serde: of values.
+            window_size_ms: the size of every window, at least 1.
+            retention_ms: how long windows live, counted from their start; at least their size.
+            retain_duplicates: whether several values of one key and start stay beside each other.
 
         Raises:
-            ConfigurationError: the retention is shorter than a window.
+            ConfigurationError: the sizes can't work, nothing was opened; or the supplier's rows may be evicted.
         """
         check_retention(window_size_ms, retention_ms)
         interval_ms = segment_interval_ms(retention_ms)
@@ -136,7 +153,12 @@ class StoreBuilder:
         )
 
     def session(self, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> SessionStore[K, V]:
-        """Opens a session store."""
+        """Opens a store of values by key, session start and end, kept for `retention_ms` of stream time.
+
+        Raises:
+            ConfigurationError: the retention is below 1, nothing was opened; or the supplier's rows may be evicted.
+        """
+        check_session_retention(retention_ms)
         interval_ms = segment_interval_ms(retention_ms)
         layers = self._layers(lambda inner: SegmentedStore(inner, session_end_ms, interval_ms))
         return SessionStore(layers, key_serde, value_serde, retention_ms=retention_ms)

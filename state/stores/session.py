@@ -28,9 +28,7 @@ class SessionStore(StateStore, Generic[K, V]):
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> None:
         super().__init__(layers)
-        if retention_ms < 1:
-            msg = f"sessions need a retention of at least 1 ms, not {retention_ms}"
-            raise ConfigurationError(msg)
+        check_session_retention(retention_ms)
         self._encode_key = key_serde.serialize
         self._decode_key = key_serde.deserialize
         self._encode = value_serde.serialize
@@ -187,3 +185,14 @@ class SessionStore(StateStore, Generic[K, V]):
 
     def _value(self, data: bytes | None) -> V | None:
         return None if data is None else self._decode(data)
+
+
+def check_session_retention(retention_ms: int) -> None:
+    """Refuses a retention that can't work.
+
+    Raises:
+        ConfigurationError: it is not positive.
+    """
+    if retention_ms < 1:
+        msg = f"sessions need a retention of at least 1 ms, not {retention_ms}"
+        raise ConfigurationError(msg)

@@ -29,9 +29,7 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None) -> None:
         super().__init__(layers)
-        if ttl_ms is not None and ttl_ms < 1:
-            msg = f"a TTL of {ttl_ms} ms can't work; use at least 1, or None for rows that stay"
-            raise ConfigurationError(msg)
+        check_ttl(ttl_ms)
         if layers.expiry_index is None:
             raise ConfigurationError("a store with a TTL needs an expiry index below; use the builder")
         self._index: ExpiryIndexStore = layers.expiry_index
@@ -161,3 +159,14 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
         for key, data in rows:
             if not self._is_expired(data):
                 yield self._decode_key(key), self._decode(unstamped(data))
+
+
+def check_ttl(ttl_ms: int | None) -> None:
+    """Refuses a store's time to live that can't work.
+
+    Raises:
+        ConfigurationError: it is neither positive nor None.
+    """
+    if ttl_ms is not None and ttl_ms < 1:
+        msg = f"a TTL of {ttl_ms} ms can't work; use at least 1, or None for rows that stay"
+        raise ConfigurationError(msg)

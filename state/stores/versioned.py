@@ -54,9 +54,7 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
         self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, history_retention_ms: int
     ) -> None:
         super().__init__(layers)
-        if history_retention_ms < 0:
-            msg = f"the history retention can't be {history_retention_ms} ms"
-            raise ConfigurationError(msg)
+        check_history_retention(history_retention_ms)
         self._encode_key = key_serde.serialize
         self._encode = value_serde.serialize
         self._decode = value_serde.deserialize
@@ -179,3 +177,14 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
             if reachable is None:
                 return []
             return [row_key for row_key, _ in rows]
+
+
+def check_history_retention(history_retention_ms: int) -> None:
+    """Refuses a history retention that can't work; 0 keeps the latest versions only.
+
+    Raises:
+        ConfigurationError: it is negative.
+    """
+    if history_retention_ms < 0:
+        msg = f"the history retention can't be {history_retention_ms} ms"
+        raise ConfigurationError(msg)
