@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from state.errors import StoreClosedError
 from state.metrics import names
 from state.metrics.latency import LatencyRecorder
 from state.metrics.names import Kind, Metric
@@ -38,7 +39,7 @@ class StoreMetrics(Collector):
             self._stores.pop(name, None)
 
     def collect(self) -> Iterator[Family]:
-        """All families, at this moment."""
+        """All families, at this moment. A store that is closed meanwhile is left out from there on."""
         with self._lock:
             stores = {name: store for name, store in self._stores.items() if store.is_open}
         yield from _operations(stores)
@@ -112,7 +113,7 @@ def _rocksdb(stores: dict[str, StateStore]) -> Iterator[Family]:
         name: store.layers.backend for name, store in stores.items() if isinstance(store.layers.backend, RocksDBStore)
     }
     for property_name, metric in names.ROCKSDB_PROPERTIES.items():
-        values = [((name,), backend.property_int(property_name)) for name, backend in backends.items()]
+        values = [((name,), _property(backend, property_name)) for name, backend in backends.items()]
         yield _numbers(metric, [(labels, value) for labels, value in values if value is not None])
     counts = {name: tickers(backend.statistics() or "") for name, backend in backends.items()}
     for ticker, metric in names.ROCKSDB_TICKERS.items():
@@ -122,3 +123,10 @@ def _rocksdb(stores: dict[str, StateStore]) -> Iterator[Family]:
         yield _numbers(names.ROCKSDB_CACHE_USAGE, [((), memory.usage_bytes())])
         yield _numbers(names.ROCKSDB_CACHE_PINNED, [((), memory.pinned_bytes())])
         yield _numbers(names.ROCKSDB_CACHE_BOUND, [((), memory.bound_bytes)])
+
+
+def _property(backend: RocksDBStore, name: str) -> int | None:
+    try:
+        return backend.property_int(name)
+    except StoreClosedError:
+        return None

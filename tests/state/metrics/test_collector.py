@@ -11,7 +11,10 @@ from state.metrics.names import Kind, all_metrics
 from state.metrics.rocksdb_statistics import tickers
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
+from state.stores.bytes_store import BytesStore
 from state.stores.layers import StateStore
+from state.stores.rocksdb import open_rocksdb
+from state.stores.rocksdb_options import RocksDBOptions
 from state.stores.suppliers import RocksDBSupplier
 
 
@@ -56,6 +59,49 @@ def test_closed_stores_are_left_out() -> None:
     store = StoreBuilder("gone").key_value(Utf8Serde(), Utf8Serde())
     store.close()
     assert "gone" not in scraped(store)
+
+
+def test_a_store_that_closes_during_a_scrape_does_not_fail_it(tmp_path: Path) -> None:
+    stores = [StoreBuilder(name, RocksDBSupplier(tmp_path)).key_value(Utf8Serde(), Utf8Serde()) for name in ("a", "b")]
+    metrics = StoreMetrics()
+    for store in stores:
+        metrics.add(store)
+    families = metrics.collect()
+    next(families)
+    stores[0].close()
+    last = {family.name: [sample.labels.get("store") for sample in family.samples] for family in families}
+    assert last["state_rocksdb_estimated_keys"] == ["b"]
+    stores[1].close()
+
+
+def test_a_store_of_the_same_name_takes_the_place_and_removed_ones_are_left_out() -> None:
+    first, second = (StoreBuilder("rows").key_value(Utf8Serde(), Utf8Serde()) for _ in range(2))
+    second.get("a")
+    metrics = StoreMetrics()
+    metrics.add(first)
+    metrics.add(second)
+    counts = {
+        sample.labels["op"]: sample.value
+        for sample in next(metrics.collect()).samples
+        if sample.name.endswith("_count")
+    }
+    assert counts["get"] == 1
+    metrics.remove("rows")
+    metrics.remove("rows")
+    assert not any(family.samples for family in metrics.collect())
+
+
+def test_tickers_are_exported_for_stores_with_statistics(tmp_path: Path) -> None:
+    class WithStatistics:
+        def open(self, name: str) -> BytesStore:
+            return open_rocksdb(tmp_path, name, RocksDBOptions(statistics=True))
+
+    store = StoreBuilder("rows", WithStatistics()).key_value(Utf8Serde(), Utf8Serde())
+    store.put("a", "1")
+    store.get("a")
+    text = scraped(store)
+    store.close()
+    assert 'state_rocksdb_memtable_hits_total{store="rows"} 1.0' in text
 
 
 def test_exported_names_are_in_the_table(tmp_path: Path) -> None:
