@@ -36,16 +36,25 @@ class TimestampedSerde(Generic[T]):
         """Timestamp, then value.
 
         Raises:
-            InvalidTimestampError: the timestamp is below -1 or doesn't fit 64 bits.
+            InvalidTimestampError: the timestamp is no integer, below -1, or doesn't fit 64 bits.
+            SerializationError: it is no pair of a value and a timestamp, or the value's serde refuses it.
         """
+        pair: object = value
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            msg = f"expected a ValueAndTimestamp, not {type(pair).__name__}"
+            raise SerializationError(msg)
         plain, timestamp_ms = value
-        if timestamp_ms < UNKNOWN_TIMESTAMP_MS or timestamp_ms >= 1 << 63:
-            msg = f"timestamp {timestamp_ms} is no epoch milliseconds; pass 0 or more, or -1 for unknown"
+        if not isinstance(timestamp_ms, int) or not UNKNOWN_TIMESTAMP_MS <= timestamp_ms < 1 << 63:
+            msg = f"timestamp {timestamp_ms!r} is no epoch milliseconds; pass 0 or more, or -1 for unknown"
             raise InvalidTimestampError(msg)
         return _STAMP.pack(timestamp_ms) + self._serialize(plain)
 
     def deserialize(self, data: bytes) -> ValueAndTimestamp[T]:
-        """The value and its timestamp."""
+        """The value and its timestamp.
+
+        Raises:
+            SerializationError: the bytes are too short for a timestamp, or the value's serde refuses the rest.
+        """
         if len(data) < _STAMP.size:
             msg = f"{len(data)} bytes can't hold a timestamp: the value was written without one"
             raise SerializationError(msg)

@@ -106,9 +106,35 @@ def test_timestamps_travel_with_values() -> None:
     serde = TimestampedSerde(JsonSerde())
     assert serde.deserialize(serde.serialize(ValueAndTimestamp([1], 5))) == ([1], 5)
     assert serde.deserialize(with_unknown_timestamp(b"[1]")) == ([1], -1)
-    for timestamp_ms in (-2, 2**63):
+    wrong_times: list[Any] = [-2, 2**63, 1.5, None, "5"]
+    for timestamp_ms in wrong_times:
         with pytest.raises(InvalidTimestampError):
             serde.serialize(ValueAndTimestamp([1], timestamp_ms))
+    no_pairs: list[Any] = [[1], "ab", (1, 2, 3), None]
+    for value in no_pairs:
+        with pytest.raises(SerializationError):
+            serde.serialize(value)
+
+
+def test_json_that_is_not_verified_is_only_refused_where_it_has_no_bytes() -> None:
+    serde = JsonSerde(verify=False)
+    assert serde.serialize((1, float("nan"))) == b"[1,null]"
+    with pytest.raises(SerializationError):
+        serde.serialize(object())
+
+
+def test_a_version_is_known_without_reading_the_value() -> None:
+    serde = versioned()
+    assert [serde.version_of(data) for data in (b"\x00\x01", b"\x00\x03broken")] == [1, 3]
+    assert (serde.versions.oldest, serde.versions.current) == (1, 3)
+    with pytest.raises(SerializationError):
+        serde.version_of(b"\x00\x04")
+
+
+@pytest.mark.parametrize("version", [-1, 65_536])
+def test_a_version_fits_two_bytes(version: int) -> None:
+    with pytest.raises(ConfigurationError):
+        SchemaVersions({version: JsonSerde()})
 
 
 SCHEMA = {
