@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from."""
+    """Where time comes from, for everything that decides by time. Implementations say whether they are thread-safe."""
 
     def now_ms(self) -> int:
         """Wall-clock time, epoch milliseconds. May jump; use it for stamps, not for durations."""

@@ -99,12 +99,12 @@ class Sizing:
 
     @property
     def memory_bytes(self) -> int:
-        """The sum of memory."""
+        """Bytes of memory, all parts together."""
         return sum(part.bytes for part in self.memory)
 
     @property
     def disk_bytes(self) -> int:
-        """The sum of disk."""
+        """Bytes on disk, all parts together."""
         return sum(part.bytes for part in self.disk)
 
 

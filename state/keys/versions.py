@@ -21,12 +21,12 @@ def version_row_key(key: bytes, timestamp_ms: int) -> bytes:
 
 
 def decode_version_row_key(row_key: bytes) -> tuple[bytes, int]:
-    """(key, timestamp in ms)."""
+    """(key, timestamp in ms) of a row key that `version_row_key` made; bytes from elsewhere are not detected."""
     return restored(row_key, SUFFIX_BYTES), version_timestamp_ms(row_key)
 
 
 def version_timestamp_ms(row_key: bytes) -> int:
-    """The version's timestamp alone."""
+    """The version's timestamp alone, epoch milliseconds: what its age is judged by."""
     return MAX_TIMESTAMP_MS - int.from_bytes(row_key[-8:], "big")
 
 

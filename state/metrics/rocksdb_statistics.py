@@ -12,5 +12,5 @@ _TICKER = re.compile(r"^(rocksdb\.[\w.\-]+) COUNT : (\d+)$", re.MULTILINE)
 
 
 def tickers(text: str) -> dict[str, int]:
-    """The tickers by name."""
+    """The counters in RocksDB's statistics by name; histograms and lines of other forms are left out."""
     return {name: int(value) for name, value in _TICKER.findall(text)}

@@ -16,7 +16,11 @@ class _UnsignedSerde:
     _layout: ClassVar[struct.Struct]
 
     def serialize(self, value: int) -> bytes:
-        """The number, big-endian."""
+        """The number, big-endian.
+
+        Raises:
+            SerializationError: it is no integer, negative, or too large.
+        """
         try:
             return self._layout.pack(value)
         except struct.error as error:
@@ -24,7 +28,11 @@ class _UnsignedSerde:
             raise SerializationError(msg) from error
 
     def deserialize(self, data: bytes) -> int:
-        """The number."""
+        """The number.
+
+        Raises:
+            SerializationError: there are more or fewer bytes than the number has.
+        """
         if len(data) != self._layout.size:
             msg = f"expected {self._layout.size} bytes, not {len(data)}"
             raise SerializationError(msg)
@@ -49,7 +57,11 @@ class Int64Serde:
     _OFFSET = 1 << 63
 
     def serialize(self, value: int) -> bytes:
-        """The number, moved up by 2^63, big-endian."""
+        """The number, moved up by 2^63, big-endian.
+
+        Raises:
+            SerializationError: it is no integer in -2^63 to 2^63 - 1.
+        """
         try:
             return (value + self._OFFSET).to_bytes(8, "big")
         except (OverflowError, TypeError, AttributeError) as error:
@@ -57,7 +69,11 @@ class Int64Serde:
             raise SerializationError(msg) from error
 
     def deserialize(self, data: bytes) -> int:
-        """The number."""
+        """The number.
+
+        Raises:
+            SerializationError: there are more or fewer bytes than eight.
+        """
         if len(data) != 8:
             msg = f"expected 8 bytes, not {len(data)}"
             raise SerializationError(msg)

@@ -25,7 +25,11 @@ class JsonSerde:
         self._verify = verify
 
     def serialize(self, value: Any) -> bytes:
-        """The document, compact, keys in the order given."""
+        """The document, compact, keys in the order given.
+
+        Raises:
+            SerializationError: it holds something that JSON has no form for, or, where it is verified, would change.
+        """
         try:
             data = orjson.dumps(value, option=_OPTIONS)
         except TypeError as error:
@@ -37,7 +41,11 @@ class JsonSerde:
         return data
 
     def deserialize(self, data: bytes) -> Any:
-        """The document."""
+        """The document.
+
+        Raises:
+            SerializationError: the bytes are no JSON.
+        """
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError as error:

@@ -36,14 +36,18 @@ class BytesSerde:
     """Bytes as they are. Stores skip the calls for this serde."""
 
     def serialize(self, value: bytes) -> bytes:
-        """The same bytes."""
+        """The same bytes.
+
+        Raises:
+            SerializationError: it is something else, such as a bytearray, which could change after the write.
+        """
         if type(value) is not bytes:
             msg = f"expected bytes, not {type(value).__name__}"
             raise SerializationError(msg)
         return value
 
     def deserialize(self, data: bytes) -> bytes:
-        """The same bytes."""
+        """The same bytes, whatever they are."""
         return data
 
 
@@ -51,7 +55,11 @@ class Utf8Serde:
     """Text as UTF-8. Byte order is the order of code points."""
 
     def serialize(self, value: str) -> bytes:
-        """The text's UTF-8 bytes."""
+        """The text's UTF-8 bytes.
+
+        Raises:
+            SerializationError: it is no text, or has a lone surrogate, which UTF-8 has no bytes for.
+        """
         try:
             return value.encode()
         except (AttributeError, UnicodeEncodeError) as error:
@@ -59,7 +67,11 @@ class Utf8Serde:
             raise SerializationError(msg) from error
 
     def deserialize(self, data: bytes) -> str:
-        """The text."""
+        """The text.
+
+        Raises:
+            SerializationError: the bytes are no UTF-8.
+        """
         try:
             return data.decode()
         except UnicodeDecodeError as error:

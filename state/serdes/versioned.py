@@ -65,14 +65,19 @@ class VersionedSerde(Generic[T]):
         return self._versions
 
     def serialize(self, value: T) -> bytes:
-        """The value in the current version."""
+        """The value in the current version.
+
+        Raises:
+            SerializationError: the current version's serde refuses it.
+        """
         return self._prefix + self._current.serialize(value)
 
     def deserialize(self, data: bytes) -> T:
         """The value, upgraded to the current version.
 
         Raises:
-            SerializationError: the version is older than the oldest that is kept, or newer than this code.
+            SerializationError: the version is older than the oldest that is kept, or newer than this code, or the
+                version's serde refuses the bytes.
         """
         version = self.version_of(data)
         value = self._versions.serdes[version].deserialize(data[2:])

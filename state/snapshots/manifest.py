@@ -62,7 +62,7 @@ class SnapshotManifest:
 
     @property
     def partitions(self) -> list[int]:
-        """The changelog's partitions."""
+        """The changelog's partitions that the snapshot covers, in ascending order."""
         return sorted(self.changelog_offsets)
 
     @classmethod

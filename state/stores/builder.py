@@ -61,7 +61,7 @@ class StoreBuilder:
         return replace(self, context=context)
 
     def with_logging(self, changelog: ChangelogWriter) -> Self:
-        """Logs every change."""
+        """Logs every change that reaches the store below the cache; what a restore writes is not logged again."""
         return replace(self, changelog=changelog)
 
     def with_logging_disabled(self) -> Self:
@@ -77,11 +77,11 @@ class StoreBuilder:
         return replace(self, cache=None)
 
     def with_metrics_disabled(self) -> Self:
-        """Times nothing."""
+        """Times no operation: the store then has no latency histograms."""
         return replace(self, metered=False)
 
     def key_value(self, key_serde: Serde[K], value_serde: Serde[V]) -> KeyValueStore[K, V]:
-        """Opens a key-value store."""
+        """Opens a store of values by key, ordered by the serialized keys."""
         return KeyValueStore(self._layers(), key_serde, value_serde)
 
     def timestamped_key_value(

@@ -123,7 +123,7 @@ class CompositeReadOnlyKeyValueStore(Generic[K, V]):
         return self._gather([store.prefix_scan(prefix) for store in self._stores()])
 
     def all(self) -> StoreIterator[tuple[K, V]]:
-        """Every row of every partition."""
+        """Every row of every partition, in the order of the serialized keys."""
         return self._gather([store.all() for store in self._stores()])
 
     def reverse_all(self) -> StoreIterator[tuple[K, V]]:
@@ -141,7 +141,7 @@ class CompositeReadOnlyKeyValueStore(Generic[K, V]):
 
 
 class CompositeReadOnlyWindowStore(Generic[K, V]):
-    """Window stores of several partitions as one."""
+    """Window stores of several partitions as one: by key, then start. As thread-safe as they are."""
 
     def __init__(self, provider: Provider[ReadOnlyWindowStore[K, V]], key_serde: Serde[K]) -> None:
         self._stores = provider
@@ -166,7 +166,7 @@ class CompositeReadOnlyWindowStore(Generic[K, V]):
     def fetch_range(
         self, key_from: K | None, key_to: K | None, from_ms: int, to_ms: int
     ) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Windows of the keys from `key_from` to `key_to`, both included."""
+        """Windows of the keys from `key_from` to `key_to`, both included, that start from `from_ms` to `to_ms`."""
         return self._gather([store.fetch_range(key_from, key_to, from_ms, to_ms) for store in self._stores()])
 
     def backward_fetch_range(
@@ -177,7 +177,7 @@ class CompositeReadOnlyWindowStore(Generic[K, V]):
         return self._gather(scans, reverse=True)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Windows of all keys."""
+        """Windows of all keys that start from `from_ms` to `to_ms`, both included."""
         return self._gather([store.fetch_all(from_ms, to_ms) for store in self._stores()])
 
     def backward_fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
@@ -199,7 +199,7 @@ class CompositeReadOnlyWindowStore(Generic[K, V]):
 
 
 class CompositeReadOnlySessionStore(Generic[K, V]):
-    """Session stores of several partitions as one."""
+    """Session stores of several partitions as one: by key, then end, then start. As thread-safe as they are."""
 
     def __init__(self, provider: Provider[ReadOnlySessionStore[K, V]], key_serde: Serde[K]) -> None:
         self._stores = provider

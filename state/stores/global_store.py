@@ -64,9 +64,9 @@ class GlobalStore(Generic[K, V]):
         self._store.restore_batch(rows, metadata)
 
     def flush(self) -> None:
-        """Makes what was applied safe."""
+        """Makes what was applied, and the position with it, survive a crash of the machine."""
         self._store.flush()
 
     def close(self) -> None:
-        """Closes the store."""
+        """Flushes and closes the store; views of it raise `StoreClosedError` from then on. Safe to call twice."""
         self._store.close()

@@ -109,7 +109,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
         return self._iterator(self._top.scan(start, prefix_stop(start)))
 
     def all(self) -> StoreIterator[tuple[K, V]]:
-        """Every row."""
+        """Every row, in the order of the serialized keys."""
         return self._iterator(self._top.scan(None, None))
 
     def reverse_all(self) -> StoreIterator[tuple[K, V]]:

@@ -53,7 +53,7 @@ class ReadOnlyKeyValueStore(Protocol[K, V]):
         ...
 
     def all(self) -> StoreIterator[tuple[K, V]]:
-        """Every row."""
+        """Every row, in the order of the serialized keys."""
         ...
 
     def reverse_all(self) -> StoreIterator[tuple[K, V]]:
@@ -69,11 +69,11 @@ class ReadOnlyWindowStore(Protocol[K, V]):
     """Reads of a window store. Times are window starts, both ends included; expired windows are never seen."""
 
     def fetch_one(self, key: K, start_ms: int) -> V | None:
-        """The value of the window that starts at `start_ms`, or None."""
+        """The value of the window that starts at `start_ms`, or None; of duplicates the last."""
         ...
 
     def fetch(self, key: K, from_ms: int, to_ms: int) -> StoreIterator[tuple[int, V]]:
-        """(start, value) of a key's windows, oldest first."""
+        """(start, value) of a key's windows that start from `from_ms` to `to_ms`, both included, oldest first."""
         ...
 
     def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> StoreIterator[tuple[int, V]]:
@@ -93,7 +93,7 @@ class ReadOnlyWindowStore(Protocol[K, V]):
         ...
 
     def fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Windows of all keys."""
+        """Windows of all keys that start from `from_ms` to `to_ms`, both included; by key, then start."""
         ...
 
     def backward_fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
@@ -101,7 +101,7 @@ class ReadOnlyWindowStore(Protocol[K, V]):
         ...
 
     def all(self) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Every live window."""
+        """Every live window; by key, then start."""
         ...
 
     def backward_all(self) -> StoreIterator[tuple[Windowed[K], V]]:
@@ -143,15 +143,15 @@ class ReadOnlySessionStore(Protocol[K, V]):
         ...
 
     def fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
-        """All sessions of a key."""
+        """All live sessions of a key; by end, then start."""
         ...
 
     def backward_fetch(self, key: K) -> StoreIterator[tuple[Windowed[K], V]]:
-        """All sessions of a key, backwards."""
+        """All live sessions of a key, backwards."""
         ...
 
     def fetch_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:
-        """All sessions of the keys from `key_from` to `key_to`, both included."""
+        """All live sessions of the keys from `key_from` to `key_to`, both included; None leaves an end open."""
         ...
 
     def backward_fetch_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[Windowed[K], V]]:

@@ -83,7 +83,7 @@ class TransactionStore(WrappedStore):
         self._metadata = {}
 
     def flush(self) -> None:
-        """Commits and flushes."""
+        """Commits, then makes all that was written safe."""
         self.commit()
         self._inner.flush()
 

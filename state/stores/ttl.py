@@ -42,11 +42,11 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
 
     @property
     def stream_time(self) -> StreamTime:
-        """Stream time."""
+        """The latest timestamp that was put or observed: what rows expire by."""
         return self._time
 
     def put(self, key: K, value: V | None, timestamp_ms: int, ttl_ms: int | None = None) -> None:
-        """Sets the value and, with it, a new life; None deletes.
+        """Sets the value and, with it, a new life; None deletes. A late timestamp may be expired at once.
 
         Args:
             key: not None.
@@ -74,7 +74,7 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
         return self._visible(self._top.get(self._encode_key(key)))
 
     def get_many(self, keys: Sequence[K]) -> list[V | None]:
-        """The values at `keys`, in their order."""
+        """The values at `keys`, in their order, None where there is none or it expired. One call to the backend."""
         for key in keys:
             check_key_and_time(key)
         return [self._visible(data) for data in self._top.get_many([self._encode_key(key) for key in keys])]
@@ -102,7 +102,7 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
         return self._iterator(self._top.scan(start, prefix_stop(start)))
 
     def all(self) -> StoreIterator[tuple[K, V]]:
-        """Every visible row."""
+        """Every visible row, in the order of the serialized keys."""
         return self._iterator(self._top.scan(None, None))
 
     def reverse_all(self) -> StoreIterator[tuple[K, V]]:

@@ -100,7 +100,7 @@ class UpgradingStore(WrappedStore):
         self._old.flush()
 
     def close(self) -> None:
-        """Closes both."""
+        """Closes both stores, wherever the move has got to: the next open goes on with it. Safe to call twice."""
         self._inner.close()
         self._old.close()
 

@@ -98,7 +98,7 @@ class WindowStore(StateStore, Generic[K, V]):
         return None if data is None else self._decode(data)
 
     def fetch(self, key: K, from_ms: int, to_ms: int) -> StoreIterator[tuple[int, V]]:
-        """(start, value) of a key's windows, oldest first."""
+        """(start, value) of a key's windows that start from `from_ms` to `to_ms`, oldest first."""
         return self._of_key(key, from_ms, to_ms, reverse=False)
 
     def backward_fetch(self, key: K, from_ms: int, to_ms: int) -> StoreIterator[tuple[int, V]]:
@@ -118,7 +118,7 @@ class WindowStore(StateStore, Generic[K, V]):
         return self._of_keys(key_from, key_to, from_ms, to_ms, reverse=True)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
-        """Windows of all keys; by key, then start."""
+        """Windows of all keys that start from `from_ms` to `to_ms`; by key, then start. Reads every live window."""
         return self._of_keys(None, None, from_ms, to_ms, reverse=False)
 
     def backward_fetch_all(self, from_ms: int, to_ms: int) -> StoreIterator[tuple[Windowed[K], V]]:
