@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from spark_apps.settings import AppSettings
@@ -76,13 +77,15 @@ def jvm_pid(spark: SparkSession) -> int | None:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stops the session and waits until its JVM is gone; kills it if need be."""
+    """Stops the session and waits until its JVM is gone; kills it if need be. A later session gets a JVM of its own."""
     gateway, process = spark.sparkContext._gateway, _jvm_process(spark)  # noqa: SLF001 (PySpark has no public way)
     # The JVM may be dead already, which makes every call to it fail in its own way.
     with contextlib.suppress(Exception):
         spark.stop()
     with contextlib.suppress(Exception):
         gateway.shutdown()
+    # PySpark would talk to the JVM that is gone for as long as the process lives.
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
     if process is None:
         return
     with contextlib.suppress(OSError):

@@ -44,7 +44,7 @@ def test_rocksdb_finds_the_rows_of_a_name_again(tmp_path: Path) -> None:
     again = supplier.open("rows")
     assert again.get(b"a") == b"1"
     again.close()
-    assert {path.name for path in supplier.directory.iterdir()} == {"rows", "other"}
+    assert {path.name for path in Path(supplier.directory).iterdir()} == {"rows", "other"}
 
 
 def test_an_unknown_profile_is_refused_before_anything_is_made(tmp_path: Path) -> None:
