@@ -106,6 +106,7 @@ class CachingStore(WrappedStore):
         self._lock = threading.RLock()
         self._inner_get = inner.get
         self._closed = False
+        self._changes = 0  # moves with everything that may make a row below differ from what a reader has just read
         self.hits = 0
         self.misses = 0
         self.evictions = 0
@@ -135,10 +136,13 @@ class CachingStore(WrappedStore):
                 pass
             return value  # type: ignore[return-value]
         self.misses += 1
+        changes = self._changes
         value = self._inner_get(key)
         if value is not None:
             with self._lock:
-                self._admit(key, value)
+                # What was read may be old by now, if the writer came between and its row is not here to tell.
+                if changes == self._changes:
+                    self._admit(key, value)
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -188,6 +192,7 @@ class CachingStore(WrappedStore):
             msg = f"store {self.name} is closed; open it again first"
             raise StoreClosedError(msg)
         with self._lock:
+            self._changes += 1
             if isinstance(entries, list) and len(entries) >= BULK_ROWS:
                 self._pass_through(entries, metadata)
                 return
@@ -208,6 +213,7 @@ class CachingStore(WrappedStore):
     def delete_range(self, start: bytes, stop: bytes) -> None:
         """Drops the range from the cache and deletes it below at once, waiting writes included."""
         with self._lock:
+            self._changes += 1
             for key in [key for key in self._rows if start <= key < stop]:
                 self._forget(key)
             self._inner.delete_range(start, stop)

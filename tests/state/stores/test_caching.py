@@ -175,3 +175,21 @@ def test_caches_of_one_task_share_a_bound_and_account_for_every_byte(below: Reco
     for cache in caches:
         cache.close()
     assert (budget.used_bytes, budget.entries) == (0, 0)
+
+
+@pytest.mark.parametrize("change", [[(b"a", b"new"), *BULK], [(b"a", None)]])
+def test_a_read_that_a_write_overtook_is_not_cached(below: Recording, change: list[Entry]) -> None:
+    MemoryStore.write(below, [(b"a", b"old")])
+    inner_get = below.get
+    caches: list[CachingStore] = []
+
+    def overtaken(key: bytes) -> bytes | None:
+        value = inner_get(key)
+        caches[0].write(change)
+        caches[0].send_down()
+        return value
+
+    below.get = overtaken  # type: ignore[method-assign]
+    caches.append(CachingStore(below, RecordContext(), CacheBudget(max_bytes=None)))
+    assert caches[0].get(b"a") == b"old"
+    assert caches[0].cached_entries == 0
