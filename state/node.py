@@ -49,7 +49,7 @@ class Node:
         self._settings = settings
         self._clock = clock
         self._port = settings.port_of(name)
-        self._catalog = Catalog(name, settings.peer_addresses, settings.store_topics)
+        self._catalog = Catalog(name, settings.peer_addresses, settings.definitions)
         self._reader = ReaderSettings(settings.kafka_bootstrap)
         self._stopping = threading.Event()
         self._replica_set: ReplicaSet | None = None

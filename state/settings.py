@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
+from state.query.definitions import StoreDefinition, parse_definitions
 
 EXIT_CONFIGURATION = 78
 """Exit code of a process whose settings can't work: restarting it would not help."""
@@ -41,8 +42,7 @@ def _name(text: str) -> str:
 
 
 def _stores(text: str) -> str:
-    for topic in parse_pairs(text).values():
-        _name(topic)
+    parse_definitions(text)
     return text
 
 
@@ -84,7 +84,9 @@ class NodeSettings(BaseSettings):
         description="Every node of the cluster, this one included: name=http://host:port,…",
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(
-        "rewards=loyalty-rewards-changelog", description="Stores to serve and their changelog topics: store=topic,…"
+        "rewards=loyalty-rewards-changelog",
+        description="Stores to serve: store=changelog-topic[:kind[:score_field]],… with kind keyvalue, ranked, window, "
+        "session or global; a ranked store names the field of its values that holds the score.",
     )
     replicas: int = Field(
         1, ge=0, le=16, description="Standby replicas of each store partition, beside the active one."
@@ -111,9 +113,9 @@ class NodeSettings(BaseSettings):
         return self
 
     @property
-    def store_topics(self) -> Mapping[str, str]:
-        """Changelog topic by store."""
-        return parse_pairs(self.stores)
+    def definitions(self) -> Mapping[str, StoreDefinition]:
+        """The stores by name."""
+        return parse_definitions(self.stores)
 
     @property
     def peer_addresses(self) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from state.changelog.partitioner import partition_for
 from state.errors import StoreRestoringError, UnknownStoreError
 from state.query.assignment import Assignment
+from state.query.definitions import StoreDefinition
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
 
@@ -17,13 +18,15 @@ class Catalog:
     Attributes:
         node: this node's name.
         addresses: base address by node name, this one included.
+        definitions: what is served, by store.
         topics: changelog topic by store.
     """
 
-    def __init__(self, node: str, addresses: Mapping[str, str], topics: Mapping[str, str]) -> None:
+    def __init__(self, node: str, addresses: Mapping[str, str], definitions: Mapping[str, StoreDefinition]) -> None:
         self.node = node
         self.addresses = addresses
-        self.topics = topics
+        self.definitions = definitions
+        self.topics = {name: definition.topic for name, definition in definitions.items()}
         self._assignment: Assignment | None = None
         self._replicas: Mapping[ReplicaId, Replica] = {}
 
@@ -48,11 +51,15 @@ class Catalog:
         Raises:
             UnknownStoreError: if there is no such store.
         """
-        topic = self.topics.get(store)
-        if topic is None:
+        return self.definition(store).topic
+
+    def definition(self, store: str) -> StoreDefinition:
+        """What a store is. Raises as `topic` does."""
+        definition = self.definitions.get(store)
+        if definition is None:
             msg = f"there is no store {store[:140]!r} here: GET /state/stores lists them"
             raise UnknownStoreError(msg)
-        return topic
+        return definition
 
     def partitions(self, store: str) -> int:
         """How many partitions a store has.

@@ -18,7 +18,7 @@ def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_defaults_serve_the_platform() -> None:
     settings = load_node_settings()
-    assert settings.store_topics == {"rewards": "loyalty-rewards-changelog"}
+    assert list(map(str, settings.definitions.values())) == ["rewards=loyalty-rewards-changelog"]
     assert settings.peer_addresses == {"a": "http://127.0.0.1:18101", "b": "http://127.0.0.1:18102"}
     assert (settings.port_of("a"), settings.port_of("b")) == (18101, 18102)
     assert settings.run_dir == Path.cwd() / ".run"
@@ -41,7 +41,7 @@ def test_a_port_of_its_own_wins(monkeypatch: pytest.MonkeyPatch) -> None:
         ("LISTEN_PORT", "70000", "65535"),
         ("REPLICAS", "-1", "STOREKEEPER_REPLICAS"),
         ("BACKEND", "oracle", "STOREKEEPER_BACKEND"),
-        ("STORES", "rewards", "name=value"),
+        ("STORES", "rewards", "name=topic"),
         ("STORES", "rewards=", "name=value"),
         ("STORES", "a=t,a=u", "twice"),
         ("STORES", "a/b=t", "can't be a name"),

@@ -1,0 +1,94 @@
+"""What a node must know of a store to serve it: its changelog topic and the kind of questions it answers.
+
+As text, in `STOREKEEPER_STORES`: `name=topic[:kind[:score_field]],…`. A topic's name can't hold a colon.
+
+| kind       | changelog key                                     | asked by                           |
+|------------|---------------------------------------------------|------------------------------------|
+| `keyvalue` | the key                                           | key, keys, range, prefix, all      |
+| `ranked`   | the key; rows are also ordered by `score_field`   | the same, top N, rank, score range |
+| `window`   | row key of `state/keys/windows.py`                | key and time, all by time          |
+| `session`  | row key of `state/keys/sessions.py`               | key, active now, ended by time     |
+| `global`   | the key; every node holds every partition         | as `keyvalue`                      |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from state.errors import InvalidArgumentError, InvalidNameError
+from state.names import checked_name
+
+
+class StoreKind(StrEnum):
+    """How a store's rows are keyed and asked for."""
+
+    KEY_VALUE = "keyvalue"
+    RANKED = "ranked"
+    WINDOW = "window"
+    SESSION = "session"
+    GLOBAL = "global"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDefinition:
+    """One store that a node serves.
+
+    Attributes:
+        name: the store's name.
+        topic: its changelog topic.
+        kind: what its keys are.
+        score_field: the field of its JSON values that rows are ranked by; None unless it is ranked.
+    """
+
+    name: str
+    topic: str
+    kind: StoreKind = StoreKind.KEY_VALUE
+    score_field: str | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name)
+        checked_name(self.topic)
+        if (self.score_field is not None) != (self.kind is StoreKind.RANKED):
+            msg = f"store {self.name}: a ranked store needs a score field, and only a ranked store has one"
+            raise InvalidArgumentError(msg)
+
+    def __str__(self) -> str:
+        """As `parse_definitions` reads it."""
+        parts = [self.topic, *([] if self.kind is StoreKind.KEY_VALUE else [self.kind.value])]
+        return f"{self.name}={':'.join([*parts, *filter(None, [self.score_field])])}"
+
+
+def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
+    """Reads `name=topic[:kind[:score_field]],…`: definitions by store name, in the order given.
+
+    Raises:
+        ValueError: a sentence that says what is wrong, as settings want it.
+    """
+    found: dict[str, StoreDefinition] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        definition = _parsed(part)
+        if definition.name in found:
+            msg = f"{definition.name!r} is there twice"
+            raise ValueError(msg)
+        found[definition.name] = definition
+    return found
+
+
+def _parsed(part: str) -> StoreDefinition:
+    name, _, told = part.partition("=")
+    topic, *more = (piece.strip() for piece in told.split(":"))
+    if not topic or len(more) > 2:
+        msg = f"{part!r} is not of the form name=topic[:kind[:score_field]]"
+        raise ValueError(msg)
+    kinds = [kind.value for kind in StoreKind]
+    if more and more[0] not in kinds:
+        msg = f"{part!r} names no kind of store: choose one of {', '.join(kinds)}"
+        raise ValueError(msg)
+    kind = StoreKind(more[0]) if more else StoreKind.KEY_VALUE
+    score_field = more[1] if len(more) == 2 else None
+    try:
+        return StoreDefinition(name.strip(), topic, kind, score_field)
+    except (InvalidArgumentError, InvalidNameError) as error:
+        raise ValueError(str(error)) from error
