@@ -42,7 +42,7 @@ def test_a_port_of_its_own_wins(monkeypatch: pytest.MonkeyPatch) -> None:
         ("REPLICAS", "-1", "STOREKEEPER_REPLICAS"),
         ("BACKEND", "oracle", "STOREKEEPER_BACKEND"),
         ("STORES", "rewards", "name=topic"),
-        ("STORES", "rewards=", "name=value"),
+        ("STORES", "rewards=", "name=topic"),
         ("STORES", "a=t,a=u", "twice"),
         ("STORES", "a/b=t", "can't be a name"),
         ("STORES", "a=t/../u", "can't be a name"),
