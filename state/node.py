@@ -23,7 +23,7 @@ from state.errors import ChangelogError, ConfigurationError
 from state.query.app import make_app
 from state.query.assignment import Assignment
 from state.query.catalog import Catalog
-from state.query.cursor import CursorCodec, load_cursor_key
+from state.query.cursor import CursorCodec
 from state.query.metrics import make_registry
 from state.query.peers import Peers
 from state.query.point import PointQueries
@@ -34,6 +34,7 @@ from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace
 from state.replicas.replica_set import ReplicaSet, ReplicaSpec
 from state.replicas.states import ReplicaId
+from state.security.cluster_secret import load_cluster_secret
 from state.settings import EXIT_CONFIGURATION, NodeSettings, load_node_settings
 from state.stores.rocksdb_options import bound_process_memory
 
@@ -49,6 +50,7 @@ class Node:
         self._settings = settings
         self._clock = clock
         self._port = settings.port_of(name)
+        self._secret = load_cluster_secret(settings.cluster_secret_path)
         self._catalog = Catalog(name, settings.peer_addresses, settings.definitions)
         self._reader = ReaderSettings(settings.kafka_bootstrap)
         self._stopping = threading.Event()
@@ -66,7 +68,7 @@ class Node:
             catalog=self._catalog,
             point=point,
             scans=ScanQueries(self._catalog, peers, max_scans=settings.max_scans),
-            cursors=CursorCodec(load_cursor_key(settings.run_dir / "secrets" / "cursor.key")),
+            cursors=CursorCodec(self._secret),
             registry=make_registry(self._catalog, point),
             limits=QueryLimits(
                 max_key_bytes=settings.max_key_bytes,

@@ -76,6 +76,11 @@ class NodeSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore")
 
     run_dir: Path = Field(Path(".run"), description="Folder for everything that is written.")
+    cluster_secret_file: Path | None = Field(
+        None,
+        description="File with the secret that the cluster's nodes share, mode 0600; made if absent. "
+        "None is `secrets/cluster.key` in `run_dir`.",
+    )
     kafka_bootstrap: str = Field("127.0.0.1:19092", description="Kafka brokers, host:port,…")
     listen_host: Annotated[str, AfterValidator(_loopback)] = Field("127.0.0.1", description="Address to listen on.")
     listen_port: int = Field(0, ge=0, le=65535, description="Port to listen on; 0 takes the one in `peers`.")
@@ -116,6 +121,11 @@ class NodeSettings(BaseSettings):
     def definitions(self) -> Mapping[str, StoreDefinition]:
         """The stores by name."""
         return parse_definitions(self.stores)
+
+    @property
+    def cluster_secret_path(self) -> Path:
+        """Where the cluster's secret is."""
+        return self.cluster_secret_file or self.run_dir / "secrets" / "cluster.key"
 
     @property
     def peer_addresses(self) -> Mapping[str, str]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import stat
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import InvalidArgumentError
-from state.query.cursor import CursorCodec, load_cursor_key
+from state.query.cursor import CursorCodec
 
 CODEC = CursorCodec(b"k" * 32)
 
@@ -50,13 +47,3 @@ def test_nonsense_is_refused(cursor: str) -> None:
 def test_the_boundary_between_scan_and_key_is_signed() -> None:
     with pytest.raises(InvalidArgumentError):
         CODEC.decode(b"on", CODEC.encode(b"one", b"k"))
-
-
-def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
-    path = tmp_path / "secrets" / "cursor.key"
-    key = load_cursor_key(path)
-    assert len(key) == 32
-    assert load_cursor_key(path) == key
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert [entry.name for entry in path.parent.iterdir()] == ["cursor.key"]
