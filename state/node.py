@@ -27,6 +27,7 @@ from state.query.cursor import CursorCodec
 from state.query.metrics import make_registry
 from state.query.peers import Peers
 from state.query.point import PointQueries
+from state.query.router import Router
 from state.query.scans import ScanQueries
 from state.query.server import serve
 from state.query.services import QueryLimits, QueryServices
@@ -61,15 +62,19 @@ class Node:
         """Serves until TERM or INT, then closes the stores."""
         settings = self._settings
         peers = Peers(
-            self._catalog.node, self._catalog.addresses, timeout_ms=settings.forward_timeout_ms, clock=self._clock
+            self._catalog.node,
+            lambda: self._catalog.addresses,
+            timeout_ms=settings.forward_timeout_ms,
+            clock=self._clock,
         )
-        point = PointQueries(self._catalog, peers, max_key_bytes=settings.max_key_bytes)
+        router = Router(self._catalog, peers)
+        point = PointQueries(self._catalog, router, max_key_bytes=settings.max_key_bytes)
         services = QueryServices(
             catalog=self._catalog,
             point=point,
-            scans=ScanQueries(self._catalog, peers, max_scans=settings.max_scans),
+            scans=ScanQueries(self._catalog, router, max_scans=settings.max_scans),
             cursors=CursorCodec(self._secret),
-            registry=make_registry(self._catalog, point),
+            registry=make_registry(self._catalog, point, router),
             limits=QueryLimits(
                 max_key_bytes=settings.max_key_bytes,
                 max_body_bytes=settings.max_body_bytes,

@@ -14,6 +14,7 @@ from state.metrics.names import Kind, Metric
 from state.query.catalog import Catalog
 from state.query.health import readiness
 from state.query.point import PointQueries
+from state.query.router import Router
 from state.replicas.states import ReplicaState
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
@@ -23,16 +24,17 @@ Samples = Mapping[tuple[str, ...], float]
 class NodeCollector(Collector):
     """Prometheus collector over a node's catalog and queries."""
 
-    def __init__(self, catalog: Catalog, point: PointQueries) -> None:
+    def __init__(self, catalog: Catalog, point: PointQueries, router: Router) -> None:
         self._catalog = catalog
         self._point = point
+        self._router = router
 
     def collect(self) -> Iterator[Family]:
         """Every metric, read now."""
         yield from self._replicas()
         yield from self._rocksdb()
         yield _latency(self._point.latency.items())
-        yield _family(names.FORWARDED_REQUESTS, {(): self._point.forwarded_total})
+        yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total})
         yield _family(names.INSTANCE_READY, {(): int(readiness(self._catalog).ready)})
 
     def _replicas(self) -> Iterator[Family]:
@@ -66,10 +68,10 @@ class NodeCollector(Collector):
             yield _family(metric, sums)
 
 
-def make_registry(catalog: Catalog, point: PointQueries) -> CollectorRegistry:
+def make_registry(catalog: Catalog, point: PointQueries, router: Router) -> CollectorRegistry:
     """A registry with a node's metrics."""
     registry = CollectorRegistry()
-    registry.register(NodeCollector(catalog, point))
+    registry.register(NodeCollector(catalog, point, router))
     return registry
 
 

@@ -1,8 +1,9 @@
-"""Requests to the other nodes: only to the configured addresses, once, and within a deadline."""
+"""Requests to the other nodes: only to the addresses that the membership knows, one attempt each, within a deadline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import httpx2
 import structlog
@@ -10,86 +11,152 @@ import structlog
 from state.clock import Clock
 from state.errors import StoreUnavailableError
 from state.query.answer import HOP, Answer
+from state.query.peer_health import PeerHealth
 
 log = structlog.get_logger(__name__)
 
-_SUSPECT_S = 1.0
-_PASSED_ON = frozenset(
-    {
-        b"content-type",
-        b"retry-after",
-        b"storekeeper-served-by",
-        b"storekeeper-role",
-        b"storekeeper-partition",
-        b"storekeeper-offset",
-        b"storekeeper-offset-lag",
-    }
-)
+DEADLINE = "storekeeper-deadline-ms"
+"""Request header: how much time the asking node has left for the answer."""
+_PASSED_ON = frozenset({b"content-type", b"retry-after"})
+_OURS = b"storekeeper-"
+_POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)
+
+Headers = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRequest:
+    """What is asked of another node. `path` has the query string in it."""
+
+    path: str
+    method: str = "GET"
+    body: bytes = b""
 
 
 class PeerUnavailableError(StoreUnavailableError):
-    """Another node did not answer in time, or can't answer now."""
+    """Another node did not answer in time, or can't answer now.
+
+    Attributes:
+        answer: what it said, None if it said nothing.
+    """
+
+    def __init__(self, message: str, answer: Answer | None = None) -> None:
+        super().__init__(message)
+        self.answer = answer
+
+
+def _unsigned(_method: str, _path: str) -> Headers:
+    return {}
 
 
 class Peers:
-    """Asks other nodes. A node that did not answer is asked last for a second. Belongs to one event loop."""
+    """Asks other nodes, each through connections of its own: one that hangs holds up nobody else's requests.
+
+    Belongs to one event loop.
+
+    Args:
+        node: this node's name.
+        addresses: gives the base address by node name as of now.
+        timeout_ms: deadline of a request that brings none.
+        clock: for deadlines and latencies.
+        sign: the headers that tell another node that a request is from this cluster.
+        transport: instead of the network, for tests.
+    """
 
     def __init__(
         self,
         node: str,
-        addresses: Mapping[str, str],
+        addresses: Callable[[], Mapping[str, str]],
         *,
         timeout_ms: int,
         clock: Clock,
+        sign: Callable[[str, str], Headers] = _unsigned,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self._node = node
         self._addresses = addresses
         self._timeout_s = timeout_ms / 1000
         self._clock = clock
-        self._suspect_until_s: dict[str, float] = {}
-        self._client = httpx2.AsyncClient(
-            transport=transport,
-            trust_env=False,
-            follow_redirects=False,
-            limits=httpx2.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30),
-            headers={HOP.decode(): node},
-        )
+        self._sign = sign
+        self._transport = transport
+        self._health: dict[str, PeerHealth] = {}
+        self._clients: dict[str, httpx2.AsyncClient] = {}
 
     def deadline_s(self) -> float:
         """When a request that begins now must have its answer, on the monotonic clock."""
         return self._clock.monotonic_s() + self._timeout_s
 
-    def ordered(self, nodes: Sequence[str]) -> list[str]:
-        """The other nodes among `nodes`, in their order, those that did not answer lately last."""
-        now_s = self._clock.monotonic_s()
-        others = [node for node in nodes if node != self._node]
-        return sorted(others, key=lambda node: self._suspect_until_s.get(node, 0.0) > now_s)
+    def left_s(self, deadline_s: float) -> float:
+        """Seconds until a deadline; negative behind it."""
+        return deadline_s - self._clock.monotonic_s()
 
-    async def ask(self, node: str, path: str, *, deadline_s: float, attempts_left: int = 1) -> Answer:
-        """One request. `attempts_left` nodes, this one included, share the time until the deadline.
+    def health(self, node: str) -> PeerHealth:
+        """What this node thinks of another one."""
+        found = self._health.get(node)
+        if found is None:
+            found = self._health[node] = PeerHealth(self._clock)
+        return found
+
+    def ordered(self, nodes: Sequence[str]) -> list[str]:
+        """The other nodes among `nodes` that have an address, in their order, suspect ones last."""
+        known = self._addresses()
+        others = [node for node in nodes if node != self._node and node in known]
+        return sorted(others, key=lambda node: self.health(node).suspect)
+
+    async def ask(self, node: str, request: PeerRequest, *, deadline_s: float) -> Answer:
+        """One request.
 
         Raises:
-            PeerUnavailableError: no answer in time, or one that says to ask again.
+            PeerUnavailableError: no answer in time, or one that says to ask elsewhere or again.
         """
-        left_s = deadline_s - self._clock.monotonic_s()
-        if left_s <= 0:
-            msg = f"no time is left to ask node {node}"
+        left_s = self.left_s(deadline_s)
+        address = self._addresses().get(node)
+        if left_s <= 0 or address is None:
+            msg = f"no time is left to ask node {node}" if address else f"node {node} is not in the cluster any more"
             raise PeerUnavailableError(msg)
+        health = self.health(node)
+        health.trying()
+        began_s = self._clock.monotonic_s()
         try:
-            answer = await self._client.get(self._addresses[node] + path, timeout=left_s / attempts_left)
+            answer = await self._request(address, request, left_s)
         except httpx2.HTTPError as error:
-            self._suspect_until_s[node] = self._clock.monotonic_s() + _SUSPECT_S
+            health.failed()
             log.warning("peer_did_not_answer", peer=node, error=type(error).__name__)
             msg = f"node {node} does not answer: {type(error).__name__}"
             raise PeerUnavailableError(msg) from error
-        self._suspect_until_s.pop(node, None)
-        if answer.status_code in {421, 429} or answer.status_code >= 500:
-            msg = f"node {node} can't answer now (status {answer.status_code})"
-            raise PeerUnavailableError(msg)
-        headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower() in _PASSED_ON]
-        return Answer(answer.status_code, headers, answer.content)
+        health.answered(self._clock.monotonic_s() - began_s)
+        if answer.status in {421, 429} or answer.status >= 500:
+            msg = f"node {node} can't answer now (status {answer.status})"
+            raise PeerUnavailableError(msg, answer)
+        return answer
 
     async def close(self) -> None:
         """Closes the connections."""
-        await self._client.aclose()
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+    async def _request(self, address: str, request: PeerRequest, left_s: float) -> Answer:
+        headers = {
+            HOP.decode(): self._node,
+            DEADLINE: str(max(1, int(left_s * 1000))),
+            **self._sign(request.method, request.path),
+        }
+        client = self._client(address)
+        found = await client.request(
+            request.method, address + request.path, content=request.body or None, headers=headers, timeout=left_s
+        )
+        kept = [(name.lower(), value) for name, value in found.headers.raw if _is_passed_on(name.lower())]
+        return Answer(found.status_code, kept, found.content)
+
+    def _client(self, address: str) -> httpx2.AsyncClient:
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = httpx2.AsyncClient(
+                transport=self._transport, trust_env=False, follow_redirects=False, limits=_POOL
+            )
+        return client
+
+
+def _is_passed_on(name: bytes) -> bool:
+    return name in _PASSED_ON or name.startswith(_OURS)

@@ -18,9 +18,9 @@ from state.metrics.latency import LatencyRecorder
 from state.query.answer import JSON, OFFSET, OFFSET_LAG, PARTITION, ROLE, SERVED_BY, Answer
 from state.query.catalog import Catalog
 from state.query.json_rows import row_json
-from state.query.peers import Peers, PeerUnavailableError
 from state.query.problems import KeyTooLongError, UnknownKeyError, problem_of
 from state.query.raw_path import key_segments
+from state.query.router import NoHolderAnsweredError, Router
 from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
@@ -29,13 +29,12 @@ log = structlog.get_logger(__name__)
 class PointQueries:
     """Answers for one key at a time."""
 
-    def __init__(self, catalog: Catalog, peers: Peers, *, max_key_bytes: int) -> None:
+    def __init__(self, catalog: Catalog, router: Router, *, max_key_bytes: int) -> None:
         self._catalog = catalog
-        self._peers = peers
+        self._router = router
         self._max_key_bytes = max_key_bytes
         self._origin = {role: (JSON, (SERVED_BY, catalog.node.encode()), (ROLE, role.value.encode())) for role in Role}
         self.latency: dict[str, LatencyRecorder] = {store: LatencyRecorder() for store in catalog.topics}
-        self.forwarded_total = 0
 
     async def answer(self, store: str, key: bytes, *, forwarded: bool) -> Answer:
         """The answer for a key; errors come as problems, none is raised.
@@ -95,18 +94,10 @@ class PointQueries:
         raise StoreUnavailableError(msg)
 
     async def _remote(self, replica: Replica | None, store: str, partition: int, key: bytes) -> Answer:
-        nodes = self._peers.ordered(self._catalog.holders(store, partition))
         (segment,), key_format = key_segments(key)
-        path = f"/state/keyvalue/{store}/{segment}?{key_format}"
-        deadline_s = self._peers.deadline_s()
-        reasons: list[str] = []
-        for tried, node in enumerate(nodes):
-            self.forwarded_total += 1
-            try:
-                return await self._peers.ask(node, path, deadline_s=deadline_s, attempts_left=len(nodes) - tried)
-            except PeerUnavailableError as error:
-                reasons.append(str(error))
-        if not reasons and replica is not None:
-            self._refuse(replica, store, partition)
-        msg = f"no replica of partition {partition} of {store} can answer now: {'; '.join(reasons) or 'none is left'}"
-        raise StoreUnavailableError(msg)
+        try:
+            return await self._router.forward(store, partition, f"/state/keyvalue/{store}/{segment}?{key_format}")
+        except NoHolderAnsweredError as error:
+            if replica is not None and not error.asked:
+                self._refuse(replica, store, partition)
+            raise

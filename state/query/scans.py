@@ -15,8 +15,8 @@ from state.query.answer import Answer
 from state.query.catalog import Catalog
 from state.query.json_rows import decode_base64url
 from state.query.pages import KeyRange, Page, PageLimits, merge_pages, read_page
-from state.query.peers import Peers, PeerUnavailableError
 from state.query.problems import TooManyScansError
+from state.query.router import Router
 from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
@@ -35,9 +35,9 @@ class ScanPage:
 class ScanQueries:
     """Answers scans, a bounded number at a time. Belongs to one event loop; the reading itself is done in threads."""
 
-    def __init__(self, catalog: Catalog, peers: Peers, *, max_scans: int) -> None:
+    def __init__(self, catalog: Catalog, router: Router, *, max_scans: int) -> None:
         self._catalog = catalog
-        self._peers = peers
+        self._router = router
         self._free = max_scans
 
     async def page(self, store: str, keys: KeyRange, limits: PageLimits) -> ScanPage:
@@ -95,36 +95,11 @@ class ScanQueries:
 
     async def _remote_pages(self, store: str, left: set[int], keys: KeyRange, limits: PageLimits) -> list[Page]:
         """Asks other holders for the partitions in `left`, and takes out those that were answered."""
-        deadline_s = self._peers.deadline_s()
-        tried: set[tuple[str, int]] = set()
-        pages: list[Page] = []
-        while left:
-            by_node: dict[str, list[int]] = {}
-            for partition in sorted(left):
-                holders = self._peers.ordered(self._catalog.holders(store, partition))
-                node = next((node for node in holders if (node, partition) not in tried), None)
-                if node is not None:
-                    by_node.setdefault(node, []).append(partition)
-                    tried.add((node, partition))
-            if not by_node:
-                break
-            asked = [
-                self._ask(node, f"{INTERNAL_PATH}{store}?{scan_query(parts, keys, limits)}", deadline_s)
-                for node, parts in by_node.items()
-            ]
-            for answer, parts in zip(await asyncio.gather(*asked), by_node.values(), strict=True):
-                if answer is not None:
-                    pages.append(answer)
-                    left -= set(parts)
-        return pages
-
-    async def _ask(self, node: str, path: str, deadline_s: float) -> Page | None:
-        try:
-            # Half of what is left, so that a node that hangs leaves time to ask another one.
-            answer = await self._peers.ask(node, path, deadline_s=deadline_s, attempts_left=2)
-        except PeerUnavailableError:
-            return None
-        return decode_page(answer) if answer.status == 200 else None
+        found = await self._router.scatter(
+            store, left, lambda numbers: f"{INTERNAL_PATH}{store}?{scan_query(numbers, keys, limits)}"
+        )
+        left.intersection_update(found.missing)
+        return [decode_page(part.answer) for part in found.parts]
 
 
 def complete(store: str, found: ScanPage) -> Page:
