@@ -1,0 +1,281 @@
+"""The rows of one replica ordered by score: who leads, and which place a key has, without a scan.
+
+The order is highest score first, then key as bytes. It is kept as sorted blocks of a few hundred rows. A batch copies
+the blocks that it touches and then puts the new list of blocks in place of the old one, by one assignment: readers
+hold a view that never changes, see a batch as a whole or not at all, and wait for nobody.
+
+Memory: about 400 bytes a row beside its key and value, which are kept too, so that an answer's value and score belong
+together. A budget that all indexes of a node share bounds it; an index that would exceed it lets go of everything and
+answers no more, while its store does.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+import orjson
+import structlog
+
+from state.errors import StoreUnavailableError
+from state.replicas.row_index import Change
+
+log = structlog.get_logger(__name__)
+
+Score = int | Decimal
+Entry = tuple[Score, bytes, bytes]
+"""Negated score, key, value: ascending order is that of the ranking."""
+
+_BLOCK_ROWS = 256
+_ROW_BYTES = 400
+_LONGEST_SCORE = 400
+"""A number with more digits before or behind its point is no score."""
+_READS_WITHOUT_LOCK = 4
+
+
+class IndexBudget:
+    """How much memory the indexes of one node may take together. Safe from any thread."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._used = 0
+        self._lock = threading.Lock()
+
+    @property
+    def used_bytes(self) -> int:
+        """About how much is taken."""
+        return self._used
+
+    def take(self, size_bytes: int) -> bool:
+        """Takes so much more, or gives it back if negative. False, and nothing is taken, if that is too much."""
+        with self._lock:
+            if size_bytes > 0 and self._used + size_bytes > self.max_bytes:
+                return False
+            self._used += size_bytes
+            return True
+
+
+@dataclass(frozen=True, slots=True)
+class RankedView:
+    """The ranking at one moment. Never changes; safe from any thread.
+
+    Attributes:
+        unranked: rows without a numeric score, which are in the store and not in the ranking.
+    """
+
+    blocks: list[list[Entry]]
+    lasts: list[Entry]
+    rows: int
+    unranked: int
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def above(self, score: Score) -> int:
+        """How many rows have a strictly higher score."""
+        return self._position((negated(score),))
+
+    def between(self, highest: Score | None, lowest: Score | None) -> Iterator[Entry]:
+        """Entries with `lowest <= score <= highest` in the order of the ranking; None leaves that end open."""
+        last = None if lowest is None else negated(lowest)
+        place = 0 if highest is None else bisect_left(self.lasts, (negated(highest),))  # type: ignore[type-var]
+        for number, block in enumerate(self.blocks[place:]):
+            first = bisect_left(block, (negated(highest),)) if highest is not None and number == 0 else 0  # type: ignore[type-var]
+            for entry in islice(block, first, None):
+                if last is not None and entry[0] > last:
+                    return
+                yield entry
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether exactly this entry is part of the view."""
+        place = bisect_left(self.lasts, entry[:2])  # type: ignore[type-var]
+        if place == len(self.lasts):
+            return False
+        block = self.blocks[place]
+        at = bisect_left(block, entry[:2])  # type: ignore[type-var]
+        return at < len(block) and block[at] is entry
+
+    def _position(self, bound: tuple[Score]) -> int:
+        place = bisect_left(self.lasts, bound)  # type: ignore[type-var]
+        if place == len(self.lasts):
+            return self.rows
+        return sum(map(len, self.blocks[:place])) + bisect_left(self.blocks[place], bound)  # type: ignore[type-var]
+
+
+_EMPTY = RankedView([], [], 0, 0)
+
+
+class RankedIndex:
+    """See the module. One thread applies and clears, any thread reads."""
+
+    def __init__(self, score_field: str, budget: IndexBudget) -> None:
+        self.score_field = score_field
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._view: RankedView | None = _EMPTY
+        self._entries: dict[bytes, Entry] = {}
+        self._unranked: dict[bytes, int] = {}
+        self._taken_bytes = 0
+
+    def view(self) -> RankedView:
+        """The ranking as of now.
+
+        Raises:
+            StoreUnavailableError: the index has outgrown the node's memory for rankings.
+        """
+        view = self._view
+        if view is None:
+            msg = (
+                f"the ranking by {self.score_field} has outgrown the node's {self._budget.max_bytes >> 20} MiB for "
+                "rankings: raise STOREKEEPER_RANKED_MEMORY_MIB and start the node again"
+            )
+            raise StoreUnavailableError(msg)
+        return view
+
+    def find(self, key: bytes) -> tuple[Entry | None, RankedView]:
+        """The entry of a key, None if it isn't ranked, and the view that it is part of. Raises as `view` does."""
+        for _ in range(_READS_WITHOUT_LOCK):
+            view, entry = self.view(), self._entries.get(key)
+            if view is self._view and (entry is None or view.holds(entry)):
+                return entry, view
+        with self._lock:
+            return self._entries.get(key), self.view()
+
+    def apply(self, changes: Iterable[Change]) -> None:
+        """Takes in a batch, one change a key: readers see all of it from one moment on. Never raises."""
+        if self._view is None:
+            return
+        draft = _Draft(self._view)
+        entries: dict[bytes, Entry | None] = {}
+        unranked: dict[bytes, int | None] = {}
+        size = 0
+        for key, value in changes:
+            old, old_size = self._entries.get(key), self._unranked.get(key, 0)
+            score = None if value is None else score_of(value, self.score_field)
+            if old is not None:
+                draft.remove(old)
+                old_size = _size(key, old[2])
+            size -= old_size
+            entries[key] = unranked[key] = None
+            if value is not None and score is not None:
+                entries[key] = entry = (negated(score), key, value)
+                draft.add(entry)
+                size += _size(key, value)
+            elif value is not None:
+                unranked[key] = _size(key, b"")
+                size += _size(key, b"")
+        if not self._budget.take(size):
+            self._give_up()
+            return
+        self._taken_bytes += size
+        with self._lock:
+            _update(self._entries, entries)
+            _update(self._unranked, unranked)
+            self._view = draft.view(len(self._entries), len(self._unranked))
+
+    def clear(self) -> None:
+        """Forgets everything, also that it had outgrown its budget."""
+        self._forget(_EMPTY)
+
+    def _give_up(self) -> None:
+        self._forget(None)
+        log.warning("ranking_given_up", score_field=self.score_field, max_bytes=self._budget.max_bytes)
+
+    def _forget(self, view: RankedView | None) -> None:
+        with self._lock:
+            self._entries, self._unranked, self._view = {}, {}, view
+        self._budget.take(-self._taken_bytes)
+        self._taken_bytes = 0
+
+
+class _Draft:
+    """The blocks of the next view; those of the last one are copied before they change."""
+
+    def __init__(self, view: RankedView) -> None:
+        self._blocks = view.blocks.copy()
+        self._lasts = view.lasts.copy()
+        self._own: set[int] = set()
+
+    def view(self, rows: int, unranked: int) -> RankedView:
+        return RankedView(self._blocks, self._lasts, rows, unranked)
+
+    def remove(self, entry: Entry) -> None:
+        place = bisect_left(self._lasts, entry[:2])  # type: ignore[type-var]
+        block = self._owned(place)
+        del block[bisect_left(block, entry[:2])]  # type: ignore[type-var]
+        if block:
+            self._lasts[place] = block[-1]
+        else:
+            self._own.discard(id(block))
+            del self._blocks[place], self._lasts[place]
+
+    def add(self, entry: Entry) -> None:
+        if not self._blocks:
+            self._insert(0, [entry])
+            return
+        place = min(bisect_left(self._lasts, entry[:2]), len(self._lasts) - 1)  # type: ignore[type-var]
+        block = self._owned(place)
+        block.insert(bisect_left(block, entry[:2]), entry)  # type: ignore[type-var]
+        self._lasts[place] = block[-1]
+        if len(block) > 2 * _BLOCK_ROWS:
+            self._insert(place + 1, block[_BLOCK_ROWS:])
+            del block[_BLOCK_ROWS:]
+            self._lasts[place] = block[-1]
+
+    def _owned(self, place: int) -> list[Entry]:
+        block = self._blocks[place]
+        if id(block) not in self._own:
+            block = self._blocks[place] = block.copy()
+            self._own.add(id(block))
+        return block
+
+    def _insert(self, place: int, block: list[Entry]) -> None:
+        self._blocks.insert(place, block)
+        self._lasts.insert(place, block[-1])
+        self._own.add(id(block))
+
+
+def score_of(value: bytes, field: str) -> Score | None:
+    """The number in a field of a JSON object, exactly as it is written; None if there is no such number."""
+    try:
+        found: Any = orjson.loads(value)
+        score = found.get(field) if type(found) is dict else None
+        if type(score) is float:
+            # Only as text is it exact; rows whose scores are whole numbers never come here.
+            score = json.loads(value, parse_float=Decimal)[field]
+    except (ValueError, RecursionError):
+        return None
+    return score if _is_score(score) else None
+
+
+def negated(score: Score) -> Score:
+    """The same number with the other sign; unlike a minus sign, this never rounds."""
+    return score.copy_negate() if isinstance(score, Decimal) else -score
+
+
+def _is_score(score: object) -> bool:
+    if type(score) is int:
+        return True
+    if not isinstance(score, Decimal):
+        return False
+    sign_digits_exponent = score.as_tuple()
+    exponent = sign_digits_exponent.exponent
+    return isinstance(exponent, int) and len(sign_digits_exponent.digits) + abs(exponent) <= _LONGEST_SCORE
+
+
+def _size(key: bytes, value: bytes) -> int:
+    return _ROW_BYTES + len(key) + len(value)
+
+
+def _update(table: dict[bytes, Any], changes: dict[bytes, Any]) -> None:
+    for key, change in changes.items():
+        if change is None:
+            table.pop(key, None)
+        else:
+            table[key] = change
