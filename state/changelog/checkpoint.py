@@ -4,16 +4,19 @@ It lives in the store's own metadata and is written in the same atomic step as t
 can't disagree after a crash. As JSON:
 
     {"version": 1, "topic": "loyalty-rewards-changelog", "topic_id": "…", "partition": 0,
-     "offset": 1200, "whole_at_ms": 1700000000000}
+     "offset": 1200, "whole_at_ms": 1700000000000, "source": {"pos": {"0": [100, 200]}}}
+
+Checkpoints of earlier releases have no `source`.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Self
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import orjson
 
+from state.changelog.headers import SourceRanges
 from state.errors import InvalidArgumentError, StoreCorruptedError
 
 METADATA_KEY = b"changelog-checkpoint"
@@ -32,6 +35,7 @@ class Checkpoint:
         whole_at_ms: when the rows last equalled the whole log, epoch milliseconds; for a restore that has never
             reached the end of the log: when it began. Deletions since then may be removed from the log for good once
             the topic's `delete.retention.ms` has passed.
+        source: by source topic and partition the newest input range, end exclusive, that a record below `offset` names.
     """
 
     topic: str
@@ -39,19 +43,41 @@ class Checkpoint:
     partition: int
     offset: int
     whole_at_ms: int
+    source: SourceRanges = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.offset < 0:
             msg = f"{self.topic}-{self.partition} can't be at offset {self.offset}: offsets begin at 0"
             raise InvalidArgumentError(msg)
 
-    def moved(self, offset: int, whole_at_ms: int | None = None) -> Checkpoint:
-        """The checkpoint after applying up to `offset`, exclusive; `whole_at_ms` if that is the end of the log."""
-        return replace(self, offset=offset, whole_at_ms=self.whole_at_ms if whole_at_ms is None else whole_at_ms)
+    def moved(self, offset: int, whole_at_ms: int | None = None, source: SourceRanges | None = None) -> Checkpoint:
+        """The checkpoint after applying up to `offset`, exclusive.
+
+        Args:
+            offset: the next offset to apply.
+            whole_at_ms: now, if that is the end of the log.
+            source: the input range of the newest record that was applied, None if it names none.
+        """
+        return replace(
+            self,
+            offset=offset,
+            whole_at_ms=self.whole_at_ms if whole_at_ms is None else whole_at_ms,
+            source=_merged(self.source, source),
+        )
 
     def encode(self) -> bytes:
         """The JSON form."""
-        return orjson.dumps({"version": _VERSION, **asdict(self)})
+        fields: dict[str, object] = {
+            "version": _VERSION,
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "partition": self.partition,
+            "offset": self.offset,
+            "whole_at_ms": self.whole_at_ms,
+        }
+        if self.source:
+            fields["source"] = self.source
+        return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -71,7 +97,21 @@ class Checkpoint:
                 partition=int(fields["partition"]),
                 offset=int(fields["offset"]),
                 whole_at_ms=int(fields["whole_at_ms"]),
+                source=_source(fields.get("source", {})),
             )
         except (ValueError, TypeError, KeyError, AttributeError, InvalidArgumentError) as error:
             msg = f"unreadable changelog checkpoint in the store's metadata: {data[:80]!r}"
             raise StoreCorruptedError(msg) from error
+
+
+def _merged(mine: SourceRanges, newer: SourceRanges | None) -> SourceRanges:
+    if not newer:
+        return mine
+    return {**mine, **{topic: {**mine.get(topic, {}), **partitions} for topic, partitions in newer.items()}}
+
+
+def _source(topics: dict[str, Any]) -> SourceRanges:
+    return {
+        str(topic): {int(partition): (int(start), int(end)) for partition, (start, end) in partitions.items()}
+        for topic, partitions in topics.items()
+    }

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import orjson
@@ -101,6 +102,24 @@ def schema_version_of(headers: Sequence[tuple[str, bytes | None]] | None) -> int
             break
     msg = f"a changelog record has no proper {SCHEMA_VERSION} header: is something else writing to this topic?"
     raise ChangelogError(msg)
+
+
+def source_ranges_of(headers: Sequence[tuple[str, bytes | None]] | None) -> SourceRanges | None:
+    """The input range of a record's batch alone; None if it names none that can be read."""
+    for name, value in reversed(headers or ()):
+        if name == SOURCE_POSITION:
+            return None if value is None else _ranges_or_none(value)
+    return None
+
+
+@lru_cache(maxsize=256)
+def _ranges_or_none(value: bytes) -> SourceRanges | None:
+    # A batch writes the same bytes with each of its records.
+    try:
+        ranges = _ranges(value.decode())
+    except (ValueError, TypeError, AttributeError):
+        return None
+    return ranges if all(0 <= start <= end for parts in ranges.values() for start, end in parts.values()) else None
 
 
 def _text(found: Mapping[str, bytes | None], name: str) -> str:

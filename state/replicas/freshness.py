@@ -19,16 +19,15 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from state.changelog.headers import SourceRanges
 from state.changelog.position import Position
 from state.changelog.restore import Role
 from state.replicas.sightings import SourceSightings
 
 _MAX_PENDING = 64
-
-SourceRanges = Mapping[str, Mapping[int, tuple[int, int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +80,18 @@ class FreshnessTracker:
             self._stable = _Reached()
             self._written = _Reached()
             self._end: tuple[int, float] | None = None
-            self._source = {} if source is None else source
-        self._see(self._source, at_s)
+            self._source: SourceRanges = {} if source is None else source
+        if source:
+            self._see(source, at_s)
 
     def moved(self, offset: int, source: SourceRanges | None, at_s: float) -> None:
-        """The rows hold everything below `offset`. `source` is the input range of the newest record among them."""
+        """The rows hold everything below `offset`. `source`: input ranges of the newest records; None: as before."""
         with self._lock:
             self._offset = offset
             self._stable.at(offset)
             self._written.at(offset)
             if source is not None:
-                self._source = {**self._source, **source}
+                self._source = source
         if source is not None:
             self._see(source, at_s)
         self._tell()

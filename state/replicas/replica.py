@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import NoReturn
 
 import structlog
@@ -15,6 +16,7 @@ import structlog
 from state.changelog.batch import PartitionBatch, fold
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
+from state.changelog.headers import source_ranges_of
 from state.changelog.listener import RestoreListener, RestoreProgress
 from state.changelog.restore import LogState, RestoreAction, RestorePlan, Role, plan_restore
 from state.clock import Clock
@@ -25,16 +27,26 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
+from state.replicas.freshness import FreshnessTracker, ReplicaFreshness
 from state.replicas.places import ReplicaPlace
+from state.replicas.row_index import RowIndex
+from state.replicas.sightings import SourceSightings
 from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
 from state.stores.bytes_store import BytesStore
-from state.stores.row import ReplicaRow, decode_row
+from state.stores.row import HEADER_BYTES, ReplicaRow, decode_row
 
 log = structlog.get_logger(__name__)
 
+_INDEX_CHUNK_ROWS = 512
+
 
 class Replica:
-    """See the module. `replica_id`, `topic` and `role` never change."""
+    """See the module. `replica_id`, `topic` and `role` never change.
+
+    Attributes:
+        tracker: what is known of how fresh the rows are.
+        index: kept in step with the rows while the store is open; None if there is none.
+    """
 
     def __init__(
         self,
@@ -45,10 +57,13 @@ class Replica:
         clock: Clock,
         listener: RestoreListener,
         role: Role = Role.ACTIVE,
+        sightings: SourceSightings | None = None,
+        index: RowIndex | None = None,
     ) -> None:
         self.replica_id = replica_id
         self.topic = topic
         self.role = role
+        self.index = index
         self._place = place
         self._clock = clock
         self._listener = listener
@@ -64,6 +79,8 @@ class Replica:
         self._restored = 0
         self._null_keys = 0
         self._error: str | None = None
+        self._shown_offset = 0
+        self.tracker = FreshnessTracker(sightings)
 
     @property
     def state(self) -> ReplicaState:
@@ -95,6 +112,31 @@ class Replica:
         """At most so many records are missing; None while unknown."""
         checkpoint, end = self._checkpoint, self._end_offset
         return None if checkpoint is None or end is None else max(0, end - checkpoint.offset)
+
+    @property
+    def shown_offset(self) -> int:
+        """No record at this changelog offset or later shows in a row that was read before this was."""
+        return self._shown_offset
+
+    def freshness(self, at_s: float) -> ReplicaFreshness:
+        """How fresh a row is, at least, that is read after this call.
+
+        Args:
+            at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
+        """
+        offset = self.offset or 0
+        end = self.tracker.end(at_s)
+        return ReplicaFreshness(
+            topic=self.topic,
+            partition=self.replica_id.partition,
+            role=self.role,
+            caught_up=self._serving,
+            offset=offset,
+            offset_lag=None if end is None else max(0, end[0] - offset),
+            end_age_ms=None if end is None else end[1],
+            staleness_ms=self.tracker.staleness_ms(at_s),
+            source=self.tracker.source(),
+        )
 
     def status(self) -> ReplicaStatus:
         """One look at everything. Safe from any thread."""
@@ -156,10 +198,16 @@ class Replica:
             self._check_tombstones(checkpoint)
         folded = fold(batch.messages)
         whole = batch.end_reached
-        moved = checkpoint.moved(max(checkpoint.offset, batch.next_offset), self._clock.now_ms() if whole else None)
+        source = source_ranges_of(batch.messages[-1].headers()) if batch.messages else None
+        offset = max(checkpoint.offset, batch.next_offset)
+        moved = checkpoint.moved(offset, self._clock.now_ms() if whole else None, source)
         if folded.entries or moved.offset != checkpoint.offset:
+            self._shown_offset = max(self._shown_offset, moved.offset)
             store.write(folded.entries, {METADATA_KEY: moved.encode()})
+            if self.index is not None:
+                self.index.apply((key, None if row is None else row[HEADER_BYTES:]) for key, row in folded.entries)
         self._checkpoint = moved
+        self.tracker.moved(moved.offset, moved.source, self._clock.monotonic_s())
         self._null_keys += folded.null_keys
         self._end_offset = max(moved.offset, moved.offset if whole else self._end_offset or 0)
         if self._state is ReplicaState.RESTORING:
@@ -284,9 +332,12 @@ class Replica:
 
     def _begin(self, store: BytesStore, checkpoint: Checkpoint, plan: RestorePlan, changelog: LogState) -> None:
         self._store, self._checkpoint, self._plan = store, checkpoint, plan
+        self._rebuild_index(store)
         self._delete_retention_ms = changelog.delete_retention_ms
         self._end_offset = changelog.end_offset
+        self._shown_offset = checkpoint.offset
         self._restored, self._error, self._damaged = 0, None, False
+        self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
         self._state = ReplicaState.RESTORING
         self._listener.on_restore_start(self._progress(plan))
@@ -330,8 +381,19 @@ class Replica:
         self._state = state
         self._error = str(error)
 
+    def _rebuild_index(self, store: BytesStore) -> None:
+        """Reads the whole store, in steps small enough for other threads to get their turn."""
+        if self.index is None:
+            return
+        self.index.clear()
+        with store.scan(None, None) as rows:
+            while chunk := [(key, decode_row(row).value) for key, row in islice(rows, _INDEX_CHUNK_ROWS)]:
+                self.index.apply(chunk)
+
     def _release(self) -> None:
         self._serving = False
+        if self.index is not None:
+            self.index.clear()
         store, self._store = self._store, None
         if store is not None:
             store.close()

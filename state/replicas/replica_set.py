@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
 from state.changelog.listener import RestoreListener
+from state.changelog.log_ends import KafkaLogEnds
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.restore import Role
 from state.clock import Clock
 from state.replicas.cold_restore import WorkerColdRestore
+from state.replicas.end_watch import EndWatch
 from state.replicas.follower import Follower
 from state.replicas.places import ReplicaPlace
 from state.replicas.replica import Replica
+from state.replicas.row_index import RowIndex
+from state.replicas.sightings import SourceSightings
 from state.replicas.states import ReplicaId, ReplicaStatus
 
 
@@ -31,6 +35,9 @@ class ReplicaSet:
     """The replicas of one node. A context manager that starts following on entering and closes everything on leaving.
 
     Reads may come from any thread.
+
+    Attributes:
+        end_watch: asks where the changelogs end, for the replicas' freshness.
     """
 
     def __init__(
@@ -42,11 +49,23 @@ class ReplicaSet:
         clock: Clock,
         listener: RestoreListener,
         cold_restore: WorkerColdRestore | None = None,
+        index_for: Callable[[ReplicaId], RowIndex | None] = lambda _: None,
     ) -> None:
+        sightings: dict[str, SourceSightings] = {}
         self._replicas = {
-            spec.replica: Replica(spec.replica, spec.topic, place=place, clock=clock, listener=listener, role=spec.role)
+            spec.replica: Replica(
+                spec.replica,
+                spec.topic,
+                place=place,
+                clock=clock,
+                listener=listener,
+                role=spec.role,
+                sightings=sightings.setdefault(spec.replica.store, SourceSightings()),
+                index=index_for(spec.replica),
+            )
             for spec in specs
         }
+        self.end_watch = EndWatch(self._replicas.values, lambda: KafkaLogEnds(reader.bootstrap), clock)
         self._cold_restore = cold_restore
         self._follower = Follower(
             self._replicas.values(), lambda: ChangelogReader(reader), clock, cold_restore=cold_restore
@@ -70,9 +89,11 @@ class ReplicaSet:
     def start(self) -> None:
         """Starts following and returns at once: replicas answer one after the other as they catch up."""
         self._thread.start()
+        self.end_watch.start()
 
     def close(self) -> None:
         """Ends following after the batch at hand, and closes every store. Safe to call twice."""
+        self.end_watch.stop()
         self._follower.stop()
         if self._cold_restore is not None:
             self._cold_restore.close()

@@ -1,0 +1,74 @@
+"""Keeps asking where the changelogs end, so that replicas know how fresh they are; at once when somebody waits."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from state.changelog.log_ends import LogEnds
+from state.clock import Clock
+from state.replicas.replica import Replica
+
+log = structlog.get_logger(__name__)
+
+
+class EndWatch:
+    """One thread that asks for the ends of the changelogs of `replicas()` every `every_s` seconds.
+
+    Any thread may call anything.
+    """
+
+    def __init__(
+        self,
+        replicas: Callable[[], Iterable[Replica]],
+        ends: Callable[[], LogEnds],
+        clock: Clock,
+        *,
+        every_s: float = 0.1,
+    ) -> None:
+        self._replicas = replicas
+        self._make_ends = ends
+        self._clock = clock
+        self._every_s = every_s
+        self._wanted = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="end-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begins, and returns at once."""
+        self._thread.start()
+
+    def ask_soon(self) -> None:
+        """Lets the next question begin as soon as the one under way is answered."""
+        self._wanted.set()
+
+    def ask_once(self, ends: LogEnds) -> None:
+        """One question for all open replicas."""
+        asked = {
+            (replica.topic, replica.replica_id.partition): replica for replica in self._replicas() if replica.is_open
+        }
+        if not asked:
+            return
+        now_s = self._clock.monotonic_s()
+        questions = {where: replica.tracker.question(now_s) for where, replica in asked.items()}
+        for where, (stable_end, written_end) in ends.ends(list(asked)).items():
+            asked[where].tracker.saw_end(questions[where], stable_end, written_end)
+
+    def stop(self) -> None:
+        """Ends after the question at hand. Safe to call twice, or without `start`."""
+        self._stopped = True
+        self._wanted.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        ends = self._make_ends()
+        while not self._stopped:
+            self._wanted.clear()
+            try:
+                self.ask_once(ends)
+            except Exception:
+                log.exception("log_ends_not_told")
+            self._wanted.wait(self._every_s)
