@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_apps.settings import AppSettings
+from spark_apps.stream import StreamContext
 
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 """The Spark SQL type of a record's headers."""
@@ -28,14 +29,16 @@ def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, header
     )
 
 
-def write_records(frame: DataFrame, settings: AppSettings) -> None:
-    """Writes rows (topic, key, value, headers) to Kafka and returns once the broker has all of them.
+def write_records(batch: DataFrame, batch_id: int, context: StreamContext) -> None:
+    """Writes a batch's rows to Kafka and returns once the broker has all of them.
 
-    At least once: a batch that is run again is written again. Rows of one task that go to one partition keep their
-    order. A null value is a tombstone. The partitioner is the Java client's own (murmur2 of the key).
+    Columns: topic string, key binary, value binary, headers array<struct<key string, value binary>>, and optionally
+    partition int, where null lets the key decide. Rows of one task that go to one partition keep their order. A null
+    value is a tombstone. The partitioner is the Java client's own (murmur2 of the key).
     """
+    settings = context.settings
     (
-        frame.write.format("kafka")
+        batch.write.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
         .option("kafka.max.request.size", settings.max_request_bytes)
         .option("kafka.compression.type", "lz4")

@@ -114,7 +114,7 @@ class AppRun:
     def _stream(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
-        stream = open_stream(StreamContext(spark, self.settings, checkpoint))
+        stream = open_stream(StreamContext(self.spec, spark, self.settings, checkpoint))
         gate = BatchGate(self.around_batch(stream.process))
         query = self._started(stream, gate, checkpoint)
         replace(found.claim, query_id=checkpoint.query_id()).write(checkpoint.path)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +19,9 @@ ProcessBatch = Callable[["DataFrame", int], None]
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What an app may use to open its stream."""
+    """What an app may use to open its stream and to write its batches."""
 
+    spec: AppSpec
     spark: SparkSession
     settings: AppSettings
     checkpoint: SparkCheckpoint

@@ -18,7 +18,6 @@ from spark_apps.hadoop_export.topology import ExportRow, export_row
 from spark_apps.kafka_io import read_stream, write_records
 from spark_apps.records.masked import HadoopRecord
 from spark_apps.records.poison import PoisonRecordError
-from spark_apps.settings import AppSettings
 from spark_apps.stream import Stream, StreamContext
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def open_stream(context: StreamContext) -> Stream:
     table = ExportTable(context.spark, settings.delta_table(TABLE))
     return Stream(
         counted(parsed, F.expr(_IS_POISON)),
-        Exporter(table, settings),
+        Exporter(table, context),
         trigger_interval_ms=settings.export_interval_ms,
     )
 
@@ -89,9 +88,10 @@ def open_stream(context: StreamContext) -> Stream:
 class Exporter:
     """Writes batches to the table. What it remembers between them is what the table's newest commit says."""
 
-    def __init__(self, table: ExportTable, settings: AppSettings) -> None:
+    def __init__(self, table: ExportTable, context: StreamContext) -> None:
         self._table = table
-        self._settings = settings
+        self._context = context
+        self._settings = context.settings
         self._progress = table.progress()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -102,17 +102,17 @@ class Exporter:
             found = newest.collect()
             places = [(partition, Place(source, *last)) for partition, source, last in found if source is not None]
             if len(places) < len(found):
-                self._write_dead_letters(batch.where(_IS_POISON))
+                self._write_dead_letters(batch.where(_IS_POISON), batch_id)
             if places:
                 self._write_rows(batch.where(f"not ({_IS_POISON})"), batch_id, self._progress.advanced(places))
         finally:
             batch.unpersist()
 
-    def _write_dead_letters(self, poison: DataFrame) -> None:
+    def _write_dead_letters(self, poison: DataFrame, batch_id: int) -> None:
         topic = self._settings.topic_hadoop_sink
         headers = dead_letter_headers(HADOOP_EXPORT.name, topic).alias("headers")
         dead = F.lit(self._settings.hadoop_sink_dead_letters).alias("topic")
-        write_records(poison.select(dead, "key", "value", headers), self._settings)
+        write_records(poison.select(dead, "key", "value", headers), batch_id, self._context)
 
     def _write_rows(self, items: DataFrame, batch_id: int, progress: ExportProgress) -> None:
         rows = (

@@ -95,7 +95,7 @@ def open_stream(context: StreamContext) -> Stream:
 
     def process(batch: DataFrame, batch_id: int) -> None:
         headers = F.when(F.col("topic") == REWARDS.changelog_topic, _headers(context, batch_id))
-        write_records(batch.withColumn("headers", headers), settings)
+        write_records(batch.withColumn("headers", headers), batch_id, context)
 
     return Stream(totals, process, output_mode="update")
 

@@ -57,8 +57,8 @@ def open_stream(context: StreamContext) -> Stream:
     )
     frame = counted(fanned_out, poison).select("topic", "key", "value", headers.alias("headers"))
 
-    def process(batch: DataFrame, _: int) -> None:
-        write_records(batch, settings)
+    def process(batch: DataFrame, batch_id: int) -> None:
+        write_records(batch, batch_id, context)
 
     return Stream(frame, process)
 
