@@ -1,15 +1,28 @@
-"""All apps and their stores, by name. Free of Spark."""
+"""All apps and their stores, by name. Free of Spark.
+
+`APPS` run as long as the platform does. `ON_DEMAND_APPS` are there to be started: alone, or all in one process.
+"""
 
 from __future__ import annotations
 
 from spark_apps.hadoop_export.spec import HADOOP_EXPORT
+from spark_apps.leaderboard.spec import LEADERBOARD
 from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.order_location.spec import ORDER_LOCATION
 from spark_apps.pos_fanout.spec import POS_FANOUT
+from spark_apps.sales_windows.spec import SALES_WINDOWS
+from spark_apps.session_tracker.spec import SESSION_TRACKER
 from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.ticks.spec import TICKS
 from state.errors import ConfigurationError, UnknownStoreError
 
 APPS: dict[str, AppSpec] = {app.name: app for app in (POS_FANOUT, LOYALTY, HADOOP_EXPORT)}
 STORES: dict[str, StoreSpec] = {store.name: store for app in APPS.values() for store in app.stores}
+
+ON_DEMAND_APPS: dict[str, AppSpec] = {
+    app.name: app for app in (TICKS, LEADERBOARD, ORDER_LOCATION, SESSION_TRACKER, SALES_WINDOWS)
+}
+ON_DEMAND_STORES: dict[str, StoreSpec] = {store.name: store for app in ON_DEMAND_APPS.values() for store in app.stores}
 
 
 def app_named(name: str) -> AppSpec:
@@ -18,10 +31,11 @@ def app_named(name: str) -> AppSpec:
     Raises:
         ConfigurationError: there is none.
     """
-    if name not in APPS:
-        msg = f"there is no app {name[:140]!r}: choose one of {', '.join(APPS)}"
+    apps = APPS | ON_DEMAND_APPS
+    if name not in apps:
+        msg = f"there is no app {name[:140]!r}: choose one of {', '.join(apps)}"
         raise ConfigurationError(msg)
-    return APPS[name]
+    return apps[name]
 
 
 def store_named(name: str) -> StoreSpec:
@@ -30,7 +44,13 @@ def store_named(name: str) -> StoreSpec:
     Raises:
         UnknownStoreError: no app keeps it.
     """
-    if name not in STORES:
-        msg = f"there is no store {name[:140]!r}: choose one of {', '.join(STORES)}"
+    stores = STORES | ON_DEMAND_STORES
+    if name not in stores:
+        msg = f"there is no store {name[:140]!r}: choose one of {', '.join(stores)}"
         raise UnknownStoreError(msg)
-    return STORES[name]
+    return stores[name]
+
+
+def store_definitions() -> str:
+    """Every store of every app, as a node's setting `STOREKEEPER_STORES` wants them."""
+    return ",".join(str(store.definition) for store in (STORES | ON_DEMAND_STORES).values())

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from spark_apps.settings import AppSettings
 from state.names import changelog_topic, checked_name
+from state.query.definitions import StoreDefinition, StoreKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +23,53 @@ class ValueField:
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A store that an app keeps: one changelog topic, one table of snapshots."""
+    """A store that an app keeps: one changelog topic, one table of snapshots.
+
+    Attributes:
+        name: the store's name.
+        app: the app that keeps it.
+        value_fields: the fields of its JSON values.
+        schema_version: the version of its values' schema.
+        kind: what its keys are, and so which questions a node answers.
+        score_field: the field that a ranked store is ranked by; None for every other kind.
+        retention_ms: for how much stream time a row stays; None for ever. A longer one needs a new generation.
+        topic: its changelog topic, where that isn't named after app and store.
+    """
 
     name: str
     app: str
     value_fields: tuple[ValueField, ...]
     schema_version: int = 1
+    kind: StoreKind = StoreKind.KEY_VALUE
+    score_field: str | None = None
+    retention_ms: Callable[[AppSettings], int] | None = None
+    topic: str | None = None
 
     def __post_init__(self) -> None:
-        checked_name(self.name)
+        _ = self.definition  # refuses names and kinds that a node would refuse
 
     @property
     def changelog_topic(self) -> str:
         """The compacted topic that all changes of the store go to."""
-        return changelog_topic(self.app, self.name)
+        return self.topic or changelog_topic(self.app, self.name)
+
+    @property
+    def definition(self) -> StoreDefinition:
+        """The store as a node serves it; as text, a part of `STOREKEEPER_STORES`."""
+        return StoreDefinition(self.name, self.changelog_topic, self.kind, self.score_field)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What an app wants otherwise than the settings' defaults; None leaves the default.
+
+    Each field is the setting of its name. `shuffle_partitions` is fixed by the first start.
+    """
+
+    trigger_interval_ms: int | None = None
+    max_offsets_per_trigger: int | None = None
+    shuffle_partitions: int | None = None
+    driver_memory: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +77,10 @@ class AppSpec:
     """A streaming app.
 
     `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `module` has the
-    function `open_stream` and is imported only by the process that runs the app.
+    function `open_stream` and is imported only by the process that runs the app. `topology` has the function
+    `processor`, free of Spark, if the app is a `Processor`. `resources` are its own, in place of the settings.
+
+    Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
     """
 
     name: str
@@ -53,9 +90,21 @@ class AppSpec:
     sinks: Callable[[AppSettings], tuple[str, ...]]
     dead_letters: Callable[[AppSettings], tuple[str, ...]] = lambda _: ()
     stores: tuple[StoreSpec, ...] = field(default=())
+    topology: str | None = None
+    resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:
         checked_name(self.name)
+
+    def settings(self, settings: AppSettings) -> AppSettings:
+        """The settings that this app runs with: those given, and its own resources in their place.
+
+        What the environment says about it wins.
+        """
+        own = {name: value for name, value in asdict(self.resources).items() if value is not None}
+        return settings.model_copy(
+            update={name: value for name, value in own.items() if name not in settings.model_fields_set}
+        )
 
     def topics(self, settings: AppSettings) -> tuple[str, ...]:
         """Every topic that must exist before the app starts."""

@@ -1,0 +1,1 @@
+"""App `leaderboard`: what each player has achieved, ranked by the best score."""

@@ -1,0 +1,13 @@
+"""`leaderboard` on Spark."""
+
+from __future__ import annotations
+
+from spark_apps.leaderboard.spec import LEADERBOARD
+from spark_apps.leaderboard.topology import processor
+from spark_apps.processor.on_spark import open_processor_stream
+from spark_apps.stream import Stream, StreamContext
+
+
+def open_stream(context: StreamContext) -> Stream:
+    """The app's stream."""
+    return open_processor_stream(context, LEADERBOARD, processor(context.settings))

@@ -1,0 +1,13 @@
+"""`order_location` on Spark."""
+
+from __future__ import annotations
+
+from spark_apps.order_location.spec import ORDER_LOCATION
+from spark_apps.order_location.topology import processor
+from spark_apps.processor.on_spark import open_processor_stream
+from spark_apps.stream import Stream, StreamContext
+
+
+def open_stream(context: StreamContext) -> Stream:
+    """The app's stream."""
+    return open_processor_stream(context, ORDER_LOCATION, processor(context.settings))
