@@ -1,0 +1,66 @@
+"""Where a batch of a stopped query ends: deciding it in Spark's own offset log.
+
+Spark plans a batch by writing `offsets/<n>` and runs whatever is planned there, after a restart too. So writing that
+file for a stopped query makes its next batch end at an offset of our choice, and deleting it takes a batch back that
+was planned and never begun. That is how two generations come to hold exactly the same input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.generations.errors import GenerationRefusedError
+from state.changelog.position import Position
+
+
+def planned_end(checkpoint: SparkCheckpoint) -> Position:
+    """The end of the newest planned batch, which may be unfinished; where the input begins before the first."""
+    planned = checkpoint.last_planned_batch()
+    return checkpoint.initial_position() if planned is None else checkpoint.end_position(planned)
+
+
+def is_settled(checkpoint: SparkCheckpoint) -> bool:
+    """Whether every planned batch is finished, and there is one."""
+    planned = checkpoint.last_planned_batch()
+    return planned is not None and planned == checkpoint.last_committed_batch()
+
+
+def take_back(checkpoint: SparkCheckpoint, batch_id: int) -> None:
+    """Deletes the plan of a batch that was never begun. The query must be stopped. Safe to repeat."""
+    folder = checkpoint.path / "offsets"
+    for name in (f".{batch_id}.crc", str(batch_id)):
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).unlink()
+
+
+def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> None:
+    """Plans the batch after the last finished one, to end at `end`. The query must be stopped. Safe to repeat.
+
+    Raises:
+        GenerationRefusedError: another batch is planned, or `end` lies before the end of what is finished.
+    """
+    if checkpoint.last_planned_batch() == batch_id and checkpoint.end_position(batch_id) == end:
+        return
+    before = checkpoint.last_committed_batch()
+    if before is None or before + 1 != batch_id or checkpoint.last_planned_batch() != before:
+        msg = f"{checkpoint.path} has a batch under way: let it finish, then take the step again"
+        raise GenerationRefusedError(msg)
+    if not end.reaches(checkpoint.end_position(before)):
+        msg = f"{checkpoint.path} has read beyond the place where it is to be handed over"
+        raise GenerationRefusedError(msg)
+    folder = checkpoint.path / "offsets"
+    draft = folder / f".{batch_id}.plan"
+    draft.write_text(_with_end((folder / str(before)).read_text(), end))
+    draft.replace(folder / str(batch_id))
+
+
+def _with_end(text: str, end: Position) -> str:
+    """A plan's text with the offsets of its Kafka sources replaced; what it says of other sources stays."""
+    version, settings, *sources = text.splitlines()
+    replaced = [end.to_json().decode() if _is_of(source, end) else source for source in sources]
+    return "\n".join([version, settings, *replaced])
+
+
+def _is_of(source: str, end: Position) -> bool:
+    return any(source.startswith(f'{{"{topic}":') for topic in end.offsets)

@@ -1,0 +1,256 @@
+"""What is known of an app's generations, in one file: `generations/<app>.json` in the run directory.
+
+Every step writes down what it did before the next begins, so that whoever comes after a crash goes on from there. A
+generation that the journal doesn't name has no seed: it is the app as it starts by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from spark_apps.generations.errors import GenerationRefusedError
+from state.changelog.position import Position
+
+FIRST_GENERATION = 1
+
+
+class GenerationState(StrEnum):
+    """Where a generation is in its life."""
+
+    PLANNED = "PLANNED"
+    """Written down; nothing else exists."""
+    SEEDED = "SEEDED"
+    """Its seed folder is complete."""
+    STARTED = "STARTED"
+    """Its topic exists, and it runs beside the live one, writing nothing but its own changelog."""
+    VERIFIED = "VERIFIED"
+    """It has held the same as the live one at the same place of the input."""
+    LIVE = "LIVE"
+    """Readers read it."""
+    STANDBY = "STANDBY"
+    """It was live and runs on, so that a roll-back loses nothing."""
+    RETIRED = "RETIRED"
+    """Stopped for good; its topic and checkpoint may be deleted."""
+
+
+class TransferPhase(StrEnum):
+    """How far a hand-over from one generation to another has come."""
+
+    BEGUN = "BEGUN"
+    """The successor is being stopped."""
+    WAITING = "WAITING"
+    """The successor has ended; the predecessor is to come as far, and is then stopped."""
+    SWITCHED = "SWITCHED"
+    """Who writes the outputs from which batch on is decided; the successor is brought to that very batch."""
+    ALIGNED = "ALIGNED"
+    """Both hold the end of the same input, and were compared; readers are told next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A hand-over under way. `end` and the batches are known from SWITCHED on: both batches end exactly there."""
+
+    source: int
+    target: int
+    phase: TransferPhase = TransferPhase.BEGUN
+    end: Position = field(default_factory=Position)
+    source_batch: int | None = None
+    target_batch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One generation of an app's state.
+
+    Attributes:
+        number: from 1.
+        state: where it is in its life.
+        origin: the generation that it was seeded from; None for the first.
+        migrations: names of all migrations from version 1 to what it holds, in order.
+        topic: its changelog.
+        partitions: of that topic; None leaves it to the topic that is there.
+        drop_before_ms: rows whose time field is older were left out of the seed; None drops nothing.
+        seed_rows, dropped_rows: how many the seed has, and has not.
+        start: where its input begins: the end of what the seed holds.
+        outputs: ranges of its batches (first and last, both inclusive; None is open) whose outputs other than the
+            changelog it writes. The ranges of all generations together cover the input without gap or overlap.
+    """
+
+    number: int
+    state: GenerationState
+    topic: str
+    origin: int | None = None
+    migrations: tuple[str, ...] = ()
+    partitions: int | None = None
+    drop_before_ms: int | None = None
+    seed_rows: int = 0
+    dropped_rows: int = 0
+    start: Position = field(default_factory=Position)
+    outputs: tuple[tuple[int, int | None], ...] = ()
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether it begins with a seed and not with the beginning of the input."""
+        return self.origin is not None
+
+    def writes_outputs(self, batch_id: int) -> bool:
+        """Whether that batch's outputs are this generation's to write."""
+        return any(first <= batch_id and (last is None or batch_id <= last) for first, last in self.outputs)
+
+    def silenced_after(self, batch_id: int) -> Self:
+        """The generation whose outputs end with that batch."""
+        kept = tuple((first, batch_id if last is None else last) for first, last in self.outputs)
+        return replace(self, outputs=tuple(span for span in kept if span[0] <= span[1]))
+
+    def heard_after(self, batch_id: int) -> Self:
+        """The generation whose outputs go on after that batch."""
+        return replace(self, outputs=(*self.outputs, (batch_id + 1, None)))
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """All generations of an app. `live` is the one that readers read."""
+
+    app: str
+    store: str
+    live: int
+    generations: Mapping[int, Generation]
+    transfer: Transfer | None = None
+
+    @classmethod
+    def first(cls, app: str, store: str, topic: str) -> Self:
+        """The journal of an app that has never changed."""
+        first = Generation(FIRST_GENERATION, GenerationState.LIVE, topic, outputs=((0, None),))
+        return cls(app, store, FIRST_GENERATION, {FIRST_GENERATION: first})
+
+    def generation(self, number: int) -> Generation:
+        """One of the generations.
+
+        Raises:
+            GenerationRefusedError: there is none of that number.
+        """
+        if number not in self.generations:
+            known = ", ".join(map(str, sorted(self.generations)))
+            msg = f"{self.app} has no generation {number}: it has {known} (`generation plan` makes the next one)"
+            raise GenerationRefusedError(msg)
+        return self.generations[number]
+
+    @property
+    def live_generation(self) -> Generation:
+        """The one that readers read."""
+        return self.generation(self.live)
+
+    @property
+    def candidate(self) -> Generation | None:
+        """The generation that is on its way to become live; None if there is none."""
+        on_their_way = (GenerationState.PLANNED, GenerationState.SEEDED, GenerationState.STARTED)
+        waiting = [g for g in self.generations.values() if g.state in {*on_their_way, GenerationState.VERIFIED}]
+        return waiting[0] if waiting else None
+
+    @property
+    def standby(self) -> Generation | None:
+        """The generation that a roll-back goes to; None if there is none."""
+        return next((g for g in self.generations.values() if g.state is GenerationState.STANDBY), None)
+
+    def updated(self, *generations: Generation, **changes: Any) -> Journal:
+        """The journal with these generations in place of those of their numbers, and other fields changed."""
+        return replace(self, generations={**self.generations, **{g.number: g for g in generations}}, **changes)
+
+    def to_json(self) -> bytes:
+        """The journal as JSON."""
+        content = {**asdict(replace(self, generations={}, transfer=None)), "generations": [], "transfer": None}
+        content["generations"] = [_encoded(self.generations[number]) for number in sorted(self.generations)]
+        if self.transfer is not None:
+            content["transfer"] = _encoded(self.transfer)
+        return orjson.dumps(content, option=orjson.OPT_INDENT_2)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """Reads such JSON.
+
+        Raises:
+            GenerationRefusedError: it is none.
+        """
+        try:
+            content = orjson.loads(data)
+            generations = [_generation(item) for item in content["generations"]]
+            transfer = None if content["transfer"] is None else _transfer(content["transfer"])
+            by_number = {g.number: g for g in generations}
+            return cls(content["app"], content["store"], content["live"], by_number, transfer)
+        except (ValueError, TypeError, KeyError) as error:
+            msg = "the journal of generations is damaged: put it back from a copy"
+            raise GenerationRefusedError(msg) from error
+
+
+class JournalFile:
+    """The journal of one app in a run directory. Reading needs no lock; changing is for one at a time."""
+
+    def __init__(self, run_dir: Path, app: str) -> None:
+        self._path = run_dir / "generations" / f"{app}.json"
+
+    def read(self) -> Journal | None:
+        """The journal; None if the app has never changed."""
+        try:
+            return Journal.from_json(self._path.read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def write(self, journal: Journal) -> None:
+        """Replaces the journal in one step, for good."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._path.with_name(self._path.name + ".new")
+        with draft.open("wb") as file:
+            file.write(journal.to_json())
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Held while a step is taken.
+
+        Raises:
+            GenerationRefusedError: another process takes one just now.
+        """
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.with_suffix(".lock").open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                msg = "another process is changing the generations just now: let it end, then look at `status`"
+                raise GenerationRefusedError(msg) from None
+            yield
+
+
+def _encoded(item: Generation | Transfer) -> dict[str, Any]:
+    positions = {"start", "end"}
+    return {
+        name: orjson.loads(getattr(item, name).to_json()) if name in positions else value
+        for name, value in asdict(item).items()
+    }
+
+
+def _generation(item: dict[str, Any]) -> Generation:
+    return Generation(
+        **{
+            **item,
+            "state": GenerationState(item["state"]),
+            "migrations": tuple(item["migrations"]),
+            "start": Position.from_json(orjson.dumps(item["start"])),
+            "outputs": tuple((first, last) for first, last in item["outputs"]),
+        }
+    )
+
+
+def _transfer(item: dict[str, Any]) -> Transfer:
+    end = Position.from_json(orjson.dumps(item["end"]))
+    return Transfer(**{**item, "phase": TransferPhase(item["phase"]), "end": end})

@@ -1,0 +1,100 @@
+"""A change of a store's records, as data: from one version of its values and keys to the next.
+
+`convert` and `revert` are functions of one record, named as `module:function` so that a journal and a worker process
+can hold them. An app computes values of version 1 for ever; a store at version n holds them converted n - 1 times.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_apps.spec import ValueField
+from state.errors import ConfigurationError
+from state.names import checked_name
+
+StoreRecord = tuple[bytes, bytes]
+"""Key and value of a store's row; never a tombstone."""
+
+Convert = Callable[[bytes, bytes], Sequence[StoreRecord]]
+"""From a record to those that take its place: none drops it. It must depend on nothing else, or a replay would differ.
+
+Raises any exception for a record that it can't convert.
+"""
+
+Revert = Callable[[bytes, bytes], StoreRecord]
+"""From a converted record back to the one that it was made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMigration:
+    """One change of one store.
+
+    Attributes:
+        name: what the change is called on the command line and in journals.
+        store: the store's name.
+        summary: one sentence for whoever has to approve it.
+        to_version: schema version of what `convert` makes; it takes that of the version before.
+        convert: `module:function`, a `Convert`.
+        revert: `module:function`, a `Revert`. Without one no later generation can be seeded from such a store.
+        value_fields: the fields of the new values, all of them.
+        changes_key: whether `convert` makes other keys. They must depend on the old key alone.
+    """
+
+    name: str
+    store: str
+    summary: str
+    to_version: int
+    convert: str
+    revert: str | None
+    value_fields: tuple[ValueField, ...]
+    changes_key: bool = False
+
+    def __post_init__(self) -> None:
+        checked_name(self.name)
+        checked_name(self.store)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Migrations one after the other; of none, records stay as they are. Can be sent to other processes."""
+
+    steps: tuple[StoreMigration, ...] = ()
+
+    def convert(self, key: bytes, value: bytes) -> list[StoreRecord]:
+        """The records that take the place of one. Raises what the functions raise."""
+        records = [(key, value)]
+        for step in self.steps:
+            function = function_named(step.convert)
+            records = [converted for record in records for converted in function(*record)]
+        return records
+
+    def revert(self, key: bytes, value: bytes) -> StoreRecord:
+        """The record that one was made of.
+
+        Raises:
+            ConfigurationError: a step has no way back.
+        """
+        for step in reversed(self.steps):
+            if step.revert is None:
+                msg = f"migration {step.name} has no way back: seed from a generation before it"
+                raise ConfigurationError(msg)
+            key, value = function_named(step.revert)(key, value)
+        return key, value
+
+
+def function_named(path: str) -> Callable[..., Any]:
+    """The function at `module:function`.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    module, _, name = path.partition(":")
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        msg = f"there is no function {path[:200]!r}: name it as module:function"
+        raise ConfigurationError(msg) from error
+    return function

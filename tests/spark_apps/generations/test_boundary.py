@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.generations.boundary import is_settled, plan_batch, planned_end, take_back
+from spark_apps.generations.errors import GenerationRefusedError
+from state.changelog.position import Position
+from tests.spark_apps.checkpoints import write_checkpoint
+
+ENDS = [{"pos": {"0": 10, "1": 5}}, {"pos": {"0": 20, "1": 5}}, {"pos": {"0": 30, "1": 9}}]
+
+
+def at(first: int, second: int) -> Position:
+    return Position({"pos": {0: first, 1: second}})
+
+
+def stopped(path: Path, *, planned: int = 2, committed: int = 2) -> SparkCheckpoint:
+    write_checkpoint(path, ENDS[:planned], committed=committed, initial={"pos": {"0": 1, "1": 0}})
+    return SparkCheckpoint(path)
+
+
+def test_a_planned_batch_ends_where_it_was_told_and_begins_where_the_last_one_ended(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path / "gen-2")
+    plan_batch(checkpoint, 2, at(23, 8))
+    assert planned_end(checkpoint) == checkpoint.end_position(2) == at(23, 8)
+    assert checkpoint.source_ranges(2) == {"pos": {0: (20, 23), 1: (5, 8)}}
+    assert not is_settled(checkpoint)
+
+
+def test_planning_is_safe_to_repeat_but_not_to_change(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path / "gen-2")
+    plan_batch(checkpoint, 2, at(23, 8))
+    plan_batch(checkpoint, 2, at(23, 8))
+    with pytest.raises(GenerationRefusedError, match="has a batch under way"):
+        plan_batch(checkpoint, 2, at(24, 8))
+    assert checkpoint.end_position(2) == at(23, 8)
+
+
+@pytest.mark.parametrize("batch_id", [1, 3])
+def test_only_the_next_batch_can_be_planned(tmp_path: Path, batch_id: int) -> None:
+    with pytest.raises(GenerationRefusedError, match="has a batch under way"):
+        plan_batch(stopped(tmp_path / "gen-2"), batch_id, at(23, 8))
+
+
+def test_nothing_is_planned_before_the_first_batch(tmp_path: Path) -> None:
+    with pytest.raises(GenerationRefusedError, match="has a batch under way"):
+        plan_batch(stopped(tmp_path / "gen-2", planned=0, committed=0), 0, at(23, 8))
+
+
+def test_a_batch_does_not_end_before_what_was_read(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path / "gen-2")
+    with pytest.raises(GenerationRefusedError, match="has read beyond the place"):
+        plan_batch(checkpoint, 2, at(19, 8))
+    assert checkpoint.last_planned_batch() == 1
+
+
+def test_what_a_plan_says_of_a_source_without_offsets_stays(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path / "gen-2")
+    plan = checkpoint.path / "offsets" / "1"
+    version, settings, kafka = plan.read_text().splitlines()
+    plan.write_text(f"{version}\n{settings}\n-\n{kafka}")
+    plan_batch(checkpoint, 2, at(23, 8))
+    written = (checkpoint.path / "offsets" / "2").read_text().splitlines()
+    assert written == [version, settings, "-", '{"pos":{"0":23,"1":8}}']
+
+
+def test_a_batch_that_never_began_is_taken_back(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path / "gen-2", planned=3, committed=2)
+    assert planned_end(checkpoint) == at(30, 9)
+    take_back(checkpoint, 2)
+    take_back(checkpoint, 2)
+    assert is_settled(checkpoint)
+    assert planned_end(checkpoint) == at(20, 5)
+    # Nor is a checksum left that belongs to no plan.
+    assert sorted(path.name for path in (checkpoint.path / "offsets").iterdir()) == [".0.crc", ".1.crc", "0", "1"]
+    plan_batch(checkpoint, 2, at(23, 8))
+
+
+def test_before_the_first_batch_the_end_is_the_beginning(tmp_path: Path) -> None:
+    checkpoint = stopped(tmp_path / "gen-2", planned=0, committed=0)
+    assert planned_end(checkpoint) == at(1, 0)
+    assert not is_settled(checkpoint)
