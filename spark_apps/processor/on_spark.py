@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
@@ -103,7 +103,7 @@ class TaskProcessor(StatefulProcessor):
         del key, timerValues
         records = [record for row in rows for record in unpack_sources(row.records)]
         output = run_task(self._processor, self._plan, _MapTaskState(self._map), records)
-        yield from ({"records": part} for part in packed(output))
+        yield from (Row(records=part) for part in packed(output))
 
     def close(self) -> None:
         """Nothing to close."""

@@ -31,7 +31,7 @@ class Progress(msgspec.Struct, array_like=True):
 
 _decode_progress = msgspec.msgpack.Decoder(Progress).decode
 _decode_keys = msgspec.msgpack.Decoder(list[bytes]).decode
-_encode = msgspec.msgpack.Encoder(order="sorted").encode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Timers:

@@ -32,7 +32,7 @@ _DIGEST_BYTES = 8
 _SEEN_STEP_MS = 60_000
 
 _decode = msgspec.msgpack.Decoder(Panes).decode
-_encode = msgspec.msgpack.Encoder(order="sorted").encode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,62 @@
+"""Fixtures for pytest.
+
+In a `conftest.py`:
+
+    from spark_apps.testkit.fixtures import spark_session, topology_driver
+
+A test that takes `topology_driver` runs twice: in plain Python, and, marked `spark` and `broker`, on real Spark and the
+broker of the fixture `broker`, which has an attribute `bootstrap`. All tests share one Spark session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.testkit.driver import TopologyDriver, plain_driver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeDriver = Callable[..., TopologyDriver]
+"""Takes an app's spec and settings that differ from the defaults, by name."""
+
+_ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.broker])]
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One small Spark session for all tests."""
+    from spark_apps.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
+
+    settings = AppSettings(run_dir=tmp_path_factory.mktemp("spark"), shuffle_partitions=2)
+    session = start_session("testkit", settings)
+    yield session
+    stop_session(session)
+
+
+@pytest.fixture(params=_ENGINES)
+def topology_driver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeDriver]:
+    """Makes a driver of an app, of the engine that the test runs on."""
+    made: list[TopologyDriver] = []
+
+    def make(spec: AppSpec, **changes: Any) -> TopologyDriver:
+        if request.param == "plain":
+            driver: TopologyDriver = plain_driver(spec, AppSettings(**changes))
+        else:
+            from spark_apps.testkit.spark_driver import SparkDriver  # noqa: PLC0415 (loads Spark)
+
+            bootstrap = request.getfixturevalue("broker").bootstrap
+            settings = AppSettings(kafka_bootstrap=bootstrap, shuffle_partitions=2, **changes)
+            driver = SparkDriver(spec, settings, request.getfixturevalue("spark_session"), tmp_path / spec.name)
+        made.append(driver)
+        return driver
+
+    yield make
+    for driver in made:
+        driver.close()
