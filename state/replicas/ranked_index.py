@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 Score = int | Decimal
 Entry = tuple[Score, bytes, bytes]
 """Negated score, key, value: ascending order is that of the ranking."""
+Place = tuple[Score] | tuple[Score, bytes]
+"""Where something would stand in the ranking: the beginning of an entry."""
 
 _BLOCK_ROWS = 256
 _ROW_BYTES = 400
@@ -79,33 +81,34 @@ class RankedView:
 
     def above(self, score: Score) -> int:
         """How many rows have a strictly higher score."""
-        return self._position((negated(score),))
+        return self.before((negated(score),))
 
-    def between(self, highest: Score | None, lowest: Score | None) -> Iterator[Entry]:
-        """Entries with `lowest <= score <= highest` in the order of the ranking; None leaves that end open."""
+    def before(self, place: Place) -> int:
+        """How many rows come before a place."""
+        number = bisect_left(self.lasts, place)
+        if number == len(self.lasts):
+            return self.rows
+        return sum(map(len, self.blocks[:number])) + bisect_left(self.blocks[number], place)
+
+    def behind(self, place: Place | None, lowest: Score | None = None) -> Iterator[Entry]:
+        """Entries at or behind a place, None being the top, down to the score `lowest`, inclusive."""
         last = None if lowest is None else negated(lowest)
-        place = 0 if highest is None else bisect_left(self.lasts, (negated(highest),))  # type: ignore[type-var]
-        for number, block in enumerate(self.blocks[place:]):
-            first = bisect_left(block, (negated(highest),)) if highest is not None and number == 0 else 0  # type: ignore[type-var]
-            for entry in islice(block, first, None):
+        number = 0 if place is None else bisect_left(self.lasts, place)
+        first = 0 if place is None or number == len(self.lasts) else bisect_left(self.blocks[number], place)
+        for at in range(number, len(self.blocks)):
+            for entry in islice(self.blocks[at], first if at == number else 0, None):
                 if last is not None and entry[0] > last:
                     return
                 yield entry
 
     def holds(self, entry: Entry) -> bool:
         """Whether exactly this entry is part of the view."""
-        place = bisect_left(self.lasts, entry[:2])  # type: ignore[type-var]
+        place = bisect_left(self.lasts, entry[:2])
         if place == len(self.lasts):
             return False
         block = self.blocks[place]
-        at = bisect_left(block, entry[:2])  # type: ignore[type-var]
+        at = bisect_left(block, entry[:2])
         return at < len(block) and block[at] is entry
-
-    def _position(self, bound: tuple[Score]) -> int:
-        place = bisect_left(self.lasts, bound)  # type: ignore[type-var]
-        if place == len(self.lasts):
-            return self.rows
-        return sum(map(len, self.blocks[:place])) + bisect_left(self.blocks[place], bound)  # type: ignore[type-var]
 
 
 _EMPTY = RankedView([], [], 0, 0)
@@ -137,6 +140,11 @@ class RankedIndex:
             )
             raise StoreUnavailableError(msg)
         return view
+
+    @property
+    def holds_rows(self) -> bool:
+        """False once it has outgrown its budget."""
+        return self._view is not None
 
     def find(self, key: bytes) -> tuple[Entry | None, RankedView]:
         """The entry of a key, None if it isn't ranked, and the view that it is part of. Raises as `view` does."""
@@ -206,9 +214,9 @@ class _Draft:
         return RankedView(self._blocks, self._lasts, rows, unranked)
 
     def remove(self, entry: Entry) -> None:
-        place = bisect_left(self._lasts, entry[:2])  # type: ignore[type-var]
+        place = bisect_left(self._lasts, entry[:2])
         block = self._owned(place)
-        del block[bisect_left(block, entry[:2])]  # type: ignore[type-var]
+        del block[bisect_left(block, entry[:2])]
         if block:
             self._lasts[place] = block[-1]
         else:
@@ -219,9 +227,9 @@ class _Draft:
         if not self._blocks:
             self._insert(0, [entry])
             return
-        place = min(bisect_left(self._lasts, entry[:2]), len(self._lasts) - 1)  # type: ignore[type-var]
+        place = min(bisect_left(self._lasts, entry[:2]), len(self._lasts) - 1)
         block = self._owned(place)
-        block.insert(bisect_left(block, entry[:2]), entry)  # type: ignore[type-var]
+        block.insert(bisect_left(block, entry[:2]), entry)
         self._lasts[place] = block[-1]
         if len(block) > 2 * _BLOCK_ROWS:
             self._insert(place + 1, block[_BLOCK_ROWS:])
@@ -251,7 +259,7 @@ def score_of(value: bytes, field: str) -> Score | None:
             score = json.loads(value, parse_float=Decimal)[field]
     except (ValueError, RecursionError):
         return None
-    return score if _is_score(score) else None
+    return score if is_score(score) else None
 
 
 def negated(score: Score) -> Score:
@@ -259,7 +267,8 @@ def negated(score: Score) -> Score:
     return score.copy_negate() if isinstance(score, Decimal) else -score
 
 
-def _is_score(score: object) -> bool:
+def is_score(score: object) -> bool:
+    """Whether rows are ranked by it: an integer or a decimal of at most a few hundred digits, never true or false."""
     if type(score) is int:
         return True
     if not isinstance(score, Decimal):
