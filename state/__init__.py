@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from state.changelog.writer import KafkaChangelogWriter
+    from state.client.async_client import AsyncStateClient
+    from state.client.client import StateClient
+    from state.client.credentials import Credentials
+    from state.client.readings import Reading
     from state.clock import Clock, ManualClock, SystemClock
     from state.errors import StateError
-    from state.query.client import StateClient, StoreClient
     from state.serdes.avro import AvroSerde
     from state.serdes.integers import Int64Serde, UInt32Serde, UInt64Serde
     from state.serdes.json import JsonSerde
@@ -71,16 +74,16 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "state.changelog.writer": ("KafkaChangelogWriter",),
+    "state.client.async_client": ("AsyncStateClient",),
+    "state.client.client": ("StateClient",),
+    "state.client.credentials": ("Credentials",),
+    "state.client.readings": ("Reading",),
     "state.clock": (
         "Clock",
         "ManualClock",
         "SystemClock",
     ),
     "state.errors": ("StateError",),
-    "state.query.client": (
-        "StateClient",
-        "StoreClient",
-    ),
     "state.serdes.avro": ("AvroSerde",),
     "state.serdes.integers": (
         "Int64Serde",
@@ -201,6 +204,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 
 __all__ = [
     "Aggregator",
+    "AsyncStateClient",
     "AvroSerde",
     "BufferConfig",
     "BufferFullStrategy",
@@ -216,6 +220,7 @@ __all__ = [
     "CompositeReadOnlyKeyValueStore",
     "CompositeReadOnlySessionStore",
     "CompositeReadOnlyWindowStore",
+    "Credentials",
     "EmitStrategy",
     "GlobalStore",
     "GroupedTable",
@@ -234,6 +239,7 @@ __all__ = [
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
+    "Reading",
     "RecordContext",
     "RedisSupplier",
     "RewriteStep",
@@ -251,7 +257,6 @@ __all__ = [
     "StateClient",
     "StateError",
     "StoreBuilder",
-    "StoreClient",
     "StoreIterator",
     "StoreSupplier",
     "SuppressedTable",

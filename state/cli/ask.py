@@ -1,59 +1,76 @@
-"""`get` and `scan`: rows as JSON, one a line, fit for a pipe."""
+"""`get` and `scan`: the rows of key-value stores."""
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
+from collections.abc import Iterable
 from itertools import islice
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from state.cli.nodes import NodeOption, asking
+from state.cli.asking import NOT_FOUND, AsJson, Limit, Store, asks, fail, say
+from state.cli.output import origin, origin_sentence, write_json, write_rows, write_value
+
+if TYPE_CHECKING:
+    from state.client import Row, StateClient
+    from state.client.stores import RemoteKeyValueStore
+
+_MOST_ROWS_OF_A_PAGE = 1000
+_LAST_TEXT = "\U0010ffff" * 4
+"""Sorts behind every other text, in UTF-8 too."""
 
 
+@asks
 def get(
-    store: Annotated[str, typer.Argument(help="The store's name.")],
-    key: Annotated[str, typer.Argument(help="The key.")],
-    node: NodeOption = None,
-    where: Annotated[bool, typer.Option("--where", help="Also say on stderr which replica answered.")] = False,
+    client: StateClient, store: Store, key: Annotated[str, typer.Argument(help="The key.")], as_json: AsJson = False
 ) -> None:
-    """Show the row of one key as JSON; exit code 2 if there is none."""
-    with asking(node) as client:
-        reading = client.store(store).read(key)
-    if where:
-        told = f"served by {reading.served_by} ({reading.role}), {reading.offset_lag} records behind"
-        Console(stderr=True).print(told, highlight=False)
+    """Show the value of one key, and on standard error where it comes from; exit code 2 if there is none."""
+    reading = client.key_value(store).get(key)
     if reading.value is None:
-        Console(stderr=True).print(f"store {store} has no key {key!r}", markup=False, highlight=False)
-        raise typer.Exit(2)
-    _write(reading.value)
+        fail(f"store {store} has no key {key!r}", NOT_FOUND)
+    if as_json:
+        write_json({"key": key, "value": reading.value, **origin(reading)})
+        return
+    write_value(reading.value)
+    say(origin_sentence(reading))
 
 
-def scan(
-    store: Annotated[str, typer.Argument(help="The store's name.")],
+@asks
+def scan(  # noqa: PLR0917 - each is an option of its own
+    client: StateClient,
+    store: Store,
     lower: Annotated[str | None, typer.Option("--from", help="First key, included.")] = None,
     upper: Annotated[str | None, typer.Option("--to", help="Last key, included.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many rows.")] = 100,
-    node: NodeOption = None,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Only keys that begin so.")] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="The last key first.")] = False,
+    limit: Limit = 100,
+    as_json: AsJson = False,
 ) -> None:
-    """Show rows in the order of their keys as JSON, one a line."""
-    with asking(node) as client:
-        rows = client.store(store)
-        page_rows = min(limit, 1000)
-        if lower is None and upper is None:
-            found = rows.all(page_rows=page_rows)
-        else:
-            # U+10FFFF sorts behind every other text, in UTF-8 too.
-            found = rows.range(lower or "", upper if upper is not None else "\U0010ffff" * 4, page_rows=page_rows)
-        for key, value in islice(found, limit):
-            _write({"key": key, "value": value})
+    """Show rows in the order of their keys."""
+    if prefix is not None and (lower is not None or upper is not None or reverse):
+        raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")
+    rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
+    count = write_rows(
+        ({"key": key, "value": value} for key, value in islice(rows, limit)),
+        as_json=as_json,
+    )
+    if count == limit and not as_json:
+        say(f"the first {limit} rows: --limit shows more")
 
 
-def _write(value: Any) -> None:
-    typer.echo(json.dumps(value, default=_number, ensure_ascii=False))
-
-
-def _number(value: object) -> float | str:
-    return float(value) if isinstance(value, Decimal) else str(value)
+def _rows(
+    store: RemoteKeyValueStore,
+    lower: str | None,
+    upper: str | None,
+    prefix: str | None,
+    *,
+    reverse: bool,
+    limit: int,
+) -> Iterable[Row]:
+    page_rows = min(limit, _MOST_ROWS_OF_A_PAGE)
+    if prefix is not None:
+        return store.prefix_scan(prefix, page_rows=page_rows)
+    if lower is None and upper is None:
+        return store.reverse_all(page_rows=page_rows) if reverse else store.all(page_rows=page_rows)
+    ask = store.reverse_range if reverse else store.range
+    return ask(lower or "", _LAST_TEXT if upper is None else upper, page_rows=page_rows)

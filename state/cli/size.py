@@ -11,7 +11,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
 
-from state.cli.look import AsJson
+from state.cli.asking import AsJson
 from state.sizing import MIB, Part, Sizing, Workload, kafka_streams_memory_bytes
 from state.sizing import size as sized
 

@@ -14,7 +14,7 @@ import pytest
 
 from state.changelog.partitioner import partition_for
 from state.errors import UnknownStoreError
-from state.query.client import StateClient
+from state.client import StateClient
 from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
 from tests.waiting import eventually
@@ -172,7 +172,7 @@ def test_pages_from_both_nodes_make_up_the_whole_store_in_order(
 ) -> None:
     expected = list(ROWS.items()) if limit > 1 else list(ROWS.items())[:20]
     with StateClient(split[0].address) as client:
-        rows = client.store("rewards").all(page_rows=limit)
+        rows = iter(client.key_value("rewards").all(page_rows=limit))
         assert [next(rows) for _ in expected] == expected
         if limit > 1:
             assert next(rows, None) is None
@@ -180,12 +180,12 @@ def test_pages_from_both_nodes_make_up_the_whole_store_in_order(
 
 def test_a_range_includes_both_ends(split: tuple[NodeProcess, NodeProcess]) -> None:
     with StateClient([node.address for node in split]) as client:
-        keys = [key for key, _ in client.store("rewards").range("0010", "0020", page_rows=4)]
+        keys = [key for key, _ in client.key_value("rewards").range("0010", "0020", page_rows=4)]
         assert keys == [f"{number:04d}" for number in range(10, 21)]
-        assert list(client.store("rewards").range("0020", "0010")) == []
+        assert list(client.key_value("rewards").range("0020", "0010")) == []
         with pytest.raises(UnknownStoreError):
-            client.store("nowhere").get("k")
-        assert client.store("rewards").get("nobody") is None
+            client.key_value("nowhere").get("k")
+        assert client.key_value("rewards").get("nobody").value is None
 
 
 def test_a_cursor_goes_on_at_another_node(split: tuple[NodeProcess, NodeProcess]) -> None:
@@ -218,9 +218,9 @@ def test_keys_that_no_path_can_hold(broker: Broker, topic: str, split: tuple[Nod
     write(broker, topic, [(key, b"7") for key in keys])
     for node in split:
         with StateClient(node.address) as client:
-            rewards = client.store("rewards")
+            rewards = client.key_value("rewards")
             for key in keys:
-                assert eventually(lambda: rewards.get(key), 20, f"{key!r} arrives") == 7  # noqa: B023
+                assert eventually(lambda: rewards.get(key).value, 20, f"{key!r} arrives") == 7  # noqa: B023
                 assert [value for _, value in rewards.range(key, key)] == [7]
     (row,) = split[0].get("/state/keyvalues/rewards/range/%FF%00%FE/%FF%00%FE").json()
     assert row == {"key": "_wD-", "key_format": "base64url", "value": 7}

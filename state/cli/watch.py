@@ -1,0 +1,138 @@
+"""`watch`: lag and restore progress as they change, until it is interrupted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from state.cli.asking import AsJson, asks
+from state.cli.look import replicas
+from state.cli.output import iso, table, write_json
+from state.cli.restore_pace import Progress, ReplicaKey, RestorePace
+from state.clock import SystemClock
+
+if TYPE_CHECKING:
+    from state.client import NodeLag, StateClient
+
+_COLUMNS = ("node", "store", "serving", "replicas", "offset_lag")
+_BAR_WIDTH = 30
+
+Progresses = Mapping[ReplicaKey, Progress]
+Look = Callable[["list[NodeLag]", Progresses, int], None]
+
+
+@asks
+def watch(
+    client: StateClient,
+    interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two looks.")] = 1.0,
+    count: Annotated[int, typer.Option("--count", min=0, help="End after so many looks; 0 never does.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Watch lag and restore progress live; one line a look where there is no terminal."""
+    console = Console()
+    if as_json:
+        _look(client, interval, count, lambda nodes, _, now_ms: write_json(summary(nodes, now_ms)))
+    elif not console.is_terminal:
+        _look(client, interval, count, lambda nodes, progress, now_ms: typer.echo(line(nodes, progress, now_ms)))
+    else:
+        with Live(console=console, auto_refresh=False) as live:
+            _look(
+                client,
+                interval,
+                count,
+                lambda nodes, progress, now_ms: live.update(picture(nodes, progress, now_ms), refresh=True),
+            )
+
+
+def _look(client: StateClient, interval_s: float, count: int, show: Look) -> None:
+    pace, clock, looks = RestorePace(), SystemClock(), 0
+    while True:
+        nodes = client.lag()
+        show(nodes, pace.look(replicas(nodes), clock.monotonic_s()), clock.now_ms())
+        looks += 1
+        if looks == count:
+            return
+        time.sleep(interval_s)
+
+
+def summary(nodes: Iterable[NodeLag], now_ms: int) -> dict[str, Any]:
+    """One look as JSON."""
+    nodes = list(nodes)
+    found = replicas(nodes)
+    return {
+        "at_ms": now_ms,
+        "nodes": [{"node": node.node, "address": node.address, "error": node.error} for node in nodes],
+        "replicas": len(found),
+        "serving": sum(1 for replica in found if replica["serving"]),
+        "offset_lag": _worst(found),
+    }
+
+
+def line(nodes: Iterable[NodeLag], progress: Progresses, now_ms: int) -> str:
+    """One look as a line."""
+    nodes = list(nodes)
+    found = summary(nodes, now_ms)
+    silent = [node.address for node in nodes if node.error is not None]
+    parts = [
+        iso(now_ms),
+        f"{len(nodes) - len(silent)} of {len(nodes)} nodes",
+        f"{found['serving']} of {found['replicas']} replicas serve",
+        f"at most {found['offset_lag']} records behind",
+    ]
+    if progress:
+        parts.append(f"{sum(one.left for one in progress.values())} records to restore")
+    if silent:
+        parts.append(f"silent: {' '.join(silent)}")
+    return ", ".join(parts)
+
+
+def picture(nodes: Iterable[NodeLag], progress: Progresses, now_ms: int) -> RenderableType:
+    """One look as tables."""
+    nodes = list(nodes)
+    parts: list[RenderableType] = [Text(iso(now_ms), style="dim"), table(_COLUMNS, _by_store(nodes))]
+    parts += [
+        Text(f"node {node.node or '?'} at {node.address} does not answer", style="red")
+        for node in nodes
+        if node.error is not None
+    ]
+    if progress:
+        parts.append(_bars(progress))
+    return Group(*parts)
+
+
+def _by_store(nodes: Iterable[NodeLag]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for replica in replicas(nodes):
+        groups.setdefault((replica["node"], replica["store"]), []).append(replica)
+    return [
+        {
+            "node": node,
+            "store": store,
+            "serving": sum(1 for replica in found if replica["serving"]),
+            "replicas": len(found),
+            "offset_lag": _worst(found),
+        }
+        for (node, store), found in sorted(groups.items())
+    ]
+
+
+def _bars(progress: Progresses) -> Table:
+    bars = Table.grid(padding=(0, 2))
+    for (node, store, partition), one in sorted(progress.items()):
+        eta = "waiting" if one.eta_s is None else f"{one.eta_s:.0f} s to go"
+        bars.add_row(
+            f"{node} {store}-{partition}", ProgressBar(1.0, one.done, width=_BAR_WIDTH), f"{one.left} left", eta
+        )
+    return bars
+
+
+def _worst(found: Iterable[Mapping[str, Any]]) -> int:
+    return max((replica["offset_lag"] or 0 for replica in found), default=0)

@@ -1,0 +1,66 @@
+"""`fetch` and `sessions`: the rows of window and session stores."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from state.cli.asking import NOT_FOUND, AsJson, Limit, Store, asks, fail
+from state.cli.output import write_rows
+from state.cli.times import time_option
+
+if TYPE_CHECKING:
+    from state.client import StateClient
+
+_TIMES = "epoch ms, ISO 8601, now, or -15m, -1h, -2d"
+From = Annotated[str | None, typer.Option("--from", help=f"From this time on: {_TIMES}.")]
+To = Annotated[str | None, typer.Option("--to", help=f"Until this time, included: {_TIMES}.")]
+
+
+@asks
+def fetch(  # noqa: PLR0917 - each is an option of its own
+    client: StateClient,
+    store: Store,
+    key: Annotated[str | None, typer.Argument(help="The key; all keys without it.")] = None,
+    lower: From = None,
+    upper: To = None,
+    limit: Limit = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show the windows of a key that begin in a time, by default in the last day; exit code 2 if there is none."""
+    from_ms, to_ms = time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now")
+    windows = client.window(store)
+    found = windows.fetch_all(from_ms, to_ms) if key is None else windows.fetch(key, from_ms, to_ms)
+    count = write_rows((asdict(row) for row in islice(found, limit)), as_json=as_json)
+    if count == 0:
+        fail(f"store {store} has no window there", NOT_FOUND)
+
+
+@asks
+def sessions(  # noqa: PLR0917 - each is an option of its own
+    client: StateClient,
+    store: Store,
+    key: Annotated[str | None, typer.Argument(help="The key; all keys without it.")] = None,
+    active: Annotated[bool, typer.Option("--active", help="Those that a record would still extend now.")] = False,
+    lower: From = None,
+    upper: To = None,
+    limit: Limit = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show the sessions of a key, those still active, or those that ended in a time; exit code 2 if there is none."""
+    store_of = client.session(store)
+    if active:
+        if key is not None or lower is not None or upper is not None:
+            raise typer.BadParameter("goes with neither a key nor a time", param_hint="--active")
+        found = store_of.active()
+    elif key is not None:
+        from_ms = None if lower is None else time_option(lower, "--from", "")
+        to_ms = None if upper is None else time_option(upper, "--to", "")
+        found = store_of.find_sessions(key, from_ms, to_ms)
+    else:
+        found = store_of.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
+    if write_rows((asdict(row) for row in islice(found, limit)), as_json=as_json) == 0:
+        fail(f"store {store} has no session there", NOT_FOUND)

@@ -1,0 +1,167 @@
+"""Answers of nodes: what a status means for the one who asked, and the origin that the headers tell. No I/O."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum, auto
+from typing import Any, TypeVar
+
+from state.client.errors import AccessDeniedError, Freshest, TooStaleError
+from state.client.readings import Reading
+from state.errors import (
+    InvalidArgumentError,
+    InvalidStateStoreError,
+    SerializationError,
+    StateError,
+    StoreRestoringError,
+    StoreUnavailableError,
+    UnknownStoreError,
+)
+
+T = TypeVar("T")
+
+MISDIRECTED = 421
+_TOO_MANY = 429
+_RETRIED = frozenset({_TOO_MANY, 502, 503, 504})
+_UNKNOWN_KEY = "unknown-key"
+_TOO_STALE = "too-stale"
+
+
+class Verdict(Enum):
+    """What a client does with an answer."""
+
+    FINAL = auto()
+    """It is the answer, good or bad: another node would say the same."""
+    REFUSED = auto()
+    """This node can't answer now; another one may."""
+    DEFECT = auto()
+    """This node fails, though it should not; another one may do better."""
+    MISDIRECTED = auto()
+    """This node no longer holds what the client thought it did."""
+    TOO_STALE = auto()
+    """No replica that this node knows of is as fresh as demanded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One HTTP answer. Names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        """Its JSON, numbers with a fraction as `Decimal`.
+
+        Raises:
+            SerializationError: if it is none.
+        """
+        try:
+            return json.loads(self.content, parse_float=Decimal)
+        except ValueError as error:
+            msg = f"the node's answer is not JSON: {self.content[:80]!r}"
+            raise SerializationError(msg) from error
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Its JSON, which is a list of rows."""
+        found: list[dict[str, Any]] = self.json()
+        return found
+
+    @property
+    def problem(self) -> Mapping[str, Any]:
+        """The problem document, empty if it bears none."""
+        try:
+            found = json.loads(self.content)
+        except ValueError:
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def kind(self) -> str:
+        """The last part of the problem's type."""
+        return str(self.problem.get("type", "")).rpartition(":")[2]
+
+    @property
+    def detail(self) -> str:
+        """The problem in one sentence."""
+        return str(self.problem.get("detail", f"status {self.status}"))
+
+    @property
+    def retry_after_s(self) -> float:
+        """The seconds to wait that it asks for; 0 if it says nothing that can be read."""
+        text = self.headers.get("retry-after", "")
+        return float(text) if text.isdigit() else 0.0
+
+
+def verdict(reply: Reply) -> Verdict:
+    """What to do with it. A status of 400 to 499 is never asked again, but for 421 and 429."""
+    if reply.status == MISDIRECTED:
+        return Verdict.MISDIRECTED
+    if reply.status == _TOO_MANY or reply.status >= 500:
+        if reply.kind == _TOO_STALE:
+            return Verdict.TOO_STALE
+        return Verdict.REFUSED if reply.status in _RETRIED else Verdict.DEFECT
+    return Verdict.FINAL
+
+
+def reading(reply: Reply, value: T) -> Reading[T]:
+    """A value with the origin that the headers tell."""
+    headers = reply.headers
+    return Reading(
+        value=value,
+        served_by=headers.get("storekeeper-served-by", ""),
+        role=headers.get("storekeeper-role", ""),
+        partition=_number(headers.get("storekeeper-partition")),
+        offset=_number(headers.get("storekeeper-offset")),
+        offset_lag=_number(headers.get("storekeeper-offset-lag")) or 0,
+        staleness_ms=_number(headers.get("storekeeper-staleness-ms")),
+        position=headers.get("storekeeper-position", ""),
+        complete=headers.get("storekeeper-complete", "true") != "false",
+    )
+
+
+def is_unknown_key(reply: Reply) -> bool:
+    """Whether it says that the store is complete and has no such key."""
+    return reply.status == 404 and reply.kind == _UNKNOWN_KEY
+
+
+def error_of(reply: Reply) -> StateError:
+    """The error that a final answer other than 200 stands for."""
+    if reply.kind == "unknown-store":
+        return UnknownStoreError(reply.detail)
+    if reply.status in {401, 403}:
+        return AccessDeniedError(reply.detail)
+    if 400 <= reply.status < 500:
+        return InvalidArgumentError(reply.detail)
+    msg = f"the node answered with status {reply.status}: {reply.detail}"
+    return StateError(msg)
+
+
+def too_stale(reply: Reply) -> TooStaleError:
+    """The error that a refusal for freshness stands for."""
+    told = reply.problem.get("freshest")
+    if not isinstance(told, dict):
+        return TooStaleError(reply.detail, None)
+    freshest = Freshest(
+        node=str(told.get("node", "")),
+        role=str(told.get("role", "")),
+        offset_lag=_number(told.get("offset_lag")),
+        staleness_ms=_number(told.get("staleness_ms")),
+    )
+    return TooStaleError(reply.detail, freshest)
+
+
+def gave_up(path: str, timeout_s: float, reasons: Mapping[str, str], *, restoring: bool) -> InvalidStateStoreError:
+    """The error of a question that nobody answered in time."""
+    told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no time was given"
+    msg = f"no node answered {path.partition('?')[0][:200]} within {timeout_s:g} s: {told}"
+    return StoreRestoringError(msg) if restoring else StoreUnavailableError(msg)
+
+
+def _number(text: object) -> int | None:
+    if isinstance(text, int):
+        return text
+    return int(text) if isinstance(text, str) and text.isdigit() else None

@@ -1,0 +1,197 @@
+"""The client for programs that await: `await AsyncStateClient(address).key_value("rewards").get("42")`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from state.client.answers import Reply
+from state.client.async_stores import (
+    AsyncRemoteKeyValueStore,
+    AsyncRemoteRankedStore,
+    AsyncRemoteSessionStore,
+    AsyncRemoteWindowStore,
+)
+from state.client.core import MAP_PATH, ClientCore
+from state.client.credentials import Credentials
+from state.client.exchange import Answered, Ask, Exchange
+from state.client.limits import ClientLimits
+from state.client.questions import Question, document
+from state.client.readings import NodeLag, Reading
+from state.client.wire import Failure, connection_limits, failure_of, reply_of, request_of
+from state.clock import Clock, SystemClock
+from state.errors import StateError
+from state.query.position_token import PositionToken
+
+T = TypeVar("T")
+
+_Running = dict[asyncio.Task[Reply | Failure], int]
+
+
+class AsyncStateClient:
+    """What `StateClient` is, for one event loop: same questions, same ways, same errors. An async context manager."""
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str],
+        *,
+        credentials: Credentials | None = None,
+        limits: ClientLimits | None = None,
+        monotonic: bool = False,
+        clock: Clock | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        """Takes the address of one node or of several, `http://host:port` or `https://host:port`.
+
+        Raises:
+            InvalidArgumentError: if an address can't be used.
+            ConfigurationError: if the credentials can't be read.
+        """
+        seeds = [addresses] if isinstance(addresses, str) else list(addresses)
+        self._core = ClientCore(seeds, limits or ClientLimits(), monotonic=monotonic)
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._credentials = credentials or Credentials()
+        self._credentials.headers()
+        self._http = httpx2.AsyncClient(
+            transport=transport,
+            verify=self._credentials.ssl_context(),
+            trust_env=False,
+            follow_redirects=False,
+            limits=connection_limits(),
+        )
+        self._background: set[asyncio.Task[None]] = set()
+
+    def key_value(self, name: str) -> AsyncRemoteKeyValueStore:
+        """A key-value store. Whether there is one of that name shows with the first question."""
+        return AsyncRemoteKeyValueStore(self, name)
+
+    def global_store(self, name: str) -> AsyncRemoteKeyValueStore:
+        """A store that every node holds whole."""
+        return AsyncRemoteKeyValueStore(self, name)
+
+    def ranked(self, name: str) -> AsyncRemoteRankedStore:
+        """A key-value store that is ranked by a score."""
+        return AsyncRemoteRankedStore(self, name)
+
+    def window(self, name: str) -> AsyncRemoteWindowStore:
+        """A window store."""
+        return AsyncRemoteWindowStore(self, name)
+
+    def session(self, name: str) -> AsyncRemoteSessionStore:
+        """A session store."""
+        return AsyncRemoteSessionStore(self, name)
+
+    async def stores(self) -> list[dict[str, Any]]:
+        """The stores, as one node lists them."""
+        found: list[dict[str, Any]] = (await self.ask(document("/state/stores"))).value
+        return found
+
+    async def cluster(self) -> dict[str, Any]:
+        """The nodes, and who holds what, as one of them sees it."""
+        found: dict[str, Any] = (await self.ask(document(MAP_PATH))).value
+        self._core.learn(found, self._now_s())
+        return found
+
+    async def lag(self) -> list[NodeLag]:
+        """How far the replicas of each node are. A node that does not answer is there with the reason."""
+        with contextlib.suppress(StateError):  # then of those nodes that it was told of
+            await self.cluster()
+        return await asyncio.gather(*(self._lag_of(address) for address in self._core.nodes.addresses))
+
+    async def ask(self, question: Question[T]) -> Reading[T]:
+        """The answer to a question; the stores' methods make them. Raises as `StateClient` says."""
+        reading = await self._answer(question)
+        self._refresh_map()
+        return reading
+
+    def require(self, store: str, token: PositionToken) -> None:
+        """From now on, answers about a store hold all that the token names."""
+        self._core.require(store, token)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await _cancelled(self._background)
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _answer(self, question: Question[T]) -> Reading[T]:
+        exchange = self._core.begin(question, self._now_s())
+        running: _Running = {}
+        try:
+            while True:
+                step = exchange.step(self._now_s())
+                if isinstance(step, Answered):
+                    return self._core.finish(question, step.reply)
+                if isinstance(step, Ask):
+                    running[asyncio.create_task(self._send(step, question.body))] = step.attempt
+                else:
+                    await self._await(exchange, running, step.until_s)
+        finally:
+            await _cancelled(running)
+
+    async def _await(self, exchange: Exchange, running: _Running, until_s: float) -> None:
+        left_s = max(0.0, until_s - self._now_s())
+        if not running:
+            await self._sleep(left_s)
+            return
+        done, _ = await asyncio.wait(running, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            attempt, outcome = running.pop(task), task.result()
+            if isinstance(outcome, Reply):
+                exchange.on_reply(attempt, outcome, self._now_s())
+            else:
+                exchange.on_failure(attempt, outcome.reason, self._now_s(), hopeless=outcome.hopeless)
+
+    async def _send(self, ask: Ask, body: bytes | None) -> Reply | Failure:
+        try:
+            request = request_of(self._http, ask, body, self._credentials.headers())
+            async with asyncio.timeout(ask.timeout_s):
+                response = await self._http.send(request)
+            return reply_of(response, response.content)
+        except TimeoutError:
+            return Failure(f"no whole answer within {ask.timeout_s:g} s")
+        except (httpx2.HTTPError, httpx2.StreamError, StateError, RuntimeError, OSError) as error:
+            return failure_of(error)
+
+    def _refresh_map(self) -> None:
+        question = self._core.map_question(self._now_s())
+        if question is not None:
+            task = asyncio.create_task(self._fetch_map(question))
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
+
+    async def _fetch_map(self, question: Question[Any]) -> None:
+        with contextlib.suppress(StateError):  # it is asked again soon, and any node finds a key's holder meanwhile
+            self._core.learn((await self._answer(question)).value, self._now_s())
+
+    async def _lag_of(self, address: str) -> NodeLag:
+        try:
+            found = (await self.ask(document("/state/lag", address))).value
+        except StateError as error:
+            return NodeLag(address, "", [], str(error))
+        return NodeLag(address, found["node"], found["replicas"], None)
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_s()
+
+
+async def _cancelled(tasks: Any) -> None:
+    """Cancels tasks and waits for their end, so that none outlives the question that it was for."""
+    for task in list(tasks):
+        task.cancel()
+    if tasks:
+        await asyncio.gather(*tasks, return_exceptions=True)

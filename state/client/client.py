@@ -1,0 +1,219 @@
+"""The client for programs that block: `StateClient("http://127.0.0.1:18101").key_value("rewards").get("42").value`."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from state.client.answers import Reply
+from state.client.core import MAP_PATH, ClientCore
+from state.client.credentials import Credentials
+from state.client.exchange import Answered, Ask, Exchange
+from state.client.limits import ClientLimits
+from state.client.questions import Question, document
+from state.client.readings import NodeLag, Reading
+from state.client.stores import RemoteKeyValueStore, RemoteRankedStore, RemoteSessionStore, RemoteWindowStore
+from state.client.wire import Failure, connection_limits, failure_of, reply_of, request_of
+from state.clock import Clock, SystemClock
+from state.errors import StateError
+from state.query.position_token import PositionToken
+
+T = TypeVar("T")
+
+_THREADS = 64
+
+
+class StateClient:
+    """Asks the nodes of a cluster, of which it is told some, and finds the others itself.
+
+    A question goes to the node that holds the key; another one is asked when that fails, refuses or is slow, until
+    the answer has come or `limits.timeout_s` have passed. So no single node's end shows.
+
+    With `monotonic`, no answer is older than one before it of the same store, whichever nodes answered; nodes that lag
+    behind what was seen are waited for. Off by default, as waiting costs availability.
+
+    A context manager. Thread-safe. Every question raises
+
+    - StoreUnavailableError: no node answered in time. It is retriable; so is its kind TooStaleError, with the freshest
+      replica, when none is as fresh as demanded.
+    - StoreRestoringError: all nodes that hold it still restore.
+    - UnknownStoreError, InvalidArgumentError: the question can't be answered as it is.
+    - AccessDeniedError: the credentials don't do.
+    """
+
+    def __init__(
+        self,
+        addresses: str | Sequence[str],
+        *,
+        credentials: Credentials | None = None,
+        limits: ClientLimits | None = None,
+        monotonic: bool = False,
+        clock: Clock | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        transport: httpx2.BaseTransport | None = None,
+    ) -> None:
+        """Takes the address of one node or of several, `http://host:port` or `https://host:port`.
+
+        Raises:
+            InvalidArgumentError: if an address can't be used.
+            ConfigurationError: if the credentials can't be read.
+        """
+        seeds = [addresses] if isinstance(addresses, str) else list(addresses)
+        self._core = ClientCore(seeds, limits or ClientLimits(), monotonic=monotonic)
+        self._lock = threading.Lock()
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._credentials = credentials or Credentials()
+        self._credentials.headers()
+        self._http = httpx2.Client(
+            transport=transport,
+            verify=self._credentials.ssl_context(),
+            trust_env=False,
+            follow_redirects=False,
+            limits=connection_limits(),
+        )
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="state-client")
+
+    def key_value(self, name: str) -> RemoteKeyValueStore:
+        """A key-value store. Whether there is one of that name shows with the first question."""
+        return RemoteKeyValueStore(self, name)
+
+    def global_store(self, name: str) -> RemoteKeyValueStore:
+        """A store that every node holds whole."""
+        return RemoteKeyValueStore(self, name)
+
+    def ranked(self, name: str) -> RemoteRankedStore:
+        """A key-value store that is ranked by a score."""
+        return RemoteRankedStore(self, name)
+
+    def window(self, name: str) -> RemoteWindowStore:
+        """A window store."""
+        return RemoteWindowStore(self, name)
+
+    def session(self, name: str) -> RemoteSessionStore:
+        """A session store."""
+        return RemoteSessionStore(self, name)
+
+    def stores(self) -> list[dict[str, Any]]:
+        """The stores, as one node lists them."""
+        found: list[dict[str, Any]] = self.ask(document("/state/stores")).value
+        return found
+
+    def cluster(self) -> dict[str, Any]:
+        """The nodes, and who holds what, as one of them sees it."""
+        found: dict[str, Any] = self.ask(document(MAP_PATH)).value
+        self._learn(found)
+        return found
+
+    def lag(self) -> list[NodeLag]:
+        """How far the replicas of each node are. A node that does not answer is there with the reason."""
+        with contextlib.suppress(StateError):  # then of those nodes that it was told of
+            self.cluster()
+        return [self._lag_of(address) for address in self._core.nodes.addresses]
+
+    def ask(self, question: Question[T]) -> Reading[T]:
+        """The answer to a question; the stores' methods make them. Raises as the class says."""
+        reading = self._answer(question)
+        self._refresh_map()
+        return reading
+
+    def require(self, store: str, token: PositionToken) -> None:
+        """From now on, answers about a store hold all that the token names."""
+        with self._lock:
+            self._core.require(store, token)
+
+    def close(self) -> None:
+        """Closes the connections. Questions under way end with an error."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, question: Question[T]) -> Reading[T]:
+        with self._lock:
+            exchange = self._core.begin(question, self._now_s())
+        running: dict[Future[Reply | Failure], int] = {}
+        try:
+            while True:
+                with self._lock:
+                    step = exchange.step(self._now_s())
+                if isinstance(step, Answered):
+                    break
+                if isinstance(step, Ask):
+                    running[self._threads.submit(self._send, step, question.body)] = step.attempt
+                else:
+                    self._await(exchange, running, step.until_s)
+        finally:
+            for future in running:
+                future.cancel()
+        with self._lock:
+            return self._core.finish(question, step.reply)
+
+    def _await(self, exchange: Exchange, running: dict[Future[Reply | Failure], int], until_s: float) -> None:
+        left_s = max(0.0, until_s - self._now_s())
+        if not running:
+            self._sleep(left_s)
+            return
+        for future in wait(running, left_s, FIRST_COMPLETED).done:
+            attempt, outcome = running.pop(future), future.result()
+            with self._lock:
+                if isinstance(outcome, Reply):
+                    exchange.on_reply(attempt, outcome, self._now_s())
+                else:
+                    exchange.on_failure(attempt, outcome.reason, self._now_s(), hopeless=outcome.hopeless)
+
+    def _send(self, ask: Ask, body: bytes | None) -> Reply | Failure:
+        ends_s = self._now_s() + ask.timeout_s
+        try:
+            request = request_of(self._http, ask, body, self._credentials.headers())
+            response = self._http.send(request, stream=True)
+            try:
+                content = bytearray()
+                for chunk in response.iter_bytes():
+                    content += chunk
+                    if self._now_s() > ends_s:
+                        return Failure(f"no whole answer within {ask.timeout_s:g} s")
+                return reply_of(response, bytes(content))
+            finally:
+                response.close()
+        except (httpx2.HTTPError, httpx2.StreamError, StateError, RuntimeError, OSError) as error:
+            return failure_of(error)
+
+    def _refresh_map(self) -> None:
+        with self._lock:
+            question = self._core.map_question(self._now_s())
+        if question is not None:
+            self._threads.submit(self._fetch_map, question)
+
+    def _fetch_map(self, question: Question[Any]) -> None:
+        try:
+            self._learn(self._answer(question).value)
+        except StateError:
+            return  # it is asked again soon, and any node finds a key's holder meanwhile
+
+    def _learn(self, found: Any) -> None:
+        with self._lock:
+            self._core.learn(found, self._now_s())
+
+    def _lag_of(self, address: str) -> NodeLag:
+        try:
+            found = self.ask(document("/state/lag", address)).value
+        except StateError as error:
+            return NodeLag(address, "", [], str(error))
+        return NodeLag(address, found["node"], found["replicas"], None)
+
+    def _now_s(self) -> float:
+        return self._clock.monotonic_s()

@@ -1,0 +1,71 @@
+"""What a client knows beyond one question: the nodes, and what it has seen. No I/O; used under the client's lock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from state.client.answers import Reply, error_of, is_unknown_key, reading
+from state.client.cluster_map import ClusterMap
+from state.client.exchange import Exchange
+from state.client.limits import ClientLimits
+from state.client.nodes import Nodes
+from state.client.positions import SeenPositions
+from state.client.questions import Question, document
+from state.client.readings import Reading
+from state.query.position_token import PositionToken
+
+T = TypeVar("T")
+
+MAP_PATH = "/state/cluster"
+_EPOCH = "storekeeper-epoch"
+
+
+class ClientCore:
+    """Not thread-safe."""
+
+    def __init__(self, seeds: Sequence[str], limits: ClientLimits, *, monotonic: bool) -> None:
+        """Takes the addresses of some nodes. Raises InvalidArgumentError if they can't be used."""
+        self.nodes = Nodes(seeds)
+        self.limits = limits
+        self._seen = SeenPositions(monotonic=monotonic)
+        self._random = random.Random()  # noqa: S311 - it spreads pauses, it guards nothing
+
+    def begin(self, question: Question[Any], now_s: float) -> Exchange:
+        """The way to an answer."""
+        demand = self._seen.added_to(question.demand, question.store)
+        return Exchange(question, demand, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s)
+
+    def finish(self, question: Question[T], reply: Reply) -> Reading[T]:
+        """The answer as a value.
+
+        Raises:
+            StateError: what the answer says, if it is none.
+        """
+        self.nodes.saw_epoch(reply.headers.get(_EPOCH, ""))
+        if reply.status == 200:
+            value = question.read(reply)
+        elif question.missing is not None and is_unknown_key(reply):
+            value = question.missing()
+        else:
+            raise error_of(reply)
+        found = reading(reply, value)
+        self._seen.answered(question.store, found.position)
+        return found
+
+    def require(self, store: str, token: PositionToken) -> None:
+        """From now on, answers about a store must hold all that the token names."""
+        self._seen.require(store, token)
+
+    def map_question(self, now_s: float) -> Question[Any] | None:
+        """The question for the cluster's map, when it is time to ask it."""
+        return document(MAP_PATH) if self.nodes.take_map_due(now_s) else None
+
+    def learn(self, found: Any, now_s: float) -> None:
+        """Takes the answer to it. One that can't be read changes nothing: any node finds a key's holder."""
+        try:
+            known = ClusterMap.of(found)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return
+        self.nodes.learn(known, now_s)

@@ -1,0 +1,71 @@
+"""What a client shows to the nodes, and how it knows them: token, certificate, authority."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from state.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Files are read when a client is made, the token's again with each question, as tokens are renewed on disk.
+
+    Attributes:
+        token: a bearer token. Not shown in `repr`, never logged.
+        token_file: a file that holds one.
+        ca_file: certificates of the authorities that may have signed the nodes'; None trusts those of the system.
+        certificate_file: this client's certificate, with those that lead to the authority.
+        key_file: its private key; None if that is in the same file.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.token is not None and self.token_file is not None:
+            raise ConfigurationError("give a token or a file that holds one, not both")
+
+    def headers(self) -> dict[str, str]:
+        """The headers of a request.
+
+        Raises:
+            ConfigurationError: if the token can't be read.
+        """
+        token = self.token if self.token_file is None else _read(self.token_file)
+        return {} if token is None else {"authorization": f"Bearer {_checked(token)}"}
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """What connections by TLS are checked with.
+
+        Raises:
+            ConfigurationError: if a file can't be used.
+        """
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+            if self.certificate_file is not None:
+                context.load_cert_chain(self.certificate_file, self.key_file)
+        except (OSError, ssl.SSLError) as error:
+            msg = f"a certificate file can't be used ({error}): name PEM files that this user may read"
+            raise ConfigurationError(msg) from error
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        return context
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"the token file {path} can't be read ({type(error).__name__})"
+        raise ConfigurationError(msg) from error
+
+
+def _checked(token: str) -> str:
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigurationError("the token is no bearer token: one line of printable ASCII without blanks")
+    return token

@@ -1,0 +1,54 @@
+"""How fresh an answer must be, as arguments of every read."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from state.errors import InvalidArgumentError
+from state.query.freshness import Demand, Stale
+from state.query.position_token import PositionToken
+
+
+class Demands(TypedDict, total=False):
+    """Arguments that every read takes.
+
+    Attributes:
+        max_staleness_ms: the answer holds every record that was in the changelog so long before the question.
+        max_lag: at most so many changelog records are missing from it.
+        position: a token, from an answer's `position`: what that had seen is in this one.
+        wait_ms: wait so long for a replica to become as fresh; `TooStaleError` after that. 0 unless given.
+        stale: `ok` lets replicas answer that still restore; `no` lets only active ones.
+        snapshot: lets the last verified snapshot answer when no replica can.
+        partial: leaves out partitions that can't answer now; `complete` says so.
+        timeout_s: instead of the client's.
+    """
+
+    max_staleness_ms: int
+    max_lag: int
+    position: str
+    wait_ms: int
+    stale: Literal["ok", "no"]
+    snapshot: bool
+    partial: bool
+    timeout_s: float
+
+
+def demand_of(demands: Demands) -> Demand:
+    """The demands as nodes understand them.
+
+    Raises:
+        InvalidArgumentError: if one can't be met by any answer.
+    """
+    for name, number in demands.items():
+        if isinstance(number, int | float) and number < 0:
+            msg = f"{name} can't be negative"
+            raise InvalidArgumentError(msg)
+    return Demand(
+        max_staleness_ms=demands.get("max_staleness_ms"),
+        max_lag=demands.get("max_lag"),
+        position=PositionToken.parse(demands["position"]) if "position" in demands else None,
+        wait_ms=demands.get("wait_ms", 0),
+        stale=Stale(demands.get("stale", "")),
+        snapshot_ok=demands.get("snapshot", False),
+        partial_ok=demands.get("partial", False),
+    )

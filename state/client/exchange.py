@@ -1,0 +1,213 @@
+"""One question until its answer: whom to ask when, and when to give up. Decides only; the client does what it says.
+
+    step(now) ──> Ask      send this to that node, and tell how it went: on_reply or on_failure
+              ──> Wait     until then, or until one of the attempts has ended
+              ──> Answered the answer
+              ──> an error of the tree
+
+A node that fails or refuses is followed by the next at once. One that is slow keeps its chance: the next is asked
+beside it, and the first answer wins. When all were asked in vain there is a pause, and another round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from state.client.answers import Reply, Verdict, error_of, gave_up, too_stale, verdict
+from state.client.limits import ClientLimits
+from state.client.nodes import Nodes
+from state.client.questions import Question
+from state.errors import StateError
+from state.query.freshness import Demand
+
+_NEVER_S = float("inf")
+_RESTORING = "restoring"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Send the question to `address`, and give up on it after `timeout_s`. `path` bears the demand."""
+
+    attempt: int
+    address: str
+    path: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing to do until then, unless an attempt ends."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The end: an answer that no other node would improve on."""
+
+    reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    address: str
+    began_s: float
+    ends_s: float
+
+
+class Exchange:
+    """See the module. Times are seconds of one monotonic clock. Not thread-safe: the client calls it under its lock."""
+
+    def __init__(
+        self,
+        question: Question[Any],
+        demand: Demand,
+        *,
+        nodes: Nodes,
+        limits: ClientLimits,
+        draw: Callable[[], float],
+        now_s: float,
+    ) -> None:
+        """Begins at `now_s`. `demand` is that of the question and what the client adds to it."""
+        self._question = question
+        self._demand = demand
+        self._nodes = nodes
+        self._limits = limits
+        self._draw = draw
+        self._timeout_s = limits.timeout_s if question.timeout_s is None else question.timeout_s
+        self._deadline_s = now_s + self._timeout_s
+        # A replica that isn't fresh enough for what the client has seen itself is waited for until the deadline.
+        own = demand.position == question.demand.position
+        self._stale_until_s = now_s + question.demand.wait_ms / 1000 if own else self._deadline_s
+        self._attempts: dict[int, _Attempt] = {}
+        self._begun = 0
+        self._rounds = -1
+        self._order: list[str] = []
+        self._tried: set[str] = set()
+        self._hopeless: dict[str, StateError] = {}
+        self._not_before_s: dict[str, float] = {}
+        self._next_s = now_s
+        self._begin_round(now_s)
+        self._reasons: dict[str, str] = {}
+        self._kinds: set[str] = set()
+        self._too_stale: Reply | None = None
+        self._answer: Reply | None = None
+
+    def step(self, now_s: float) -> Ask | Wait | Answered:
+        """What to do now.
+
+        Raises:
+            StoreUnavailableError: no node answered in time. TooStaleError is one.
+            StoreRestoringError: all that answered still restore.
+            StateError: every node fails in a way that waiting doesn't heal.
+        """
+        if self._answer is not None:
+            return Answered(self._answer)
+        self._end_slow_attempts(now_s)
+        if now_s >= self._deadline_s:
+            raise self._failure()
+        if now_s >= self._next_s and len(self._attempts) < self._limits.max_running:
+            address = self._next_address(now_s)
+            if address is not None:
+                return self._ask(address, now_s)
+            self._end_round(now_s)
+        ends_s = min((attempt.ends_s for attempt in self._attempts.values()), default=_NEVER_S)
+        return Wait(min(self._next_s, ends_s, self._deadline_s))
+
+    def on_reply(self, attempt: int, reply: Reply, now_s: float) -> None:
+        """A node has answered. Also an answer that comes after its time is taken."""
+        found = self._attempts.pop(attempt, None)
+        judged = verdict(reply)
+        if found is not None:
+            self._nodes.answered(found.address, now_s - found.began_s, keyed=self._question.key is not None)
+        if judged is Verdict.FINAL:
+            self._answer = self._answer or reply
+            for other in self._attempts.values():
+                if found is not None and other.began_s < found.began_s:
+                    self._nodes.failed(other.address, now_s)
+        elif found is not None:
+            self._refused(found.address, reply, judged, now_s)
+
+    def on_failure(self, attempt: int, reason: str, now_s: float, *, hopeless: StateError | None = None) -> None:
+        """A node could not be reached, or the connection ended before the answer did.
+
+        Args:
+            attempt: which one.
+            reason: in a few words.
+            now_s: when.
+            hopeless: what to raise if no node does better, as waiting would not help.
+        """
+        found = self._attempts.pop(attempt, None)
+        if found is not None:
+            self._nodes.failed(found.address, now_s)
+            self._reasons[found.address] = reason
+            self._next_s = now_s
+            if hopeless is not None:
+                self._hopeless[found.address] = hopeless
+
+    def _refused(self, address: str, reply: Reply, judged: Verdict, now_s: float) -> None:
+        self._reasons[address] = reply.detail
+        self._kinds.add(reply.kind)
+        self._next_s = now_s
+        if judged is Verdict.MISDIRECTED:
+            self._nodes.misdirected()
+        elif judged is Verdict.TOO_STALE:
+            self._too_stale = reply
+        elif judged is Verdict.DEFECT:
+            self._hopeless[address] = error_of(reply)
+        else:
+            self._not_before_s[address] = now_s + min(reply.retry_after_s, self._limits.max_pause_s)
+
+    def _end_slow_attempts(self, now_s: float) -> None:
+        for number, attempt in list(self._attempts.items()):
+            if now_s >= attempt.ends_s:
+                self.on_failure(number, f"no answer within {attempt.ends_s - attempt.began_s:g} s", now_s)
+
+    def _next_address(self, now_s: float) -> str | None:
+        busy = {attempt.address for attempt in self._attempts.values()}
+        for address in self._order:
+            if address not in self._tried and address not in busy and self._not_before_s.get(address, 0.0) <= now_s:
+                # A second question beside a running one is a luxury, which a loaded cluster must not pay for.
+                return address if not busy or self._nodes.may_hedge() else None
+        return None
+
+    def _ask(self, address: str, now_s: float) -> Ask:
+        waits_s = max(0.0, min(self._demand.wait_ms / 1000, self._stale_until_s - now_s))
+        lasts_s = min(self._limits.attempt_in_round_s(self._rounds) + waits_s, self._deadline_s - now_s)
+        self._begun += 1
+        self._tried.add(address)
+        self._attempts[self._begun] = _Attempt(address, now_s, now_s + lasts_s)
+        self._next_s = now_s + waits_s + self._nodes.hedge_delay_s(keyed=self._question.key is not None)
+        demand = replace(self._demand, wait_ms=round(waits_s * 1000), deadline_ms=max(1, round(lasts_s * 1000)))
+        return Ask(self._begun, address, self._question.path_for(demand), lasts_s)
+
+    def _begin_round(self, now_s: float) -> None:
+        question = self._question
+        self._rounds += 1
+        self._tried.clear()
+        self._hopeless.clear()
+        self._order = (
+            self._nodes.in_order(question.store, question.key, now_s)
+            if question.address is None
+            else [question.address]
+        )
+
+    def _end_round(self, now_s: float) -> None:
+        """No node is left to ask: once nothing runs any more, pause and begin again."""
+        self._next_s = _NEVER_S
+        if self._attempts:
+            return
+        if self._tried and self._tried <= self._hopeless.keys():
+            raise next(iter(self._hopeless.values()))
+        if self._too_stale is not None and now_s >= self._stale_until_s:
+            raise self._failure()
+        again_s = min((self._not_before_s.get(address, now_s) for address in self._order), default=now_s)
+        self._next_s = max(now_s + self._limits.pause_after_s(self._rounds, self._draw()), again_s)
+        self._begin_round(now_s)
+
+    def _failure(self) -> StateError:
+        if self._too_stale is not None:
+            return too_stale(self._too_stale)
+        return gave_up(self._question.path, self._timeout_s, self._reasons, restoring=self._kinds == {_RESTORING})

@@ -1,0 +1,153 @@
+"""Whom to ask first: the holders of a key's partition, the other nodes behind them, those that fail last. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from state.client.cluster_map import ClusterMap
+from state.errors import InvalidArgumentError
+
+_SUSPECT_FIRST_S = 0.5
+_SUSPECT_MOST_S = 5.0
+_MAP_AGE_S = 30.0
+_MAP_PAUSE_S = 0.5
+_QUESTIONS_BEFORE_MAP = 2
+_HEDGE_LEAST_S = 0.05
+_HEDGE_MOST_S = 1.0
+_HEDGE_START_S = 0.25
+_HEDGES_MOST = 20.0
+_HEDGE_SHARE = 0.1
+
+
+class Nodes:
+    """The nodes that a client knows: those it was told of, and those that the map of the cluster names.
+
+    Not thread-safe: the client calls it under its lock.
+    """
+
+    def __init__(self, seeds: Sequence[str]) -> None:
+        """Takes the addresses of some nodes, `http://host:port` or `https://host:port`.
+
+        Raises:
+            InvalidArgumentError: if there is none, or one can't be used.
+        """
+        self._seeds = tuple(dict.fromkeys(_checked(seed) for seed in seeds))
+        if not self._seeds:
+            raise InvalidArgumentError("a client needs the address of at least one node")
+        self._scheme = urlsplit(self._seeds[0]).scheme
+        self._addresses = list(self._seeds)
+        self._map = ClusterMap.empty()
+        self._map_due_s = float("-inf")
+        self._map_wanted = False
+        self._keyed = 0
+        self._turn = 0
+        self._suspects: dict[str, tuple[float, int]] = {}
+        self._latency: dict[bool, LatencyEstimate] = {True: LatencyEstimate(), False: LatencyEstimate()}
+        self._hedges = _HEDGES_MOST
+
+    @property
+    def addresses(self) -> Sequence[str]:
+        """All of them."""
+        return tuple(self._addresses)
+
+    def address_of(self, node: str) -> str | None:
+        """The address of a node by its name, None if it isn't known."""
+        return self._map.addresses.get(node)
+
+    def in_order(self, store: str, key: bytes | None, now_s: float) -> list[str]:
+        """All addresses in the order to ask them: holders first, suspects last; without a key, each in its turn."""
+        if key is None:
+            shift = self._turn % len(self._addresses)
+            self._turn += 1
+            order = [*self._addresses[shift:], *self._addresses[:shift]]
+        else:
+            self._keyed += 1
+            order = list(dict.fromkeys([*self._map.holders_of(store, key), *self._addresses]))
+        return sorted(order, key=lambda address: self._suspects.get(address, (0.0, 0))[0] > now_s)
+
+    def answered(self, address: str, took_s: float, *, keyed: bool) -> None:
+        """The node has answered, so it isn't suspect."""
+        self._suspects.pop(address, None)
+        self._latency[keyed].add(took_s)
+        self._hedges = min(_HEDGES_MOST, self._hedges + _HEDGE_SHARE)
+
+    def failed(self, address: str, now_s: float) -> None:
+        """The node can't be reached or was too slow: it is asked last for a time that grows while it goes on so."""
+        until_s, failures = self._suspects.get(address, (0.0, 0))
+        if until_s <= now_s:
+            lasts_s = min(_SUSPECT_MOST_S, _SUSPECT_FIRST_S * 2**failures)
+            self._suspects[address] = (now_s + lasts_s, failures + 1)
+        self._map_wanted = True
+
+    def hedge_delay_s(self, *, keyed: bool) -> float:
+        """How long to wait for one node before a second one is asked too."""
+        return self._latency[keyed].late_s
+
+    def may_hedge(self) -> bool:
+        """Takes one of the second questions that are allowed: a tenth of all, and some at once."""
+        if self._hedges < 1:
+            return False
+        self._hedges -= 1
+        return True
+
+    def misdirected(self) -> None:
+        """A node says that the map is out of date."""
+        self._map_wanted = True
+
+    def saw_epoch(self, epoch: str) -> None:
+        """An answer bears the epoch of the map that its node uses; empty if it does not."""
+        if epoch and self._map.epoch and epoch != self._map.epoch:
+            self._map_wanted = True
+
+    def take_map_due(self, now_s: float) -> bool:
+        """Whether to fetch the map now. Says so once, until it came or some time has passed.
+
+        A client that asks only one or two questions never needs it: any node finds the holder.
+        """
+        if self._keyed <= _QUESTIONS_BEFORE_MAP or now_s < self._map_due_s - (_MAP_AGE_S if self._map_wanted else 0):
+            return False
+        self._map_due_s = now_s + _MAP_AGE_S + _MAP_PAUSE_S
+        self._map_wanted = False
+        return True
+
+    def learn(self, found: ClusterMap, now_s: float) -> None:
+        """Takes a map. Addresses with another scheme than the first one's are left out: TLS is never given up."""
+        known = found.limited_to(self._scheme)
+        self._map = known
+        self._map_due_s = now_s + _MAP_AGE_S
+        self._addresses = list(dict.fromkeys([*self._seeds, *known.addresses.values()]))
+        self._suspects = {address: told for address, told in self._suspects.items() if address in self._addresses}
+
+
+class LatencyEstimate:
+    """When an answer is late: the mean time and four mean deviations, as TCP decides it; within fixed bounds."""
+
+    def __init__(self) -> None:
+        self._mean_s: float | None = None
+        self._deviation_s = 0.0
+
+    def add(self, took_s: float) -> None:
+        """One answer's time."""
+        if self._mean_s is None:
+            self._mean_s, self._deviation_s = took_s, took_s / 2
+            return
+        self._deviation_s += (abs(took_s - self._mean_s) - self._deviation_s) / 4
+        self._mean_s += (took_s - self._mean_s) / 8
+
+    @property
+    def late_s(self) -> float:
+        """The time after which an answer is late."""
+        if self._mean_s is None:
+            return _HEDGE_START_S
+        return min(_HEDGE_MOST_S, max(_HEDGE_LEAST_S, self._mean_s + 4 * self._deviation_s))
+
+
+def _checked(address: str) -> str:
+    parts = urlsplit(address)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path not in {"", "/"} or parts.query:
+        msg = f"the address of a node is http://host:port or https://host:port, not {address[:200]!r}"
+        raise InvalidArgumentError(msg)
+    if parts.username is not None or parts.password is not None:
+        raise InvalidArgumentError("the address of a node holds no user name or password: give a token instead")
+    return address.rstrip("/")

@@ -1,0 +1,62 @@
+"""Questions and answers as httpx2 has them: what both clients share at the rim."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx2
+
+from state.client.answers import Reply
+from state.client.exchange import Ask
+from state.errors import ConfigurationError, StateError
+
+_CONNECTIONS = 256
+_IDLE = 64
+_IDLE_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request without an answer. `hopeless` is the error if no later request does better."""
+
+    reason: str
+    hopeless: StateError | None = None
+
+
+def connection_limits() -> httpx2.Limits:
+    """How many connections a client keeps."""
+    return httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE, keepalive_expiry=_IDLE_S)
+
+
+def request_of(
+    http: httpx2.Client | httpx2.AsyncClient, ask: Ask, body: bytes | None, headers: Mapping[str, str]
+) -> httpx2.Request:
+    """The request of one attempt."""
+    more = {} if body is None else {"content-type": "application/json"}
+    return http.build_request(
+        "GET" if body is None else "POST",
+        ask.address + ask.path,
+        content=body,
+        headers={"accept": "application/json", **headers, **more},
+        timeout=ask.timeout_s,
+    )
+
+
+def reply_of(response: httpx2.Response, content: bytes) -> Reply:
+    """The answer, read whole."""
+    return Reply(response.status_code, {name.lower(): value for name, value in response.headers.items()}, content)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Why there is none. A certificate that can't be verified won't be verified later."""
+    if isinstance(error, ConfigurationError):
+        return Failure(str(error), error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            msg = f"the node's certificate can't be verified ({cause.verify_message}): name the authority's file"
+            return Failure(msg, ConfigurationError(msg))
+        cause = cause.__cause__ or cause.__context__
+    return Failure(f"does not answer ({type(error).__name__})")
