@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
 from state.query.definitions import StoreDefinition, parse_definitions
+from state.security.peer_address import PeerRules
 
 EXIT_CONFIGURATION = 78
 """Exit code of a process whose settings can't work: restarting it would not help."""
@@ -49,8 +50,8 @@ def _stores(text: str) -> str:
 def _peers(text: str) -> str:
     for name, address in parse_pairs(text).items():
         parts = urlsplit(address)
-        if parts.scheme != "http" or parts.hostname is None or parts.port is None or parts.username is not None:
-            msg = f"the address of peer {name!r} must be http://host:port, not {address!r}"
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.port or parts.username is not None:
+            msg = f"the address of peer {name!r} must be http://host:port or https://host:port, not {address!r}"
             raise ValueError(msg)
         if parts.path not in {"", "/"} or parts.query or parts.fragment:
             msg = f"the address of peer {name!r} must end after the port: {address!r}"
@@ -58,16 +59,21 @@ def _peers(text: str) -> str:
     return text
 
 
-def _loopback(host: str) -> str:
+def _ip_address(host: str) -> str:
     try:
-        address = ipaddress.ip_address(host)
+        ipaddress.ip_address(host)
     except ValueError as error:
         msg = f"{host!r} is no IP address: use 127.0.0.1"
         raise ValueError(msg) from error
-    if not address.is_loopback:
-        msg = f"a node listens on loopback only, as it has no authentication yet: use 127.0.0.1 instead of {host}"
-        raise ValueError(msg)
     return host
+
+
+def _peer_networks(text: str) -> str:
+    try:
+        PeerRules.parse(text)
+    except ConfigurationError as error:
+        raise ValueError(str(error)) from error
+    return text
 
 
 class NodeSettings(BaseSettings):
@@ -81,8 +87,28 @@ class NodeSettings(BaseSettings):
         description="File with the secret that the cluster's nodes share, mode 0600; made if absent. "
         "None is `secrets/cluster.key` in `run_dir`.",
     )
+    tokens_file: Path | None = Field(
+        None, description="File of `storekeeper token add`; if set, every request but `/livez` needs a token of it."
+    )
+    tls_certificate: Path | None = Field(None, description="PEM file with the node's certificate and its chain.")
+    tls_key: Path | None = Field(None, description="PEM file with the certificate's key, mode 0600.")
+    tls_client_ca: Path | None = Field(
+        None, description="PEM file; if set, clients must show a certificate that this CA has signed."
+    )
+    tls_peer_ca: Path | None = Field(
+        None, description="PEM file with the CA of the other nodes' certificates. None is the system's CAs."
+    )
+    peer_networks: Annotated[str, AfterValidator(_peer_networks)] = Field(
+        "127.0.0.0/8,::1/128",
+        description="Where other nodes may be: networks, and names of hosts in them. Nothing else is ever called.",
+    )
+    allowed_hosts: str = Field(
+        "", description="Names, beside localhost, by which clients may call a node on loopback: name,…"
+    )
     kafka_bootstrap: str = Field("127.0.0.1:19092", description="Kafka brokers, host:port,…")
-    listen_host: Annotated[str, AfterValidator(_loopback)] = Field("127.0.0.1", description="Address to listen on.")
+    listen_host: Annotated[str, AfterValidator(_ip_address)] = Field(
+        "127.0.0.1", description="IP address to listen on. Beyond loopback it needs TLS and authentication."
+    )
     listen_port: int = Field(0, ge=0, le=65535, description="Port to listen on; 0 takes the one in `peers`.")
     peers: Annotated[str, AfterValidator(_peers)] = Field(
         "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102",
@@ -104,9 +130,39 @@ class NodeSettings(BaseSettings):
     cold_restore_workers: int = Field(2, ge=1, le=64, description="At most so many such processes.")
     max_key_bytes: int = Field(65_536, ge=1, description="Longest key that a query may name.")
     max_body_bytes: int = Field(1 << 20, ge=0, description="Longest request body that is read.")
+    max_url_bytes: int = Field(32_768, ge=256, description="Longest path and query string together.")
+    max_headers: int = Field(64, ge=8, description="Most request headers.")
+    max_header_bytes: int = Field(16_384, ge=1024, description="Most bytes of request headers together.")
+    max_requests: int = Field(1024, ge=1, description="Requests answered at the same time; more are refused with 429.")
+    max_connections: int = Field(
+        1024, ge=16, le=1 << 20, description="Connections that are open at the same time; more are closed at once."
+    )
+    header_timeout_ms: int = Field(
+        5000,
+        ge=100,
+        description="Time for a request's headers. A request that takes longer, body included, is cut off.",
+    )
+    body_timeout_ms: int = Field(5000, ge=100, description="Time for a request's body; refused with 408 behind it.")
+    idle_timeout_ms: int = Field(60_000, ge=1000, description="A connection without a request is closed after it.")
+    max_deadline_ms: int = Field(
+        30_000, ge=1, description="Longest time for an answer to begin, and for a client to take a part of it."
+    )
     max_page_rows: int = Field(1000, ge=1, description="Most rows of one page.")
     max_page_bytes: int = Field(4 << 20, ge=1024, description="Most bytes of values in one page.")
+    max_examined_rows: int = Field(
+        20_000, ge=1000, description="Most rows that one page of a search by time looks at, on each node."
+    )
     max_scans: int = Field(32, ge=1, description="Scans answered at the same time; more are refused with 429.")
+    max_streams: int = Field(
+        16, ge=1, le=10_000, description="Scans streamed at the same time; more are refused with 429."
+    )
+    stream_timeout_ms: int = Field(600_000, ge=1000, description="A stream that takes longer is ended.")
+    ranked_memory_mib: int = Field(
+        512,
+        ge=1,
+        le=1 << 20,
+        description="Memory for the rankings of ranked stores: about 400 bytes a row and the row itself.",
+    )
     forward_timeout_ms: int = Field(2000, ge=1, le=30_000, description="Deadline of a request to another node.")
     start_timeout_ms: int = Field(
         30_000, ge=0, description="How long to wait at the start for the broker and the changelog topics."
@@ -155,8 +211,8 @@ def load_node_settings() -> NodeSettings:
         return NodeSettings()  # type: ignore[call-arg]
     except ValidationError as error:
         sentences = [
-            f"STOREKEEPER_{str(problem['loc'][0]).upper() if problem['loc'] else ''}: "
-            f"{problem['msg'].removeprefix('Value error, ')}"
+            (f"STOREKEEPER_{str(problem['loc'][0]).upper()}: " if problem["loc"] else "")
+            + problem["msg"].removeprefix("Value error, ")
             for problem in error.errors()
         ]
         raise ConfigurationError("; ".join(sentences)) from error

@@ -36,7 +36,7 @@ def test_a_port_of_its_own_wins(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("LISTEN_HOST", "0.0.0.0", "no authentication yet"),  # noqa: S104 - the refusal is the point
+        ("PEER_NETWORKS", "0.0.0.0/0", "no rule"),
         ("LISTEN_HOST", "localhost", "no IP address"),
         ("LISTEN_PORT", "70000", "65535"),
         ("REPLICAS", "-1", "STOREKEEPER_REPLICAS"),

@@ -1,0 +1,47 @@
+"""Which request needs which right: a pure function of its path and its caller."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote_to_bytes
+
+from state.errors import StateError
+from state.security.caller import Caller, Role
+
+LIVE_PATH = b"/livez"
+INTERNAL_PREFIX = b"/internal/"
+_STATE_PREFIX = b"/state/"
+
+
+class UnauthenticatedError(StateError):
+    """The request doesn't say who asks, or not credibly."""
+
+
+class ForbiddenError(StateError):
+    """The caller is known and may not do this."""
+
+
+def check_access(caller: Caller, raw_path: bytes) -> None:
+    """Whether a caller may ask for a path. Writing doesn't exist: it is about reading.
+
+    `/state/GROUP/STORE…` needs the right to read that store. Everything else is of the node and its lists.
+
+    Args:
+        caller: who asks.
+        raw_path: the path as it was sent, percent-encoded.
+
+    Raises:
+        ForbiddenError: if it may not.
+    """
+    head, _, rest = raw_path.removeprefix(_STATE_PREFIX).partition(b"/")
+    if b"%" in raw_path[: len(_STATE_PREFIX)] or b"%" in head:
+        # A router that decodes first would see another path than this function does.
+        raise ForbiddenError("the path's first parts must be written plainly, without percent signs")
+    if not raw_path.startswith(_STATE_PREFIX) or not rest:
+        return
+    store = unquote_to_bytes(rest.partition(b"/")[0]).decode("utf-8", "replace")
+    if not caller.may_read(store):
+        why = (
+            "its role is not reader" if Role.READER not in caller.roles else f"store {store[:140]!r} is not in its list"
+        )
+        msg = f"the token {caller.name!r} may not read this: {why}"
+        raise ForbiddenError(msg)

@@ -1,0 +1,67 @@
+"""Who asks: from a bearer token, a client certificate, or a signed request of another node."""
+
+from __future__ import annotations
+
+from state.security.access import UnauthenticatedError
+from state.security.caller import Caller, Role, current_request
+from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
+from state.security.tokens import TokenBook
+
+_ALL = frozenset(Role)
+_SCHEME = b"bearer "
+_LONGEST_TOKEN = 512
+
+
+class Gate:
+    """Tells callers apart. Open if there are neither tokens nor certificates: then nobody is asked. Of one event loop.
+
+    Args:
+        tokens: the valid tokens; None if none is needed.
+        certificates: whether TLS has already refused everyone without a certificate.
+    """
+
+    def __init__(self, tokens: TokenBook | None = None, *, certificates: bool = False) -> None:
+        self._tokens = tokens
+        self._certificate = Caller(CERTIFICATE, _ALL) if certificates else None
+        self.open = tokens is None and not certificates
+
+    def caller(self, authorization: bytes | None) -> Caller:
+        """Who sends a request with this `Authorization` header.
+
+        Raises:
+            UnauthenticatedError: if a token is needed and there is no valid one.
+        """
+        if self._tokens is None:
+            if self._certificate is None:
+                raise UnauthenticatedError("nobody can be known here")
+            return self._certificate
+        if authorization is None or authorization[: len(_SCHEME)].lower() != _SCHEME:
+            raise UnauthenticatedError("a token is needed: send the header `Authorization: Bearer TOKEN`")
+        token = authorization[len(_SCHEME) :].strip()
+        found = self._tokens.find(token) if len(token) <= _LONGEST_TOKEN else None
+        if found is None:
+            raise UnauthenticatedError("the token is not valid here")
+        return found
+
+    def caller_of(self, hop: Hop) -> Caller:
+        """For whom another node asks. For itself it may read all; a caller's rights are looked up here again.
+
+        Raises:
+            UnauthenticatedError: if this node would not know the caller.
+        """
+        if hop.caller == FOR_ITSELF:
+            return Caller(hop.node, _ALL)
+        if hop.caller == CERTIFICATE and self._certificate is not None and self._tokens is None:
+            return self._certificate
+        found = None if self._tokens is None else self._tokens.named(hop.caller)
+        if found is None:
+            msg = f"node {hop.node} asks for {hop.caller[:140]!r}, unknown here: give both nodes the same tokens"
+            raise UnauthenticatedError(msg)
+        return found
+
+    def asking_for(self) -> str:
+        """For whom the present task asks other nodes, as the header between nodes says it."""
+        request = current_request.get()
+        if request is not None and request.caller is not None:
+            return request.caller.name
+        return ANONYMOUS if self.open else FOR_ITSELF

@@ -1,0 +1,160 @@
+"""Requests from node to node: signed with the cluster's secret, good once, for one method, path and body.
+
+| header                      | holds                                                                             |
+|-----------------------------|-----------------------------------------------------------------------------------|
+| `storekeeper-hop`           | the asking node's name                                                            |
+| `storekeeper-caller`        | for whom it asks: a token's name, or `*anonymous`, `*certificate`, `*node` (itself)  |
+| `storekeeper-deadline-ms`   | how much time is left for the answer                                              |
+| `storekeeper-hop-signature` | `session.number.timestamp_ms.signature`, over all of this, the method, path, body |
+
+Each node numbers the requests of its session, which is a random number made at its start. The receiver takes each
+number once and refuses what is far behind the highest, as IPsec does: nothing grows with the traffic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from state.clock import Clock
+from state.errors import StateError
+from state.security.cluster_secret import derived
+
+HOP = "storekeeper-hop"
+CALLER = "storekeeper-caller"
+DEADLINE = "storekeeper-deadline-ms"
+SIGNATURE = "storekeeper-hop-signature"
+
+FOR_ITSELF = "*node"
+ANONYMOUS = "*anonymous"
+CERTIFICATE = "*certificate"
+"""No token can bear such a name."""
+
+WINDOW_MS = 30_000
+"""How far the clocks of two nodes may differ, and how long a request stays valid."""
+_NUMBERS = 8192
+_SESSIONS = 1024
+_LONGEST_FIELD = 200
+
+
+class HopRefusedError(StateError):
+    """A request claims to come from another node of the cluster, and does not prove it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """A proven request from another node. `caller` is as in the header."""
+
+    node: str
+    caller: str
+
+
+class HopSigner:
+    """Makes the headers of requests to other nodes. Safe from any thread.
+
+    Args:
+        node: this node's name.
+        secret: the cluster's.
+        clock: gives the wall-clock time.
+        caller: gives for whom the present task asks.
+    """
+
+    def __init__(self, node: str, secret: bytes, clock: Clock, caller: Callable[[], str]) -> None:
+        self._node = node
+        self._key = derived(secret, "hop")
+        self._clock = clock
+        self._caller = caller
+        self._session = secrets.token_hex(8)
+        self._number = 0
+
+    def __call__(self, method: str, target: str, body: bytes, deadline_ms: int) -> Mapping[str, str]:
+        """The headers for a request. `target` is the path with its query string, as it is sent."""
+        self._number += 1
+        caller, stamp = self._caller(), f"{self._session}.{self._number}.{self._clock.now_ms()}"
+        signed = _signed(method, target.encode(), body, self._node, caller, str(deadline_ms), stamp)
+        signature = hmac.digest(self._key, signed, "sha256").hex()
+        return {HOP: self._node, CALLER: caller, DEADLINE: str(deadline_ms), SIGNATURE: f"{stamp}.{signature}"}
+
+
+class HopVerifier:
+    """Checks such requests. Belongs to one event loop."""
+
+    def __init__(self, secret: bytes, clock: Clock) -> None:
+        self._key = derived(secret, "hop")
+        self._clock = clock
+        self._sessions: OrderedDict[tuple[str, str], ReplayWindow] = OrderedDict()
+
+    def verify(self, method: str, target: bytes, body: bytes, headers: Mapping[bytes, bytes]) -> Hop:
+        """Who asks, for whom.
+
+        Raises:
+            HopRefusedError: if the signature is missing, wrong, too old, or was used before.
+        """
+        node, caller, deadline, signature = (
+            headers.get(name.encode(), b"").decode("latin-1") for name in (HOP, CALLER, DEADLINE, SIGNATURE)
+        )
+        stamp, _, mac = signature.rpartition(".")
+        if max(len(node), len(caller), len(deadline), len(signature)) > _LONGEST_FIELD:
+            raise HopRefusedError("a header of the request between nodes is too long")
+        expected = hmac.digest(self._key, _signed(method, target, body, node, caller, deadline, stamp), "sha256").hex()
+        if not hmac.compare_digest(expected.encode(), mac.encode("latin-1")):
+            raise HopRefusedError(
+                "the request between nodes is not signed by a node of this cluster: all nodes need the same secret"
+            )
+        session, number, timestamp_ms = stamp.split(".")  # signed, so written by a signer
+        self._check_fresh(node, session, int(number), int(timestamp_ms))
+        return Hop(node, caller)
+
+    def _check_fresh(self, node: str, session: str, number: int, timestamp_ms: int) -> None:
+        apart_ms = self._clock.now_ms() - timestamp_ms
+        if abs(apart_ms) > WINDOW_MS:
+            msg = f"the request of node {node} is {apart_ms} ms old: set the nodes' clocks to the same time"
+            raise HopRefusedError(msg)
+        window = self._sessions.get((node, session))
+        if window is None:
+            window = self._sessions[node, session] = ReplayWindow()
+            self._forget_old()
+        if not window.admit(number, self._clock.now_ms()):
+            msg = f"the request of node {node} was sent before"
+            raise HopRefusedError(msg)
+
+    def _forget_old(self) -> None:
+        """Sessions of nodes that are gone. One within the window is kept, however many there are."""
+        before_ms = self._clock.now_ms() - 2 * WINDOW_MS
+        if len(self._sessions) > _SESSIONS:
+            for key in [key for key, window in self._sessions.items() if window.used_ms < before_ms]:
+                del self._sessions[key]
+
+
+class ReplayWindow:
+    """Takes each number once. Numbers may arrive out of order, but not 8192 behind the highest."""
+
+    def __init__(self) -> None:
+        self.used_ms = 0
+        self._highest = 0
+        self._seen = 0
+
+    def admit(self, number: int, now_ms: int) -> bool:
+        """Whether the number is new."""
+        self.used_ms = now_ms
+        ahead = number - self._highest
+        if ahead > 0:
+            self._seen = ((self._seen << ahead) | 1) & ((1 << _NUMBERS) - 1) if ahead < _NUMBERS else 1
+            self._highest = number
+            return True
+        bit = 1 << -ahead if -ahead < _NUMBERS else 0
+        if not bit or self._seen & bit:
+            return False
+        self._seen |= bit
+        return True
+
+
+def _signed(method: str, target: bytes, body: bytes, *claims: str) -> bytes:
+    """Every part with its length before it, so that no two requests look alike."""
+    parts = [method.encode(), target, hashlib.sha256(body).digest()]
+    parts += [claim.encode("latin-1", "replace") for claim in claims]
+    return b"".join(b"%d:%b" % (len(part), part) for part in parts)

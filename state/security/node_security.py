@@ -1,0 +1,65 @@
+"""Everything that guards one node, made from its settings before it listens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx2
+
+from state.clock import Clock
+from state.security.cluster_secret import load_cluster_secret
+from state.security.exposure import Tls, checked_exposure, is_loopback
+from state.security.gate import Gate
+from state.security.hop import HopSigner, HopVerifier
+from state.security.host_rule import HostRule
+from state.security.peer_address import PeerRules
+from state.security.pinned_transport import PinnedTransport
+from state.security.tokens import TokenBook
+from state.settings import NodeSettings
+
+_POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)
+"""Idle connections are given up before the other node's idle time-out ends them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSecurity:
+    """Secrets, rules and files of a node. `hosts` is None beyond loopback, where certificates say who is called."""
+
+    secret: bytes
+    tls: Tls | None
+    gate: Gate
+    sign: HopSigner
+    hops: HopVerifier
+    hosts: HostRule | None
+    peers: PeerRules
+    clock: Clock
+
+    @classmethod
+    def of(cls, node: str, settings: NodeSettings, clock: Clock) -> NodeSecurity:
+        """Reads secrets, tokens and certificates.
+
+        Raises:
+            ConfigurationError: if the node must not listen like that.
+        """
+        tls = checked_exposure(settings)
+        tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)
+        gate = Gate(tokens, certificates=tls is not None and tls.client_ca is not None)
+        secret = load_cluster_secret(settings.cluster_secret_path)
+        return cls(
+            secret=secret,
+            tls=tls,
+            gate=gate,
+            sign=HopSigner(node, secret, clock, gate.asking_for),
+            hops=HopVerifier(secret, clock),
+            hosts=HostRule(settings.allowed_hosts.split(",")) if is_loopback(settings.listen_host) else None,
+            peers=PeerRules.parse(settings.peer_networks),
+            clock=clock,
+        )
+
+    def transport(self) -> httpx2.AsyncBaseTransport:
+        """A new pool of connections to one other node."""
+        if self.tls is None:
+            inner = httpx2.AsyncHTTPTransport(trust_env=False, limits=_POOL)
+        else:
+            inner = httpx2.AsyncHTTPTransport(verify=self.tls.client_context(), trust_env=False, limits=_POOL)
+        return PinnedTransport(inner, self.peers, self.clock)

@@ -1,0 +1,148 @@
+"""Which addresses a node may send requests to. What other nodes announce is data from outside: nothing is trusted.
+
+An announced address is taken apart, its host is resolved once, what it resolves to is checked, and the connection goes
+to exactly that IP address: a name that resolves differently a moment later changes nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from state.errors import ConfigurationError, StateError
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Resolver = Callable[[str], Sequence[str]]
+"""Gives the IP addresses of a host name; raises OSError if there are none."""
+
+_LONGEST = 300
+_FORM = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9.-]{1,253}):([1-9][0-9]{0,4})/?")
+_NAME = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*")
+_LOOKS_NUMERIC = re.compile(r"(0x[0-9a-f]*|[0-9]+)(\.(0x[0-9a-f]*|[0-9]+))*\.?")
+_LOWEST_PORT = 1024
+_FOREIGN_PORTS = frozenset(
+    {2181, 2375, 2376, 2379, 2380, 3306, 3389, 5432, 5672, 5984, 6379, 6443, 7001, 8500, 9000, 9042, 9092, 9200, 9300}
+    | {10250, 10255, 11211, 15672, 27017, 50070}
+)
+"""Where databases, brokers and control planes usually listen: no node does."""
+
+
+class PeerAddressError(StateError):
+    """An announced address that this node must not connect to. The message says which rule it breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerAddress:
+    """A checked address: connect to `ip`; `host` is for the Host header and the certificate."""
+
+    scheme: str
+    host: str
+    ip: IPAddress
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRules:
+    """Where nodes may be.
+
+    Attributes:
+        networks: an address must be in one of them.
+        hosts: names that may be resolved, in lower case. What they resolve to must be in the networks, too.
+        tls_required: addresses beyond loopback need https.
+    """
+
+    networks: tuple[Network, ...]
+    hosts: frozenset[str] = frozenset()
+    tls_required: bool = True
+
+    @classmethod
+    def parse(cls, text: str) -> PeerRules:
+        """Reads `127.0.0.0/8,10.1.0.0/16,node-a.example.org`: networks, and names of hosts.
+
+        Raises:
+            ConfigurationError: if a part is neither, or a network is so wide that it allows everything.
+        """
+        networks: list[Network] = []
+        hosts: set[str] = set()
+        for part in filter(None, (part.strip().lower() for part in text.split(","))):
+            try:
+                networks.append(ipaddress.ip_network(part))
+            except ValueError as error:
+                if "/" in part or ":" in part or _LOOKS_NUMERIC.fullmatch(part) or not _NAME.fullmatch(part):
+                    msg = f"{part!r} is neither a network such as 10.1.0.0/16 nor the name of a host"
+                    raise ConfigurationError(msg) from error
+                hosts.add(part)
+        if any(network.prefixlen == 0 for network in networks):
+            raise ConfigurationError("a network of every address is no rule: name the networks that the nodes are in")
+        return cls(tuple(networks), frozenset(hosts))
+
+
+def check_peer_address(address: str, rules: PeerRules, resolve: Resolver) -> PeerAddress:
+    """Takes an address apart, resolves its host, and checks every address that it resolves to. Does no other I/O.
+
+    Raises:
+        PeerAddressError: if it is not `http(s)://host:port`, or leads anywhere that the rules don't allow.
+    """
+    shown = repr(address[:_LONGEST])
+    found = _FORM.fullmatch(address) if len(address) <= _LONGEST else None
+    if found is None:
+        raise _refused(shown, "it is not http://host:port or https://host:port")
+    scheme, host, port = found[1], found[2].strip("[]").lower(), int(found[3])
+    if urlsplit(address).hostname != host or not _LOWEST_PORT <= port <= 65535 or port in _FOREIGN_PORTS:
+        raise _refused(shown, "its port is not one that a node would use")
+    addresses = _addresses(host, rules, resolve, shown)
+    for ip in addresses:
+        _check_ip(ip, rules, shown)
+    if rules.tls_required and scheme != "https" and not all(ip.is_loopback for ip in addresses):
+        raise _refused(shown, "beyond loopback it must be https")
+    return PeerAddress(scheme, host, addresses[0], port)
+
+
+def _addresses(host: str, rules: PeerRules, resolve: Resolver, shown: str) -> list[IPAddress]:
+    try:
+        return [ipaddress.ip_address(host)]
+    except ValueError:
+        pass
+    # inet_aton reads 2130706433, 0x7f.1 and 0177.0.0.1 as addresses: whoever writes them so has something to hide.
+    if ":" in host or _LOOKS_NUMERIC.fullmatch(host) or not _NAME.fullmatch(host):
+        raise _refused(shown, "its host is neither a plain IP address nor a name")
+    if host not in rules.hosts:
+        raise _refused(shown, "its host is not among those that STOREKEEPER_PEER_NETWORKS names")
+    try:
+        resolved = [ipaddress.ip_address(found.partition("%")[0]) for found in resolve(host)]
+    except (OSError, ValueError) as error:
+        raise _refused(shown, "its host can't be resolved") from error
+    if not resolved:
+        raise _refused(shown, "its host has no address")
+    return resolved
+
+
+def _check_ip(ip: IPAddress, rules: PeerRules, shown: str) -> None:
+    inner = _embedded(ip)
+    if inner is not None:
+        raise _refused(shown, f"it hides {inner} in an IPv6 address")
+    if ip.is_unspecified or ip.is_multicast or ip.is_link_local or (ip.is_reserved and not ip.is_loopback):
+        raise _refused(shown, f"{ip} is no address of a single node")
+    if not any(ip in network for network in rules.networks if network.version == ip.version):
+        raise _refused(shown, f"{ip} is in no network of STOREKEEPER_PEER_NETWORKS")
+
+
+def _embedded(ip: IPAddress) -> ipaddress.IPv4Address | None:
+    if not isinstance(ip, ipaddress.IPv6Address):
+        return None
+    teredo = ip.teredo[1] if ip.teredo else None
+    translated = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else None
+    compatible = ipaddress.IPv4Address(int(ip)) if 1 < int(ip) < 1 << 32 else None
+    return ip.ipv4_mapped or ip.sixtofour or teredo or translated or compatible
+
+
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def _refused(shown: str, reason: str) -> PeerAddressError:
+    msg = f"no request is sent to the peer address {shown}: {reason}"
+    return PeerAddressError(msg)
