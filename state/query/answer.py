@@ -15,6 +15,8 @@ ROLE = b"storekeeper-role"
 PARTITION = b"storekeeper-partition"
 OFFSET = b"storekeeper-offset"
 OFFSET_LAG = b"storekeeper-offset-lag"
+STALENESS = b"storekeeper-staleness-ms"
+POSITION = b"storekeeper-position"
 COMPLETE = b"storekeeper-complete"
 NEXT_CURSOR = b"storekeeper-next-cursor"
 

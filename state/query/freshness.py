@@ -128,9 +128,10 @@ class Demand:
         wanted_s = longest_s if self.deadline_ms is None else self.deadline_ms / 1000
         return arrived_s + min(wanted_s, longest_s)
 
-    def sent_on(self, left_ms: int) -> Demand:
-        """The demand on another node when so much is left until the deadline."""
-        return replace(self, deadline_ms=max(1, left_ms), wait_ms=min(self.wait_ms, max(0, left_ms)))
+    def sent_on(self, left_ms: int, spent_ms: int = 0) -> Demand:
+        """The demand on another node when so much is left until the deadline, and so much is spent of the wait."""
+        wait_ms = max(0, min(self.wait_ms - spent_ms, left_ms))
+        return replace(self, deadline_ms=max(1, left_ms), wait_ms=wait_ms)
 
     def query(self) -> str:
         """The query string, without `?`; empty if nothing is demanded."""

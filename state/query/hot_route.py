@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from state.errors import InvalidArgumentError
 from state.query.answer import HOP, Answer
+from state.query.freshness import NO_DEMAND, Demand
 from state.query.json_rows import decode_base64url
 from state.query.point import PointQueries
 from state.query.problems import problem_of
 
 PREFIX = b"/state/keyvalue/"
 _KEY_FORMAT = b"key_format=base64url"
+_TEXT_KEY = b"key_format=string"
 
 Scope = dict[str, Any]
 ASGIApp = Any
@@ -23,7 +26,7 @@ class HotRoute:
     """ASGI: takes its one route, hands everything else to `app`.
 
     The key is everything behind the store's name, percent-decoded once: it may hold slashes, encoded or not. With
-    `?key_format=base64url` it is base64url, for keys that aren't text.
+    `?key_format=base64url` it is base64url, for keys that aren't text. Every demand for freshness may be there, too.
     """
 
     def __init__(self, point: PointQueries, app: ASGIApp) -> None:
@@ -40,6 +43,25 @@ class HotRoute:
                 return
         await self._app(scope, receive, send)
 
+    def now(self, target: bytes) -> bytes | None:
+        """The whole response to a request for a path with its query string, if it can be given without waiting.
+
+        None leaves it to the ASGI way: rows elsewhere, unknown keys, whatever is malformed.
+        """
+        path, _, query = target.partition(b"?")
+        store, _, key = path[len(PREFIX) :].partition(b"/")
+        demand = NO_DEMAND
+        try:
+            if query and query != _TEXT_KEY:
+                if _KEY_FORMAT in query or b"%" in query:
+                    return None
+                demand = _demand(query)
+            if b"%" in target:
+                store, key = unquote_to_bytes(store), unquote_to_bytes(key)
+            return self._point.now(store.decode(), key, demand) if key else None
+        except (InvalidArgumentError, UnicodeDecodeError):
+            return None
+
     async def _answer(self, path: bytes, scope: Scope) -> Answer:
         store, _, raw_key = path[len(PREFIX) :].partition(b"/")
         key = unquote_to_bytes(raw_key) if b"%" in raw_key else raw_key
@@ -47,12 +69,19 @@ class HotRoute:
         try:
             if query and _KEY_FORMAT in query.split(b"&"):
                 key = decode_base64url(key, "the key")
+            demand = Demand.parse(query) if query else NO_DEMAND
             name = unquote_to_bytes(store).decode()
         except (InvalidArgumentError, UnicodeDecodeError) as error:
             return Answer.problem(problem_of(InvalidArgumentError(str(error))))
-        return await self._point.answer(name, key, forwarded=is_forwarded(scope))
+        return await self._point.answer(name, key, demand, forwarded=is_forwarded(scope))
 
 
 def is_forwarded(scope: Mapping[str, Any]) -> bool:
     """Whether the request comes from another node."""
     return any(name == HOP for name, _ in scope["headers"])
+
+
+@lru_cache(maxsize=1024)
+def _demand(query: bytes) -> Demand:
+    # Demands without a token repeat from request to request.
+    return Demand.parse(query)

@@ -3,64 +3,146 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
+from typing import NoReturn
 
 import structlog
 
-from state.changelog.restore import Role
+from state.clock import Clock, SystemClock
 from state.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
     StateError,
     StoreMigratedError,
+    StoreRestoringError,
     StoreUnavailableError,
 )
 from state.metrics.latency import LatencyRecorder
-from state.query.answer import JSON, OFFSET, OFFSET_LAG, PARTITION, ROLE, SERVED_BY, Answer
+from state.query.answer import JSON, SERVED_BY, Answer
 from state.query.catalog import Catalog
+from state.query.demand_gate import DemandGate
+from state.query.freshness import NO_DEMAND, Demand, Stale
 from state.query.json_rows import row_json
+from state.query.local_origin import LocalOrigin
 from state.query.problems import KeyTooLongError, UnknownKeyError, problem_of
 from state.query.raw_path import key_segments
 from state.query.router import NoHolderAnsweredError, Router
+from state.query.snapshot_fallback import SnapshotFallback
+from state.query.too_stale import Freshest, TooStaleError, freshest
 from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
 
+_LONGEST_S = 86_400.0
+_OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One key that is asked for, when that came and until when it is to be answered, on the monotonic clock."""
+
+    store: str
+    partition: int
+    key: bytes
+    demand: Demand
+    arrived_s: float
+    deadline_s: float
+
 
 class PointQueries:
-    """Answers for one key at a time."""
+    """Answers for one key at a time. Belongs to one event loop.
 
-    def __init__(self, catalog: Catalog, router: Router, *, max_key_bytes: int) -> None:
+    Args:
+        catalog: who holds what.
+        router: the way to other nodes.
+        max_key_bytes: longest key that is looked for.
+        clock: the clock that replicas are followed by.
+        gate: holds reads back until their demand is met; None waits for the log's end as it is told by and by.
+        snapshots: answers when no replica can, for callers that allow it.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        router: Router,
+        *,
+        max_key_bytes: int,
+        clock: Clock | None = None,
+        gate: DemandGate | None = None,
+        snapshots: SnapshotFallback | None = None,
+    ) -> None:
         self._catalog = catalog
         self._router = router
         self._max_key_bytes = max_key_bytes
-        self._origin = {role: (JSON, (SERVED_BY, catalog.node.encode()), (ROLE, role.value.encode())) for role in Role}
+        self._clock = clock or SystemClock()
+        self._gate = gate or DemandGate(self._clock, lambda: None)
+        self._snapshots = snapshots
+        self._origin = LocalOrigin(catalog.node)
         self.latency: dict[str, LatencyRecorder] = {store: LatencyRecorder() for store in catalog.topics}
 
-    async def answer(self, store: str, key: bytes, *, forwarded: bool) -> Answer:
+    def now(self, store: str, key: bytes, demand: Demand) -> bytes | None:
+        """The whole HTTP response, if this node has the row at hand and it is as fresh as demanded; None if not."""
+        catalog = self._catalog
+        try:
+            replica = catalog.replica(store, catalog.partition(store, key))
+            if replica is None or not replica.serving or len(key) > self._max_key_bytes:
+                return None
+            arrived_s = self._clock.monotonic_s()
+            if demand.asks_freshness and not demand.met_by(replica.freshness(arrived_s)):
+                return None
+            look = self._origin.look(replica, arrived_s)
+            began_ns = time.perf_counter_ns()
+            row = replica.get(key)
+            self.latency[store].record(time.perf_counter_ns() - began_ns)
+        except StateError:
+            return None
+        if row is None:
+            return None
+        body = row_json(key, row.value)
+        return b"%b%bcontent-length: %d\r\n\r\n%b" % (_OK, self._origin.block(replica, look), len(body), body)
+
+    async def answer(self, store: str, key: bytes, demand: Demand = NO_DEMAND, *, forwarded: bool) -> Answer:
         """The answer for a key; errors come as problems, none is raised.
 
         Args:
             store: the store's name.
             key: the row's key.
+            demand: how fresh it must be.
             forwarded: the request comes from another node, so it is not sent on.
         """
+        arrived_s = self._clock.monotonic_s()
         try:
             partition = self._partition(store, key)
-            replica = self._catalog.replica(store, partition)
-            if replica is not None and replica.serving:
-                try:
-                    return self._local(replica, store, key)
-                except InvalidStateStoreError:
-                    # Closed or damaged under the query: another replica may know.
-                    if forwarded:
-                        raise
-            if forwarded:
-                self._refuse(replica, store, partition)
-            return await self._remote(replica, store, partition, key)
+            deadline_s = min(self._router.deadline_s(), demand.deadline_s(arrived_s, _LONGEST_S))
+            question = _Question(store, partition, key, demand, arrived_s, deadline_s)
+            return await self._answered(question, forwarded=forwarded)
         except Exception as error:
             if not isinstance(error, StateError):
                 log.exception("point_query_failed", store=store)
             return Answer.problem(problem_of(error), (SERVED_BY, self._catalog.node.encode()))
+
+    async def _answered(self, question: _Question, *, forwarded: bool) -> Answer:
+        replica = self._catalog.replica(question.store, question.partition)
+        if replica is not None and question.demand.allows(replica.role, caught_up=replica.serving):
+            try:
+                if await self._admitted(replica, question, forwarded=forwarded):
+                    return self._local(replica, question)
+            except InvalidStateStoreError:
+                # Closed or damaged under the query: another replica may know.
+                if forwarded:
+                    raise
+        if forwarded:
+            self._refuse(replica, question)
+        return await self._elsewhere(replica, question)
+
+    async def _admitted(self, replica: Replica, question: _Question, *, forwarded: bool) -> bool:
+        demand = question.demand
+        if not demand.asks_freshness:
+            return True
+        # Others may be fresher already: they get half of the time.
+        wait_s = demand.wait_ms / (1000 if forwarded else 2000)
+        until_s = min(question.arrived_s + wait_s, question.deadline_s)
+        return await self._gate.admit(replica, demand, question.arrived_s, until_s) is not None
 
     def _partition(self, store: str, key: bytes) -> int:
         if not key:
@@ -70,34 +152,61 @@ class PointQueries:
             raise KeyTooLongError(msg)
         return self._catalog.partition(store, key)
 
-    def _local(self, replica: Replica, store: str, key: bytes) -> Answer:
+    def _local(self, replica: Replica, question: _Question) -> Answer:
+        store, key = question.store, question.key
+        look = self._origin.look(replica, question.arrived_s)
         began_ns = time.perf_counter_ns()
-        row = replica.get(key)
+        row = replica.get(key, restoring=question.demand.stale is Stale.OK)
         self.latency[store].record(time.perf_counter_ns() - began_ns)
-        headers = (
-            *self._origin[replica.role],
-            (PARTITION, b"%d" % replica.replica_id.partition),
-            (OFFSET, b"%d" % (replica.offset or 0)),
-            (OFFSET_LAG, b"%d" % (replica.offset_lag or 0)),
-        )
-        if row is None:
-            msg = f"store {store} has no key {key[:200].decode(errors='replace')!r}"
-            return Answer.problem(problem_of(UnknownKeyError(msg)), *headers[1:])
-        return Answer(200, headers, row_json(key, row.value))
+        headers = self._origin.headers(replica, look)
+        if row is not None:
+            return Answer(200, [JSON, *headers], row_json(key, row.value))
+        if not replica.serving:
+            msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
+            raise StoreRestoringError(msg)
+        msg = f"store {store} has no key {key[:200].decode(errors='replace')!r}"
+        return Answer.problem(problem_of(UnknownKeyError(msg)), *headers)
 
-    def _refuse(self, replica: Replica | None, store: str, partition: int) -> None:
+    def _refuse(self, replica: Replica | None, question: _Question) -> NoReturn:
         if replica is None:
-            msg = f"node {self._catalog.node} does not hold partition {partition} of {store}"
+            msg = f"node {self._catalog.node} does not hold partition {question.partition} of {question.store}"
             raise StoreMigratedError(msg)
+        if replica.serving and question.demand.asks_freshness:
+            raise self._too_stale(question, [self._freshest(replica, question)])
         replica.get(b"\0")
-        msg = f"partition {partition} of {store} has just become ready on node {self._catalog.node}: ask again"
+        msg = f"{replica.replica_id} has just become ready on node {self._catalog.node}: ask again"
         raise StoreUnavailableError(msg)
 
-    async def _remote(self, replica: Replica | None, store: str, partition: int, key: bytes) -> Answer:
-        (segment,), key_format = key_segments(key)
+    async def _elsewhere(self, replica: Replica | None, question: _Question) -> Answer:
+        (segment,), key_format = key_segments(question.key)
+        path = f"/state/keyvalue/{question.store}/{segment}?{key_format}{self._sent_on(question)}"
         try:
-            return await self._router.forward(store, partition, f"/state/keyvalue/{store}/{segment}?{key_format}")
+            return await self._router.forward(question.store, question.partition, path, deadline_s=question.deadline_s)
         except NoHolderAnsweredError as error:
+            snapshots, demand = self._snapshots, question.demand
+            found = None if snapshots is None else await snapshots.answer(question.store, question.key, demand)
+            if found is not None:
+                return found
+            known = [Freshest.told_by(answer.body) for answer in error.answers] if demand.asks_freshness else []
+            if demand.asks_freshness and replica is not None and replica.serving:
+                known.append(self._freshest(replica, question))
+            if any(known):
+                raise self._too_stale(question, known) from error
             if replica is not None and not error.asked:
-                self._refuse(replica, store, partition)
+                self._refuse(replica, question)
             raise
+
+    def _sent_on(self, question: _Question) -> str:
+        if question.demand == NO_DEMAND:
+            return ""
+        now_s = self._clock.monotonic_s()
+        left_ms, spent_ms = (int(s * 1000) for s in (question.deadline_s - now_s, now_s - question.arrived_s))
+        return f"&{question.demand.sent_on(left_ms, spent_ms).query()}"
+
+    def _freshest(self, replica: Replica, question: _Question) -> Freshest:
+        return Freshest.of(self._catalog.node, replica.freshness(question.arrived_s))
+
+    def _too_stale(self, question: _Question, known: list[Freshest | None]) -> TooStaleError:
+        where = f"partition {question.partition} of {question.store}"
+        msg = f"no replica of {where} is as fresh as demanded: ask for less, or wait longer"
+        return TooStaleError(msg, freshest(known))

@@ -1,49 +1,71 @@
-"""Serves an ASGI application with granian inside this process, as RocksDB belongs to one process."""
+"""Serves an ASGI application inside this process, as RocksDB belongs to one process; hot answers go in front of it."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import socket
+import ssl
 from typing import Any
 
 import structlog
-from granian.constants import Interfaces
-from granian.server.embed import Server
+
+from state.query.connection import ConnectionLimits, Connections
 
 log = structlog.get_logger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_BACKLOG = 1024
+_SWEEP_S = 1.0
+_DRAIN_S = 10.0
 
 
-async def serve(app: Any, host: str, port: int, stop: asyncio.Event) -> None:
-    """Serves until TERM or INT arrives, `stop` is set, or the server ends; requests under way are finished.
+async def serve(
+    app: Any,
+    host: str,
+    port: int,
+    stop: asyncio.Event,
+    *,
+    limits: ConnectionLimits | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> None:
+    """Serves until TERM or INT arrives or `stop` is set; requests under way are finished.
+
+    An application that has `hot_answers` is asked by them first; see `HotAnswers`.
 
     Raises:
         OSError: if the port is taken.
     """
-    _check_free(host, port)
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
-    server = Server(app, address=host, port=port, interface=Interfaces.ASGINL, websockets=False, log_enabled=False)
-    serving = asyncio.create_task(server.serve())
-    stopping = asyncio.create_task(stop.wait())
-    log.info("node_listens", address=f"http://{host}:{port}")
-    await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
-    stopping.cancel()
-    if not serving.done():
-        server.stop()
-    await serving
+    connections = Connections(app, limits or ConnectionLimits(), getattr(app, "hot_answers", None))
+    server = await loop.create_server(connections, sock=_listening(host, port), backlog=_BACKLOG, ssl=tls)
+    log.info("node_listens", address=f"{'https' if tls else 'http'}://{host}:{port}")
+    sweeping = asyncio.create_task(_sweep(connections))
+    try:
+        await stop.wait()
+    finally:
+        sweeping.cancel()
+        server.close()
+        await connections.drain(_DRAIN_S)
 
 
-def _check_free(host: str, port: int) -> None:
-    """Granian shares its port with whoever else listens there; two nodes must not take each other's requests."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            msg = f"can't listen on {host}:{port} ({error.strerror}): stop what uses it, or set STOREKEEPER_PEERS"
-            raise OSError(msg) from error
+async def _sweep(connections: Connections) -> None:
+    while True:
+        await asyncio.sleep(_SWEEP_S)
+        connections.sweep()
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that shares its port with nobody: two nodes must not take each other's requests."""
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.setblocking(False)
+    except OSError as error:
+        listening.close()
+        msg = f"can't listen on {host}:{port} ({error.strerror}): stop what uses it, or set STOREKEEPER_PEERS"
+        raise OSError(msg) from error
+    return listening

@@ -41,7 +41,7 @@ _INDEX_CHUNK_ROWS = 512
 
 
 class Replica:
-    """See the module. `replica_id`, `topic` and `role` never change.
+    """See the module. `replica_id` and `topic` never change; `role` may, at any time, and changes nothing else.
 
     Attributes:
         tracker: what is known of how fresh the rows are.
@@ -237,8 +237,8 @@ class Replica:
             store.write((), {METADATA_KEY: self._checkpoint.encode()})
             store.flush()
 
-    def get(self, key: bytes) -> ReplicaRow | None:
-        """The row at `key`, or None if there is none.
+    def get(self, key: bytes, *, restoring: bool = False) -> ReplicaRow | None:
+        """The row at `key`, or None if there is none; of the past, or not there yet, if `restoring` rows may be read.
 
         Raises:
             StoreRestoringError: not caught up yet.
@@ -246,7 +246,7 @@ class Replica:
             StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
         """
         store = self._store
-        if not self._serving or store is None:
+        if store is None or not (self._serving or restoring):
             self._refuse()
         try:
             row = store.get(key)

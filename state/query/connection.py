@@ -1,0 +1,318 @@
+"""One HTTP connection: the request that is asked most is answered as it arrives, all others go to the application.
+
+A plain `GET` of a hot path, whole in one segment, is answered without a task and without a parser of every header.
+Everything else is handed, untouched, to uvicorn's parser, which runs the ASGI application. Both keep to the limits
+here: how long a request's head may be, and how long a peer may take to send a request or to read an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+_END = b"\r\n\r\n"
+_VERSION = b" HTTP/1.1"
+_BLOCKS = 512
+_BLOCK_BYTES = 2048
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*?)[ \t]*")
+_TARGET = re.compile(rb"[\x21-\x22\x24-\x7e]+")
+# A request with any other header than these is the application's: it may change what the answer is.
+_HARMLESS = frozenset(
+    {b"host", b"user-agent", b"accept", b"accept-encoding", b"accept-language", b"cache-control", b"pragma"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What a connection may do.
+
+    Attributes:
+        max_connections: open at the same time; more are closed at once.
+        max_head_bytes: of a request line and its headers.
+        request_s: from a request's first byte to its last, and for an answer to be taken.
+        idle_s: between requests.
+    """
+
+    max_connections: int = 2048
+    max_head_bytes: int = 256 << 10
+    request_s: float = 20.0
+    idle_s: float = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class HotAnswers:
+    """What is answered in front of an application, for callers of whom the application would ask nothing.
+
+    Attributes:
+        prefix: requests for paths that begin so are offered first.
+        answer: the whole response to a `GET` of a target, or None to leave it to the application.
+        accepts_host: whether a `Host` header is one to answer.
+    """
+
+    prefix: bytes
+    answer: Callable[[bytes], bytes | None]
+    accepts_host: Callable[[bytes], bool] = lambda _: True
+
+
+_NO_HOT = HotAnswers(b"\r", lambda _: None)
+
+
+class Connections:
+    """All connections of a server. Belongs to one event loop.
+
+    Args:
+        app: the ASGI application.
+        limits: for each connection.
+        hot: what is answered in front of it, if anything.
+    """
+
+    def __init__(self, app: Any, limits: ConnectionLimits, hot: HotAnswers | None) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.limits = limits
+        self._hot = hot or _NO_HOT
+        self.hot = self._hot.answer
+        self.hot_start = b"GET " + self._hot.prefix
+        self.open: set[Connection] = set()
+        self.refused_total = 0
+        self._closed = asyncio.Event()
+        self._config = Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            # The sweep ends idle connections: a timer of the parser would not know of hot requests.
+            timeout_keep_alive=86_400,
+        )
+        self._config.load()
+        self._state = ServerState()
+        self._harmless: dict[bytes, bool] = {}
+
+    def __call__(self) -> Connection:
+        """A new connection's protocol."""
+        return Connection(self)
+
+    def closed(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self.open.discard(connection)
+        self._closed.set()
+
+    def parser(self) -> AppProtocol:
+        """A parser that runs the application."""
+        return AppProtocol(self._config, self._state, {}, self.loop)
+
+    def harmless(self, block: bytes) -> bool:
+        """Whether a request's headers, from the CRLF before them on, neither change nor endanger a hot answer.
+
+        Clients send the same block with each request, so the verdicts are kept.
+        """
+        known = self._harmless.get(block)
+        if known is None:
+            host = _harmless_host(block)
+            known = host is not None and self._hot.accepts_host(host)
+            if len(block) <= _BLOCK_BYTES:
+                if len(self._harmless) >= _BLOCKS:
+                    self._harmless.clear()
+                self._harmless[block] = known
+        return known
+
+    def sweep(self) -> None:
+        """Ends connections that take too long. To be called every second or so."""
+        now_s = self.loop.time()
+        for connection in list(self.open):
+            connection.end_if_late(now_s)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Lets requests under way be answered, for at most so long, then closes everything."""
+        for connection in list(self.open):
+            connection.finish()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.open:
+                    self._closed.clear()
+                    await self._closed.wait()
+        for connection in list(self.open):
+            connection.abort()
+
+
+class AppProtocol(HttpToolsProtocol):
+    """uvicorn's parser, which also tells where in a request it is."""
+
+    in_head = False
+    in_message = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has neither part of a request nor one that isn't answered."""
+        cycle: Any = self.cycle
+        return not self.in_message and not self.pipeline and (cycle is None or cycle.response_complete)
+
+    def on_message_begin(self) -> None:
+        """A request's first byte came."""
+        self.in_head = self.in_message = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Its head is complete."""
+        self.in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """All of it has come."""
+        self.in_message = False
+        super().on_message_complete()
+
+
+class Connection(asyncio.Protocol):
+    """See the module."""
+
+    __slots__ = ("_app", "_head", "_head_bytes", "_paused", "_server", "_since_s", "_transport")
+
+    def __init__(self, server: Connections) -> None:
+        self._server = server
+        self._transport: asyncio.Transport
+        self._app: AppProtocol | None = None
+        self._head = b""
+        self._head_bytes = 0
+        self._paused = False
+        self._since_s = server.loop.time()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the connection, or closes it if there are too many."""
+        self._transport = transport  # type: ignore[assignment]
+        if len(self._server.open) >= self._server.limits.max_connections:
+            self._server.refused_total += 1
+            self._transport.abort()
+            return
+        self._server.open.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The peer is gone."""
+        self._server.closed(self)
+        if self._app is not None:
+            self._app.connection_lost(exc)
+
+    def eof_received(self) -> bool:
+        """The peer sends no more; what it asked for is still answered unless it was never complete."""
+        return self._app is not None and not self._app.idle and not self._app.in_message
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes of requests."""
+        app = self._app
+        if app is not None and not app.idle:
+            self._feed(app, data)
+            return
+        server = self._server
+        if self._head:
+            data = self._head + data
+        elif data.startswith(server.hot_start):
+            response = self._hot(data)
+            if response is not None:
+                self._since_s = server.loop.time()
+                self._transport.write(response)
+                return
+        self._to_app(data)
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly: nothing more is taken from it."""
+        self._paused = True
+        self._since_s = self._server.loop.time()
+        self._transport.pause_reading()
+        if self._app is not None:
+            self._app.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has read on."""
+        self._paused = False
+        self._since_s = self._server.loop.time()
+        self._transport.resume_reading()
+        if self._app is not None:
+            self._app.resume_writing()
+
+    def end_if_late(self, now_s: float) -> None:
+        """Ends the connection if the peer has taken too long over what it is at."""
+        limits = self._server.limits
+        app = self._app
+        sending = bool(self._head) or (app is not None and app.in_message)
+        if sending or self._paused:
+            late = now_s - self._since_s > limits.request_s
+        else:
+            late = (app is None or app.idle) and now_s - self._since_s > limits.idle_s
+        if late:
+            self._transport.abort()
+
+    def finish(self) -> None:
+        """Closes the connection when what was asked is answered."""
+        if self._app is None or self._app.idle:
+            self._transport.close()
+        else:
+            self._app.shutdown()
+
+    def abort(self) -> None:
+        """Closes the connection now."""
+        self._transport.abort()
+
+    def _hot(self, data: bytes) -> bytes | None:
+        line_end = data.find(b"\r\n")
+        if data.find(_END, line_end) != len(data) - 4 or data[line_end - 9 : line_end] != _VERSION:
+            return None
+        target = data[4 : line_end - 9]
+        if not self._server.harmless(data[line_end:]) or _TARGET.fullmatch(target) is None:
+            return None
+        return self._server.hot(target)
+
+    def _to_app(self, data: bytes) -> None:
+        """Hands over a request once its head is complete: an endless head is cut off here."""
+        if not self._head:
+            self._since_s = self._server.loop.time()
+        if _END not in data:
+            self._head = data
+            if len(data) > self._server.limits.max_head_bytes:
+                self._refuse_head()
+            return
+        self._head = b""
+        if data.index(_END) > self._server.limits.max_head_bytes:
+            self._refuse_head()
+            return
+        if self._app is None:
+            self._app = self._server.parser()
+            self._app.connection_made(self._transport)
+        self._feed(self._app, data)
+
+    def _feed(self, app: AppProtocol, data: bytes) -> None:
+        was_at_rest = not app.in_message
+        app.data_received(data)
+        if was_at_rest or not app.in_message:
+            # The time of a request counts from its first byte, of an answer from the last one asked for.
+            self._since_s = self._server.loop.time()
+        self._head_bytes = self._head_bytes + len(data) if app.in_head else 0
+        if self._head_bytes > self._server.limits.max_head_bytes + len(data):
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._transport.write(
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )
+        self._transport.close()
+
+
+def _harmless_host(block: bytes) -> bytes | None:
+    """The host, if no other header matters; the block goes from the CRLF behind the request line to the empty line."""
+    found: list[tuple[bytes, bytes]] = []
+    for line in block[2:-4].split(b"\r\n"):
+        match = _HEADER.fullmatch(line)
+        if match is None or match[1].lower() not in _HARMLESS:
+            return None
+        found.append((match[1].lower(), match[2]))
+    hosts = [value for name, value in found if name == b"host"]
+    return hosts[0] if len(hosts) == 1 else None

@@ -1,0 +1,85 @@
+"""The headers that say where a row of this node comes from and how fresh it is, kept ready for each replica.
+
+Between two batches of a partition only the staleness changes, so the rest is written once a batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from state.query.answer import COMPLETE, OFFSET, OFFSET_LAG, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS
+from state.query.position_token import PositionToken
+from state.replicas.replica import Replica
+
+HeaderList = list[tuple[bytes, bytes]]
+
+_SAFE = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A replica just before a row was read from it: so much the row holds at least."""
+
+    offset: int
+    offset_lag: int | None
+    staleness_ms: int | None
+
+
+@dataclass(slots=True)
+class _Ready:
+    """The headers of one state of a replica, and the same as text."""
+
+    state: tuple[str, int, int, int | None]
+    headers: HeaderList
+    block: bytes
+
+
+class LocalOrigin:
+    """Writes the headers of a node's own answers. Belongs to one event loop."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node.encode()
+        self._ready: dict[int, _Ready] = {}
+
+    def look(self, replica: Replica, at_s: float) -> Look:
+        """To be called before the row is read; `at_s` is when the request arrived."""
+        fresh_at_s = replica.tracker.fresh_at_s
+        staleness_ms = None if fresh_at_s is None else max(0, math.ceil((at_s - fresh_at_s) * 1000))
+        return Look(replica.offset or 0, replica.offset_lag, staleness_ms)
+
+    def headers(self, replica: Replica, look: Look) -> HeaderList:
+        """To be called after the row was read, so that the position covers all that it may show."""
+        ready = self._of(replica, look)
+        return ready.headers if look.staleness_ms is None else [*ready.headers, (STALENESS, b"%d" % look.staleness_ms)]
+
+    def block(self, replica: Replica, look: Look) -> bytes:
+        """The same as lines of an HTTP response, with those that every answer bears."""
+        block = self._of(replica, look).block
+        return (
+            block if look.staleness_ms is None else b"%bstorekeeper-staleness-ms: %d\r\n" % (block, look.staleness_ms)
+        )
+
+    def _of(self, replica: Replica, look: Look) -> _Ready:
+        shown = max(replica.shown_offset, look.offset)
+        state = (replica.role.value, look.offset, shown, look.offset_lag)
+        ready = self._ready.get(id(replica))
+        if ready is None or ready.state != state:
+            headers = self._written(replica, look, shown)
+            lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+            ready = self._ready[id(replica)] = _Ready(state, headers, _SAFE + lines)
+        return ready
+
+    def _written(self, replica: Replica, look: Look, shown: int) -> HeaderList:
+        partition = replica.replica_id.partition
+        headers = [
+            (SERVED_BY, self._node),
+            (ROLE, replica.role.value.encode()),
+            (PARTITION, b"%d" % partition),
+            (OFFSET, b"%d" % look.offset),
+            (POSITION, PositionToken.of_changelog(replica.topic, partition, shown).encode().encode()),
+            (COMPLETE, b"true"),
+        ]
+        if look.offset_lag is not None:
+            headers.append((OFFSET_LAG, b"%d" % look.offset_lag))
+        return headers
