@@ -73,6 +73,15 @@ class Follower:
         self._following: dict[TopicAndPartition, Replica] = {}
         self._delays_s: dict[int, float] = {}
         self._given_back: queue.SimpleQueue[Replica] = queue.SimpleQueue()
+        self._changes: queue.SimpleQueue[tuple[Replica, bool]] = queue.SimpleQueue()
+
+    def admit(self, replica: Replica) -> None:
+        """Follows one more replica."""
+        self._changes.put((replica, True))
+
+    def release(self, replica: Replica) -> None:
+        """Stops following a replica and closes it."""
+        self._changes.put((replica, False))
 
     def stop(self) -> None:
         """Lets `run` end after the batch it is at."""
@@ -94,6 +103,7 @@ class Follower:
         try:
             while not self._stop.is_set() and not done():
                 self._take_back()
+                self._take_changes(reader)
                 self._admit(reader)
                 self._read(reader)
                 self._drop_damaged(reader)
@@ -146,7 +156,29 @@ class Follower:
     def _take_back(self) -> None:
         while not self._given_back.empty():
             replica = self._given_back.get()
-            self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s())
+            if replica in self._replicas:
+                self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s())
+
+    def _take_changes(self, reader: LogReader) -> None:
+        """Takes in the replicas that came and lets go of those that went, in the order in which they did."""
+        while not self._changes.empty():
+            replica, came = self._changes.get()
+            if came:
+                self._replicas.append(replica)
+                self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s())
+            else:
+                self._let_go(reader, replica)
+
+    def _let_go(self, reader: LogReader, replica: Replica) -> None:
+        where = (replica.topic, replica.replica_id.partition)
+        if self._following.get(where) is replica:
+            del self._following[where]
+            reader.remove(*where)
+        self._waiting.pop(id(replica), None)
+        self._delays_s.pop(id(replica), None)
+        if replica in self._replicas:
+            self._replicas.remove(replica)
+        replica.close()
 
     def _read(self, reader: LogReader) -> None:
         if not self._following:

@@ -1,4 +1,4 @@
-"""All replicas of one node: made from its assignment, followed by one thread, found by store and partition."""
+"""All replicas of one node: gained and dropped as the assignment wants, followed by one thread, found by partition."""
 
 from __future__ import annotations
 
@@ -51,21 +51,15 @@ class ReplicaSet:
         cold_restore: WorkerColdRestore | None = None,
         index_for: Callable[[ReplicaId], RowIndex | None] = lambda _: None,
     ) -> None:
-        sightings: dict[str, SourceSightings] = {}
-        self._replicas = {
-            spec.replica: Replica(
-                spec.replica,
-                spec.topic,
-                place=place,
-                clock=clock,
-                listener=listener,
-                role=spec.role,
-                sightings=sightings.setdefault(spec.replica.store, SourceSightings()),
-                index=index_for(spec.replica),
-            )
-            for spec in specs
-        }
-        self.end_watch = EndWatch(self._replicas.values, lambda: KafkaLogEnds(reader.bootstrap), clock)
+        self._place = place
+        self._clock = clock
+        self._listener = listener
+        self._index_for = index_for
+        self._sightings: dict[str, SourceSightings] = {}
+        self._changing = threading.Lock()
+        # Never changed in place: readers go over it while replicas come and go.
+        self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
+        self.end_watch = EndWatch(self._held, lambda: KafkaLogEnds(reader.bootstrap), clock)
         self._cold_restore = cold_restore
         self._follower = Follower(
             self._replicas.values(), lambda: ChangelogReader(reader), clock, cold_restore=cold_restore
@@ -74,7 +68,7 @@ class ReplicaSet:
 
     @property
     def replicas(self) -> Mapping[ReplicaId, Replica]:
-        """The replicas by id."""
+        """The replicas by id, as of now: a mapping that doesn't change when replicas come and go."""
         return self._replicas
 
     @property
@@ -85,6 +79,28 @@ class ReplicaSet:
     def statuses(self) -> list[ReplicaStatus]:
         """One look at each, sorted by store and partition."""
         return [self._replicas[replica_id].status() for replica_id in sorted(self._replicas)]
+
+    def gain(self, spec: ReplicaSpec) -> None:
+        """Holds one more replica, which answers once it has caught up. Does nothing if it is held already."""
+        with self._changing:
+            if spec.replica not in self._replicas:
+                replica = self._make(spec)
+                self._replicas = {**self._replicas, spec.replica: replica}
+                self._follower.admit(replica)
+
+    def drop(self, replica_id: ReplicaId) -> None:
+        """Stops holding a replica; its rows stay on the disk. Reads that find it closed are to be asked elsewhere."""
+        with self._changing:
+            replica = self._replicas.get(replica_id)
+            if replica is not None:
+                self._replicas = {held: found for held, found in self._replicas.items() if held != replica_id}
+                self._follower.release(replica)
+
+    def assign_role(self, replica_id: ReplicaId, role: Role) -> None:
+        """Changes which queries prefer a replica. Nothing is opened or closed for it."""
+        replica = self._replicas.get(replica_id)
+        if replica is not None:
+            replica.role = role
 
     def start(self) -> None:
         """Starts following and returns at once: replicas answer one after the other as they catch up."""
@@ -106,3 +122,18 @@ class ReplicaSet:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _held(self) -> Iterable[Replica]:
+        return self._replicas.values()
+
+    def _make(self, spec: ReplicaSpec) -> Replica:
+        return Replica(
+            spec.replica,
+            spec.topic,
+            place=self._place,
+            clock=self._clock,
+            listener=self._listener,
+            role=spec.role,
+            sightings=self._sightings.setdefault(spec.replica.store, SourceSightings()),
+            index=self._index_for(spec.replica),
+        )

@@ -13,6 +13,7 @@ from state.replicas.follower import Follower
 from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId, ReplicaState
+from state.stores.row import ReplicaRow
 from tests.state.changelog.messages import Record
 from tests.state.replicas.fake_log import FakeLog
 from tests.state.replicas.recording import DAY_MS, RecordingListener
@@ -282,3 +283,45 @@ def test_a_replica_far_behind_for_too_long_is_rebuilt(place: RocksDBPlace, clock
     found: list[dict[bytes, bytes]] = []
     run(log, replicas, clock, lambda: found.append(rows(replicas[0])))
     assert found == [{b"k": b"v"}]
+
+
+def test_a_replica_may_come_and_go_while_others_are_followed(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog(partitions=2)
+    log.append(0, b"a", b"1")
+    log.append(1, b"b", b"2")
+    stays, comes = make(place, clock, partitions=2)
+    seen: list[object] = []
+
+    def gain() -> None:
+        assert script.follower is not None
+        script.follower.admit(comes)
+
+    def look_and_drop() -> None:
+        assert script.follower is not None
+        seen.append(comes.get(b"b"))
+        script.follower.release(comes)
+
+    def look_again() -> None:
+        seen.append(comes.state)
+        log.append(0, b"a", b"3")
+
+    script = Script(log, gain, lambda: None, look_and_drop, look_again, lambda: seen.append(stays.get(b"a")))
+    script.follower = Follower([stays], lambda: log, clock, check_every_s=1)
+    script.follower.run()
+
+    assert [found.value if isinstance(found, ReplicaRow) else found for found in seen] == [
+        b"2",
+        ReplicaState.CLOSED,
+        b"3",
+    ]
+
+
+def test_a_replica_that_goes_before_it_was_opened_is_not_followed(place: RocksDBPlace, clock: StepClock) -> None:
+    log = FakeLog(partitions=2)
+    stays, goes = make(place, clock, partitions=2)
+    script = Script(log, lambda: None)
+    script.follower = Follower([stays], lambda: log, clock)
+    script.follower.admit(goes)
+    script.follower.release(goes)
+    script.follower.run()
+    assert {partition for partition, _ in log.added} == {0}

@@ -1,0 +1,164 @@
+"""What a node says of itself in a heartbeat, and how that travels: JSON with the cluster's signature beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import orjson
+
+from state.changelog.restore import Role
+from state.errors import InvalidArgumentError, InvalidNameError
+from state.names import checked_name
+from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
+from state.security.cluster_secret import sign, verified
+
+SIGNATURE = "signature"
+"""The record header that holds the signature of the value."""
+_PURPOSE = "heartbeat"
+_LONGEST_BYTES = 1 << 20
+_MOST_REPLICAS = 100_000
+
+
+class HeartbeatError(InvalidArgumentError):
+    """A record is no heartbeat of this cluster. It is ignored and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """One replica as its node sees it.
+
+    Attributes:
+        replica: which.
+        role: what the node thinks its role is.
+        state: what it is doing.
+        serving: whether it answers reads.
+        offset: next changelog offset to apply; None before it was opened.
+        offset_lag: at most so many records are missing; None while unknown.
+    """
+
+    replica: ReplicaId
+    role: Role
+    state: ReplicaState
+    serving: bool
+    offset: int | None
+    offset_lag: int | None
+
+    @classmethod
+    def of(cls, status: ReplicaStatus) -> Self:
+        """The report of what a look at a replica found."""
+        return cls(status.replica, status.role, status.state, status.serving, status.offset, status.offset_lag)
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """One heartbeat.
+
+    Attributes:
+        name: the node's name.
+        address: base address, http://host:port, without a slash at the end.
+        rack: nodes of one rack fail together; empty if it doesn't matter.
+        incarnation: grows with each start of a node of this name.
+        sequence: grows with each heartbeat of an incarnation.
+        sent_at_ms: wall-clock time, epoch milliseconds.
+        leaving: the node says good-bye: it is no member any more.
+        replicas: what it holds.
+    """
+
+    name: str
+    address: str
+    rack: str
+    incarnation: int
+    sequence: int
+    sent_at_ms: int
+    leaving: bool = False
+    replicas: Sequence[ReplicaReport] = ()
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Later heartbeats of a name have greater ones: an old one that is sent again is recognised by it."""
+        return (self.incarnation, self.sequence)
+
+    def encode(self) -> bytes:
+        """The record's value."""
+        return orjson.dumps(
+            {
+                "name": self.name,
+                "address": self.address,
+                "rack": self.rack,
+                "incarnation": self.incarnation,
+                "sequence": self.sequence,
+                "sent_at_ms": self.sent_at_ms,
+                "leaving": self.leaving,
+                "replicas": [
+                    [
+                        report.replica.store,
+                        report.replica.partition,
+                        report.role,
+                        report.state,
+                        report.serving,
+                        report.offset,
+                        report.offset_lag,
+                    ]
+                    for report in self.replicas
+                ],
+            }
+        )
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Reads what `encode` wrote.
+
+        Raises:
+            HeartbeatError: if it is none.
+        """
+        if len(value) > _LONGEST_BYTES:
+            raise HeartbeatError("a heartbeat is longer than 1 MiB")
+        try:
+            fields = orjson.loads(value)
+            found = cls(
+                name=checked_name(fields["name"]),
+                address=str(fields["address"]),
+                rack=str(fields["rack"]),
+                incarnation=int(fields["incarnation"]),
+                sequence=int(fields["sequence"]),
+                sent_at_ms=int(fields["sent_at_ms"]),
+                leaving=bool(fields["leaving"]),
+                replicas=tuple(_report(entry) for entry in fields["replicas"][:_MOST_REPLICAS]),
+            )
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, InvalidNameError) as error:
+            msg = f"a record among the heartbeats is none: {type(error).__name__}"
+            raise HeartbeatError(msg) from error
+        return found
+
+
+def _report(entry: Any) -> ReplicaReport:
+    store, partition, role, state, serving, offset, offset_lag = entry
+    return ReplicaReport(
+        ReplicaId(checked_name(store), int(partition)),
+        Role(role),
+        ReplicaState(state),
+        bool(serving),
+        None if offset is None else int(offset),
+        None if offset_lag is None else int(offset_lag),
+    )
+
+
+def signed(secret: bytes, value: bytes) -> bytes:
+    """The signature of a heartbeat's value."""
+    return sign(secret, _PURPOSE, value)
+
+
+def opened(secret: bytes, key: bytes | None, value: bytes, signature: bytes | None) -> Heartbeat:
+    """The heartbeat in a record.
+
+    Raises:
+        HeartbeatError: the signature is not the cluster's, the value is no heartbeat, or the key is another node's.
+    """
+    if signature is None or not verified(secret, _PURPOSE, value, signature):
+        raise HeartbeatError("a heartbeat's signature is not this cluster's: its node has another cluster secret")
+    found = Heartbeat.decode(value)
+    if key != found.name.encode():
+        raise HeartbeatError("a heartbeat lies under another node's key")
+    return found

@@ -1,0 +1,211 @@
+"""The thread that sends this node's heartbeats, hears the others', and tells when anything has changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from state.changelog.errors import BrokerUnavailableError
+from state.clock import Clock
+from state.cluster.channel import HeartbeatChannel, Record
+from state.cluster.member import Heartbeat, HeartbeatError, ReplicaReport, opened, signed
+from state.cluster.view import ClusterView, Member, ViewSettings
+
+log = structlog.get_logger(__name__)
+
+_RETRY_S = 0.5
+_POLL_S = 0.1
+_GOODBYE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a node says of itself.
+
+    Attributes:
+        name: its name.
+        address: its base address, as others are to reach it.
+        rack: its rack, or an empty string.
+    """
+
+    name: str
+    address: str
+    rack: str = ""
+
+
+@dataclass(slots=True)
+class HeartbeatCounts:
+    """Heartbeats by what became of them. Read from any thread."""
+
+    sent: int = 0
+    heard: int = 0
+    refused: int = 0
+    repeated: int = 0
+
+
+class Membership:
+    """Keeps this node a member, and knows the others.
+
+    Args:
+        identity: what this node says of itself.
+        secret: the cluster's, for signatures.
+        channel: carries heartbeats; used by this thread only.
+        view: who is in the cluster; used by this thread only.
+        settings: how often, and how long silence may last.
+        clock: wall-clock time for stamps, monotonic for silence.
+        allows: whether an announced address may be connected to.
+        reports: what this node holds now.
+        on_members: called on this thread after heartbeats were heard, and about every interval.
+        on_name_taken: called when a later start of a node of this name is heard: this one must stop.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        secret: bytes,
+        channel: HeartbeatChannel,
+        view: ClusterView,
+        settings: ViewSettings,
+        clock: Clock,
+        allows: Callable[[str], bool],
+        reports: Callable[[], Sequence[ReplicaReport]],
+        on_members: Callable[[Sequence[Member]], None],
+        on_name_taken: Callable[[], None],
+    ) -> None:
+        self.identity = identity
+        self.counts = HeartbeatCounts()
+        self._secret = secret
+        self._channel = channel
+        self._view = view
+        self._settings = settings
+        self._clock = clock
+        self._allows = allows
+        self._reports = reports
+        self._on_members = on_members
+        self._on_name_taken = on_name_taken
+        self._stop = threading.Event()
+        self._leaving = threading.Event()
+        self._left = threading.Event()
+        self._caught_up = False
+        self._incarnation = 0
+        self._sequence = 0
+        self._refused_addresses: set[str] = set()
+        self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
+
+    def start(self) -> None:
+        """Begins to listen, and to send once all that was said before has been heard."""
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Says good-bye and returns when the broker has it, or after two seconds. Others stop asking this node."""
+        self._leaving.set()
+        if self._thread.ident is not None:
+            self._left.wait(_GOODBYE_S)
+
+    def close(self) -> None:
+        """Ends the thread. Safe to call twice."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._channel.open()
+                except BrokerUnavailableError as error:
+                    log.warning("membership_waits_for_broker", error=str(error))
+                    self._stop.wait(_RETRY_S)
+                    continue
+                self._converse()
+        except Exception:
+            log.exception("membership_ended")
+        finally:
+            self._left.set()
+            self._channel.close()
+
+    def _converse(self) -> None:
+        next_beat_s = next_look_s = self._clock.monotonic_s()
+        while not self._stop.is_set():
+            now_s = self._clock.monotonic_s()
+            if self._caught_up and now_s >= next_beat_s and not self._left.is_set():
+                next_beat_s = max(next_beat_s + self._settings.interval_s, now_s + self._settings.interval_s / 2)
+                self._beat()
+            heard = self._hear(self._channel.read(min(_POLL_S, max(0.0, next_beat_s - now_s) or _POLL_S)))
+            if self._caught_up and (heard or self._clock.monotonic_s() >= next_look_s):
+                next_look_s = self._clock.monotonic_s() + self._settings.interval_s
+                self._on_members(self._view.members())
+
+    def _beat(self) -> None:
+        leaving = self._leaving.is_set()
+        self._sequence += 1
+        heartbeat = Heartbeat(
+            name=self.identity.name,
+            address=self.identity.address,
+            rack=self.identity.rack,
+            incarnation=self._incarnation,
+            sequence=self._sequence,
+            sent_at_ms=self._clock.now_ms(),
+            leaving=leaving,
+            replicas=() if leaving else self._reports(),
+        )
+        value = heartbeat.encode()
+        self._channel.send(heartbeat.name.encode(), value, signed(self._secret, value))
+        self.counts.sent += 1
+        if leaving:
+            self._channel.flush(_GOODBYE_S)
+            self._left.set()
+
+    def _hear(self, records: Sequence[Record]) -> bool:
+        heard = False
+        for record in records:
+            if record.end_reached:
+                self._begin()
+            elif record.value is not None:
+                heard |= self._hear_one(record, record.value)
+        return heard
+
+    def _begin(self) -> None:
+        """All that was said before has been heard: this node's own incarnation must be later than its last one."""
+        if not self._caught_up:
+            self._incarnation = max(self._clock.now_ms(), self._view.order_of(self.identity.name)[0] + 1)
+            self._caught_up = True
+            log.info("node_joined", node=self.identity.name, incarnation=self._incarnation)
+
+    def _hear_one(self, record: Record, value: bytes) -> bool:
+        try:
+            heartbeat = opened(self._secret, record.key, value, record.signature)
+        except HeartbeatError as error:
+            self.counts.refused += 1
+            log.warning("heartbeat_refused", error=str(error))
+            return False
+        if heartbeat.name != self.identity.name and not self._allows(heartbeat.address):
+            self._refuse_address(heartbeat)
+            return False
+        age_s = 0.0 if self._caught_up else max(0.0, (self._clock.now_ms() - heartbeat.sent_at_ms) / 1000)
+        if not self._view.hear(heartbeat, age_s=age_s):
+            self.counts.repeated += 1
+            return False
+        self.counts.heard += 1
+        if heartbeat.name == self.identity.name and self._caught_up:
+            if heartbeat.incarnation > self._incarnation:
+                log.error("node_name_taken", node=heartbeat.name, by=heartbeat.address)
+                self._on_name_taken()
+            elif heartbeat.incarnation == self._incarnation:
+                self._view.echo(self._clock.monotonic_s())
+        return True
+
+    def _refuse_address(self, heartbeat: Heartbeat) -> None:
+        self.counts.refused += 1
+        if heartbeat.address not in self._refused_addresses and len(self._refused_addresses) < 1000:
+            self._refused_addresses.add(heartbeat.address)
+            log.warning("peer_address_refused", peer=heartbeat.name, address=heartbeat.address[:300])
+
+
+def static_view(peers: Mapping[str, str], identity: Identity, settings: ViewSettings) -> ClusterView:
+    """A view in which the configured peers and this node are members from the start."""
+    return ClusterView(identity.name, {**peers, identity.name: identity.address}, settings)

@@ -1,0 +1,102 @@
+"""Whom to ask for what: the assignment corrected by what the nodes say of their replicas. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from state.cluster.member import ReplicaReport
+from state.cluster.view import Member
+from state.query.assignment import Assignment
+from state.replicas.states import ReplicaId
+
+
+class Standing(IntEnum):
+    """How good a node is for a partition; less is better."""
+
+    READY = 0
+    """It serves, and is not far behind."""
+    BEHIND = 1
+    """It serves, but far behind."""
+    UNKNOWN = 2
+    """It is to hold the partition, and has not said anything yet."""
+    NOT_SERVING = 3
+    """It says that it can't answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingTable:
+    """Whom to ask, at one moment.
+
+    Attributes:
+        assignment: who is to hold what.
+        members: the cluster's nodes.
+        addresses: base address by node.
+        holders: nodes to ask by store partition, the best one first. Nodes that were to hold a partition before are
+            among them for as long as they serve it.
+        ready: the nodes that serve a store partition and are not far behind.
+        epoch: the name of the assignment.
+    """
+
+    assignment: Assignment
+    members: Sequence[Member]
+    addresses: Mapping[str, str]
+    holders: Mapping[ReplicaId, Sequence[str]]
+    ready: Mapping[ReplicaId, frozenset[str]]
+    epoch: str
+
+
+def routing_table(assignment: Assignment, members: Sequence[Member], acceptable_lag: int) -> RoutingTable:
+    """Ranks the nodes for every store partition.
+
+    Args:
+        assignment: who is to hold what.
+        members: the cluster's nodes and what they say that they hold.
+        acceptable_lag: a replica that misses more records is asked after the others.
+    """
+    by_name = {member.name: member for member in members}
+    standings = _standings(members, acceptable_lag)
+    holders: dict[ReplicaId, Sequence[str]] = {}
+    ready: dict[ReplicaId, frozenset[str]] = {}
+    for store, count in assignment.partitions.items():
+        for partition in range(count):
+            replica = ReplicaId(store, partition)
+            found = standings.get(replica, {})
+            target = assignment.holders(store, partition)
+            for node in target:
+                if node not in found:
+                    silent = node not in by_name or not by_name[node].heard
+                    found[node] = Standing.UNKNOWN if silent else Standing.NOT_SERVING
+            holders[replica] = _ranked(found, target, by_name)
+            ready[replica] = frozenset(
+                node for node, standing in found.items() if standing is Standing.READY and not by_name[node].suspect
+            )
+    addresses = {member.name: member.address for member in members}
+    return RoutingTable(assignment, tuple(members), addresses, holders, ready, assignment.epoch)
+
+
+def _standings(members: Iterable[Member], acceptable_lag: int) -> dict[ReplicaId, dict[str, Standing]]:
+    found: dict[ReplicaId, dict[str, Standing]] = {}
+    for member in members:
+        for report in member.replicas:
+            found.setdefault(report.replica, {})[member.name] = _standing(report, acceptable_lag)
+    return found
+
+
+def _standing(report: ReplicaReport, acceptable_lag: int) -> Standing:
+    if not report.serving:
+        return Standing.NOT_SERVING
+    behind = report.offset_lag is not None and report.offset_lag > acceptable_lag
+    return Standing.BEHIND if behind else Standing.READY
+
+
+def _ranked(found: Mapping[str, Standing], target: Sequence[str], members: Mapping[str, Member]) -> Sequence[str]:
+    places = {node: place for place, node in enumerate(target)}
+
+    def rank(node: str) -> tuple[bool, bool, Standing, int, str]:
+        standing = found[node]
+        suspect = node in members and members[node].suspect
+        return (standing is Standing.NOT_SERVING, suspect, standing, places.get(node, len(target)), node)
+
+    return tuple(sorted(found, key=rank))

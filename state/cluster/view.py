@@ -1,0 +1,144 @@
+"""Who is in the cluster, from the heartbeats heard so far: pure, with time as what is passed in.
+
+Silence is measured on a clock that only runs while heartbeats come through at all, this node's own among them. While
+the broker is away, or this process is stopped, it stands still: nobody is thought dead because nobody can be heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from state.cluster.member import Heartbeat, ReplicaReport
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSettings:
+    """How long silence may last.
+
+    Attributes:
+        interval_s: time between two heartbeats of a node.
+        suspect_after_s: a node that is silent for longer is asked last.
+        expire_after_s: a node that is silent for longer is out: others take over what it held.
+    """
+
+    interval_s: float = 0.25
+    suspect_after_s: float = 1.0
+    expire_after_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node of the cluster.
+
+    Attributes:
+        name: its name.
+        address: base address.
+        rack: its rack, maybe empty.
+        suspect: it has been silent for a moment.
+        heard: whether it was ever heard; a configured peer is a member before.
+        incarnation, sequence: of its last heartbeat; 0 if it wasn't heard.
+        silent_s: for how long it has been silent.
+        replicas: what it said last that it holds.
+    """
+
+    name: str
+    address: str
+    rack: str = ""
+    suspect: bool = False
+    heard: bool = False
+    incarnation: int = 0
+    sequence: int = 0
+    silent_s: float = 0.0
+    replicas: Sequence[ReplicaReport] = ()
+
+
+@dataclass(slots=True)
+class _Heard:
+    heartbeat: Heartbeat
+    at_s: float
+
+
+class ClusterView:
+    """The members as of the heartbeats heard. Belongs to one thread.
+
+    Args:
+        node: this node's name.
+        peers: base address by name of the nodes that are members until they had the time to be heard.
+        settings: how long silence may last.
+    """
+
+    def __init__(self, node: str, peers: Mapping[str, str], settings: ViewSettings) -> None:
+        self._node = node
+        self._peers = dict(peers)
+        self._settings = settings
+        self._heard: dict[str, _Heard] = {}
+        self._now_s = 0.0
+        self._echo_at_s: float | None = None
+
+    def hear(self, heartbeat: Heartbeat, *, age_s: float = 0.0) -> bool:
+        """Takes a heartbeat; False if it is an old one that came again.
+
+        Args:
+            heartbeat: one with a valid signature.
+            age_s: how long ago it was sent, for those that were read to catch up.
+        """
+        known = self._heard.get(heartbeat.name)
+        if known is not None and heartbeat.order <= known.heartbeat.order:
+            return False
+        self._heard[heartbeat.name] = _Heard(heartbeat, self._now_s - age_s)
+        return True
+
+    def echo(self, at_s: float) -> None:
+        """This node's own heartbeat came back: the time since the one before counts, but no more than two intervals."""
+        if self._echo_at_s is not None:
+            self._now_s += min(max(0.0, at_s - self._echo_at_s), 2 * self._settings.interval_s)
+        self._echo_at_s = at_s
+
+    def order_of(self, name: str) -> tuple[int, int]:
+        """Incarnation and sequence of the last heartbeat of a name, (0, 0) if none was heard."""
+        known = self._heard.get(name)
+        return (0, 0) if known is None else known.heartbeat.order
+
+    def isolated(self, at_s: float) -> bool:
+        """Whether this node's own heartbeats don't come back: then what is known of the others is not to be trusted."""
+        return self._echo_at_s is None or at_s - self._echo_at_s > self._settings.suspect_after_s
+
+    def members(self) -> list[Member]:
+        """The members, sorted by name."""
+        found = [self._member(heard) for heard in self._heard.values()]
+        members = {member.name: member for member in found if member is not None}
+        if self._now_s <= self._settings.expire_after_s:
+            for name, address in self._peers.items():
+                if name not in self._heard:
+                    members[name] = Member(name, address, silent_s=self._now_s)
+        if self._node not in members and self._node in self._peers and not self._has_left(self._node):
+            members[self._node] = Member(self._node, self._peers[self._node])
+        return [members[name] for name in sorted(members)]
+
+    def _member(self, heard: _Heard) -> Member | None:
+        heartbeat = heard.heartbeat
+        silent_s = max(0.0, self._now_s - heard.at_s)
+        mine = heartbeat.name == self._node
+        if heartbeat.leaving or (silent_s > self._settings.expire_after_s and not mine):
+            return None
+        return Member(
+            name=heartbeat.name,
+            address=heartbeat.address,
+            rack=heartbeat.rack,
+            suspect=silent_s > self._settings.suspect_after_s and not mine,
+            heard=True,
+            incarnation=heartbeat.incarnation,
+            sequence=heartbeat.sequence,
+            silent_s=silent_s,
+            replicas=heartbeat.replicas,
+        )
+
+    def _has_left(self, name: str) -> bool:
+        heard = self._heard.get(name)
+        return heard is not None and heard.heartbeat.leaving
+
+
+def addresses(members: Iterable[Member]) -> dict[str, str]:
+    """Base address by name."""
+    return {member.name: member.address for member in members}
