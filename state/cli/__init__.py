@@ -11,6 +11,7 @@ from state.cli.look import cluster, lag, stores
 from state.cli.ranking import rank, top
 from state.cli.serve import serve
 from state.cli.size import size
+from state.cli.token import token_commands
 from state.cli.watch import watch
 from state.cli.windowed import fetch, sessions
 
@@ -37,3 +38,4 @@ app = typer.Typer(
 for _command, _example in _COMMANDS.items():
     _contract = (_command.__doc__ or "").strip()
     app.command(help=f"{_example}\n\n{_contract}", short_help=_contract.partition(";")[0].partition("\n")[0])(_command)
+app.add_typer(token_commands, name="token")

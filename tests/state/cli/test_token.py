@@ -1,0 +1,56 @@
+"""`storekeeper token`."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from state.cli import app
+from state.clock import ManualClock
+from state.security.tokens import TokenBook
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    return tmp_path / "secrets" / "tokens"
+
+
+def test_a_token_is_shown_once_and_only_its_hash_is_kept(path: Path) -> None:
+    shown = CliRunner().invoke(app, ["token", "add", "grafana", "--role", "monitor"])
+    token = shown.stdout.strip()
+    assert shown.exit_code == 0
+    assert token.startswith("skt_")
+    assert token.encode() not in path.read_bytes()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = TokenBook(path, ManualClock()).find(token.encode())
+    assert found is not None
+    assert (found.name, found.may_read("rewards")) == ("grafana", False)
+
+
+def test_tokens_are_listed_and_removed(path: Path) -> None:
+    for arguments in (["one", "--store", "rewards", "--store", "players"], ["two"]):
+        assert CliRunner().invoke(app, ["token", "add", *arguments]).exit_code == 0
+    listed = CliRunner().invoke(app, ["token", "list"]).stdout.splitlines()
+    assert [json.loads(line) for line in listed] == [
+        {"name": "one", "roles": ["reader"], "stores": ["players", "rewards"]},
+        {"name": "two", "roles": ["reader"], "stores": None},
+    ]
+    assert CliRunner().invoke(app, ["token", "remove", "one"]).exit_code == 0
+    assert TokenBook(path, ManualClock()).named("one") is None
+
+
+@pytest.mark.parametrize(
+    "arguments", [["add", "one"], ["add", "../x"], ["add", "x", "--store", "a/b"], ["remove", "no"]]
+)
+def test_what_cannot_work_is_told_and_changes_nothing(path: Path, arguments: list[str]) -> None:
+    CliRunner().invoke(app, ["token", "add", "one"])
+    before = path.read_bytes()
+    refused = CliRunner().invoke(app, ["token", *arguments])
+    assert refused.exit_code == 1
+    assert len(refused.stderr.strip().splitlines()) >= 1
+    assert path.read_bytes() == before
