@@ -12,11 +12,12 @@ from state.clock import Clock
 from state.errors import StoreUnavailableError
 from state.query.answer import HOP, Answer
 from state.query.peer_health import PeerHealth
+from state.security.caller import current_request
 
 log = structlog.get_logger(__name__)
 
-DEADLINE = "storekeeper-deadline-ms"
-"""Request header: how much time the asking node has left for the answer."""
+_REFUSED = b'"urn:storekeeper:problem:hop-refused"'
+_PROBLEM_BYTES = 64
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})
 _OURS = b"storekeeper-"
 _POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)
@@ -45,7 +46,7 @@ class PeerUnavailableError(StoreUnavailableError):
         self.answer = answer
 
 
-def _unsigned(_method: str, _path: str) -> Headers:
+def _unsigned(_method: str, _target: str, _body: bytes, _deadline_ms: int) -> Headers:
     return {}
 
 
@@ -59,8 +60,8 @@ class Peers:
         addresses: gives the base address by node name as of now.
         timeout_ms: deadline of a request that brings none.
         clock: for deadlines and latencies.
-        sign: the headers that tell another node that a request is from this cluster.
-        transport: instead of the network, for tests.
+        sign: gives, for method, target, body and the milliseconds left, the headers that prove a request's origin.
+        transport: makes the connections to one node.
     """
 
     def __init__(
@@ -70,8 +71,8 @@ class Peers:
         *,
         timeout_ms: int,
         clock: Clock,
-        sign: Callable[[str, str], Headers] = _unsigned,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        sign: Callable[[str, str, bytes, int], Headers] = _unsigned,
+        transport: Callable[[], httpx2.AsyncBaseTransport | None] = lambda: None,
     ) -> None:
         self._node = node
         self._addresses = addresses
@@ -83,8 +84,10 @@ class Peers:
         self._clients: dict[str, httpx2.AsyncClient] = {}
 
     def deadline_s(self) -> float:
-        """When a request that begins now must have its answer, on the monotonic clock."""
-        return self._clock.monotonic_s() + self._timeout_s
+        """When a request that begins now must have its answer, on the monotonic clock: as the asker said, or sooner."""
+        ours_s = self._clock.monotonic_s() + self._timeout_s
+        request = current_request.get()
+        return ours_s if request is None or request.deadline_s is None else min(ours_s, request.deadline_s)
 
     def left_s(self, deadline_s: float) -> float:
         """Seconds until a deadline; negative behind it."""
@@ -125,7 +128,7 @@ class Peers:
             msg = f"node {node} does not answer: {type(error).__name__}"
             raise PeerUnavailableError(msg) from error
         health.answered(self._clock.monotonic_s() - began_s)
-        if answer.status in {421, 429} or answer.status >= 500:
+        if answer.status in {421, 429} or answer.status >= 500 or _REFUSED in answer.body[:_PROBLEM_BYTES]:
             msg = f"node {node} can't answer now (status {answer.status})"
             raise PeerUnavailableError(msg, answer)
         return answer
@@ -137,15 +140,18 @@ class Peers:
         self._clients.clear()
 
     async def _request(self, address: str, request: PeerRequest, left_s: float) -> Answer:
-        headers = {
-            HOP.decode(): self._node,
-            DEADLINE: str(max(1, int(left_s * 1000))),
-            **self._sign(request.method, request.path),
-        }
         client = self._client(address)
-        found = await client.request(
-            request.method, address + request.path, content=request.body or None, headers=headers, timeout=left_s
+        asked = client.build_request(
+            request.method,
+            address + request.path,
+            content=request.body or None,
+            headers={HOP.decode(): self._node},
+            timeout=left_s,
         )
+        # The target is signed as it is sent, whatever the client made of the path.
+        target = asked.url.raw_path.decode("ascii")
+        asked.headers.update(self._sign(request.method, target, request.body, max(1, int(left_s * 1000))))
+        found = await client.send(asked)
         kept = [(name.lower(), value) for name, value in found.headers.raw if _is_passed_on(name.lower())]
         return Answer(found.status_code, kept, found.content)
 
@@ -153,7 +159,7 @@ class Peers:
         client = self._clients.get(address)
         if client is None:
             client = self._clients[address] = httpx2.AsyncClient(
-                transport=self._transport, trust_env=False, follow_redirects=False, limits=_POOL
+                transport=self._transport(), trust_env=False, follow_redirects=False, limits=_POOL
             )
         return client
 

@@ -1,0 +1,58 @@
+"""The answer's way out: headers against misuse by browsers, and an end to waiting for a client that takes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+HARDENING: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+"""Headers of every answer: rows are nobody's to keep, and JSON is never a page."""
+_PAGE_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_PAGE = (
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+Send = Any
+
+
+class GuardedSend:
+    """An ASGI `send`. Before the answer begins, `until_start` bounds the wait; afterwards each part has `stall_s`."""
+
+    def __init__(self, send: Send, until_start: asyncio.Timeout, stall_s: float) -> None:
+        self._send = send
+        self._until_start = until_start
+        self._stall_s = stall_s
+        self.started = False
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        """Sends one message.
+
+        Raises:
+            TimeoutError: if the client doesn't take it in time.
+        """
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._until_start.reschedule(None)
+            message = {**message, "headers": hardened(message.get("headers", ()))}
+        async with asyncio.timeout(self._stall_s):
+            await self._send(message)
+
+
+def hardened(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers and those of every answer; pages get a policy, too, unless they bring one. What is there stays."""
+    found = list(headers)
+    names = {name.lower() for name, _ in found}
+    more = [*HARDENING]
+    if any(name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in found):
+        more += [*_PAGE, (b"content-security-policy", _PAGE_POLICY)]
+    return found + [(name, value) for name, value in more if name not in names]
