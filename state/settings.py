@@ -59,6 +59,24 @@ def _peers(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if text:
+        _peers(f"this={text}")
+    return text.rstrip("/")
+
+
+def _rack(text: str) -> str:
+    return _name(text) if text else ""
+
+
+def _store_replicas(text: str) -> str:
+    for store, number in parse_pairs(text).items():
+        if not number.isdecimal() or int(number) > 16:
+            msg = f"the replicas of store {store!r} must be a number from 0 to 16, not {number!r}"
+            raise ValueError(msg)
+    return text
+
+
 def _ip_address(host: str) -> str:
     try:
         ipaddress.ip_address(host)
@@ -112,7 +130,7 @@ class NodeSettings(BaseSettings):
     listen_port: int = Field(0, ge=0, le=65535, description="Port to listen on; 0 takes the one in `peers`.")
     peers: Annotated[str, AfterValidator(_peers)] = Field(
         "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102",
-        description="Every node of the cluster, this one included: name=http://host:port,…",
+        description="Nodes that are known before they are heard: name=http://host:port,… Others join by heartbeats.",
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(
         "rewards=loyalty-rewards-changelog",
@@ -121,6 +139,38 @@ class NodeSettings(BaseSettings):
     )
     replicas: int = Field(
         1, ge=0, le=16, description="Standby replicas of each store partition, beside the active one."
+    )
+    store_replicas: Annotated[str, AfterValidator(_store_replicas)] = Field(
+        "", description="Another number of standby replicas for some stores: store=number,…"
+    )
+    rack: Annotated[str, AfterValidator(_rack)] = Field(
+        "",
+        description="What fails together with this node: replicas are spread over racks. Empty is a rack of its own.",
+    )
+    advertised_address: Annotated[str, AfterValidator(_address)] = Field(
+        "",
+        description="Where other nodes reach this one, http://host:port; empty is its address in `peers`, or "
+        "`listen_host` and `listen_port`.",
+    )
+    members_topic: Annotated[str, AfterValidator(_name)] = Field(
+        "storekeeper-members", description="Compacted topic of one partition for heartbeats; made if absent."
+    )
+    heartbeat_ms: int = Field(250, ge=50, le=60_000, description="Time between two heartbeats.")
+    suspect_after_ms: int = Field(1000, ge=100, description="A node that is silent for longer is asked last.")
+    expire_after_ms: int = Field(
+        10_000, ge=200, description="A node that is silent for longer is out: others take over what it held."
+    )
+    acceptable_lag: int = Field(
+        10_000, ge=0, description="A replica that misses more records is asked last, and takes over from no other one."
+    )
+    acceptable_staleness_ms: int = Field(
+        2000, ge=500, description="A replica that may be staler answers only if no fresher one does."
+    )
+    handover_ms: int = Field(
+        2000, ge=0, description="A replica that others have taken over goes on answering for so long."
+    )
+    keep_dropped_s: int = Field(
+        3600, ge=0, description="Rows of replicas that a node no longer holds are deleted after so long."
     )
     backend: str = Field("rocksdb", pattern="^(rocksdb|memory)$", description="Where rows live: rocksdb or memory.")
     memory_mib: int = Field(256, ge=16, le=1 << 20, description="Bound of RocksDB's caches and write buffers together.")
@@ -173,6 +223,16 @@ class NodeSettings(BaseSettings):
         self.run_dir = self.run_dir.absolute()
         return self
 
+    @model_validator(mode="after")
+    def _silences(self) -> Self:
+        if not self.heartbeat_ms * 2 <= self.suspect_after_ms < self.expire_after_ms:
+            msg = (
+                "a node is suspect after two heartbeats at the least, and expires later than that: "
+                "2 x HEARTBEAT_MS <= SUSPECT_AFTER_MS < EXPIRE_AFTER_MS"
+            )
+            raise ValueError(msg)
+        return self
+
     @property
     def definitions(self) -> Mapping[str, StoreDefinition]:
         """The stores by name."""
@@ -188,17 +248,35 @@ class NodeSettings(BaseSettings):
         """Address by node name, without a slash at the end."""
         return {name: address.rstrip("/") for name, address in parse_pairs(self.peers).items()}
 
+    @property
+    def replicas_by_store(self) -> Mapping[str, int]:
+        """Standby replicas of the stores that have a number of their own."""
+        return {store: int(number) for store, number in parse_pairs(self.store_replicas).items()}
+
     def port_of(self, name: str) -> int:
         """The port that node `name` listens on.
 
         Raises:
-            ConfigurationError: if it is not among the peers.
+            ConfigurationError: if neither `listen_port` nor `peers` names one.
         """
         addresses = self.peer_addresses
-        if name not in addresses:
-            msg = f"node {name!r} is not among STOREKEEPER_PEERS ({', '.join(addresses)}): add it there"
+        if not self.listen_port and name not in addresses:
+            msg = (
+                f"node {name!r} is not among STOREKEEPER_PEERS ({', '.join(addresses)}): add it there, "
+                "or set STOREKEEPER_LISTEN_PORT"
+            )
             raise ConfigurationError(msg)
         return self.listen_port or urlsplit(addresses[name]).port or 0
+
+    def address_of(self, name: str) -> str:
+        """The base address that node `name` announces. Raises as `port_of` does."""
+        port = self.port_of(name)
+        if self.advertised_address:
+            return self.advertised_address
+        if name in self.peer_addresses and not self.listen_port:
+            return self.peer_addresses[name]
+        host = f"[{self.listen_host}]" if ":" in self.listen_host else self.listen_host
+        return f"{'https' if self.tls_certificate else 'http'}://{host}:{port}"
 
 
 def load_node_settings() -> NodeSettings:
