@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import great_expectations.expectations as gxe
 from great_expectations import ExpectationSuite
 from great_expectations.expectations import Expectation
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql.types import IntegerType, StringType
 
-from quality.leaks import EMAIL, PRINTED_CARD, TEN_DIGITS, long_number
+from quality.leaks import EMAIL, PRINTED_CARD, TEN_DIGITS, disguised_leak, long_number
 
 EXPORT_FIELDS = (
     "InvoiceNumber",
@@ -47,7 +48,8 @@ _FREE_TEXTS = ("PaymentMethod", "City", "State", "ItemDescription")
 _CODES = ("InvoiceNumber", "StoreID", "PosID", "PinCode", "ItemCode")
 _COPIES = "_copies"
 _TOTAL_DIFFERENCE = "_total_difference"
-_MEASURED = (_COPIES, _TOTAL_DIFFERENCE)
+_DISGUISED = "_disguised"
+_MEASURED = (_COPIES, _TOTAL_DIFFERENCE, _DISGUISED)
 _RELATIVE_ERROR = 1e-9  # what binary floating point may lose in a product
 
 
@@ -63,11 +65,12 @@ def measured(batch: DataFrame, earlier: DataFrame | None) -> DataFrame:
     """The batch with a column each for what the suite can't tell from a row alone, without changing its rows.
 
     `_copies` counts the rows of the batch and of `earlier`, the staged table before it, that have the row's key; rows
-    of the same key have the same day. `_total_difference` is how far TotalValue is from ItemPrice x ItemQty. A batch
-    that lacks the columns for it is returned as it is.
+    of the same key have the same day. `_total_difference` is how far TotalValue is from ItemPrice x ItemQty.
+    `_disguised` is 1 where a text of any column decodes to a leak, and 0 elsewhere. A batch that lacks the columns for
+    the first two gets the last one alone.
     """
     if not {*LINE_KEY, DAY, "ItemPrice", "ItemQty", "TotalValue"} <= set(batch.columns):
-        return batch
+        return batch.withColumn(_DISGUISED, _disguised(batch))
     keys = batch.select(*LINE_KEY)
     if earlier is not None:
         days = batch.select(DAY).distinct()
@@ -79,7 +82,14 @@ def measured(batch: DataFrame, earlier: DataFrame | None) -> DataFrame:
     total = functions.col("TotalValue").cast("double")
     product = functions.col("ItemPrice").cast("double") * functions.col("ItemQty").cast("double")
     difference = functions.abs(product - total) - functions.abs(total) * _RELATIVE_ERROR
-    return batch.join(copies, same_key, "left").select(*batch.columns, _COPIES, difference.alias(_TOTAL_DIFFERENCE))
+    counted = batch.withColumn(_DISGUISED, _disguised(batch)).join(copies, same_key, "left")
+    return counted.select(*batch.columns, _DISGUISED, _COPIES, difference.alias(_TOTAL_DIFFERENCE))
+
+
+def _disguised(batch: DataFrame) -> Column:
+    texts = [functions.col(field.name) for field in batch.schema if isinstance(field.dataType, StringType)]
+    found = functions.udf(lambda *values: int(disguised_leak(list(values))), IntegerType())
+    return found(*texts) if texts else functions.lit(0)
 
 
 def export_suite(options: SuiteOptions, columns: list[str]) -> ExpectationSuite:
@@ -116,6 +126,9 @@ def _leak_expectations(options: SuiteOptions) -> Iterator[Expectation]:
         yield _no_match(column, f"{long_number(options.code_digits)}|{PRINTED_CARD}", "a card or phone number")
     for column in (*_FREE_TEXTS, *_CODES):
         yield _no_match(column, EMAIL, "an email address")
+    yield gxe.ExpectColumnValuesToBeBetween(
+        column=_DISGUISED, max_value=0, notes="No text decodes to a card or phone number or an email address."
+    )
 
 
 def _no_match(column: str, regex: str, what: str) -> Expectation:

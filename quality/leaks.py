@@ -12,10 +12,14 @@ more significant digits than `code_digits` is one too many: `9889127612` and `IN
 `JUL-0000000042` nor a UUID. Beside it, the groupings that cards are printed in.
 
 No check digit is looked at: a mistyped card number is personal data too, and one in ten numbers has a good one.
-Digits are those of any script.
+Digits are those of any script. The same patterns are looked for in what a text decodes to: `disguised_leak`.
 """
 
 from __future__ import annotations
+
+import re
+
+from quality.decodings import decodings
 
 _DIGIT = r"\p{Nd}"
 _JOINT = r"[\p{Z}\p{Cf}.()+-]{1,3}"
@@ -56,3 +60,26 @@ def long_number(code_digits: int) -> str:
     """A number of more than `code_digits` digits, leading zeros apart, that stands alone; none within a UUID."""
     alone = r"(?<![\p{L}\p{Nd}])"
     return rf"(?s)^(?!{_UUID}$).*{alone}0*(?!0){_DIGIT}{{{code_digits + 1},}}(?![\p{{L}}\p{{Nd}}])"
+
+
+_PYTHON_CLASSES = {
+    r"(?U)": "",
+    r"[\p{Z}\p{Cf}": r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff",
+    r"\p{Nd}": r"\d",
+    r"\p{L}": r"[^\W\d_]",
+}
+
+
+def _python_pattern(java: str) -> re.Pattern[str]:
+    for theirs, ours in _PYTHON_CLASSES.items():
+        java = java.replace(theirs, ours)
+    return re.compile(java)
+
+
+_LEAKS = tuple(map(_python_pattern, (TEN_DIGITS, EMAIL)))
+
+
+def disguised_leak(texts: list[str | None]) -> bool:
+    """Whether one of the texts decodes to a card or phone number or an email address. None is no text."""
+    decoded = (said for text in texts if text for said in decodings(text))
+    return any(leak.search(said) for said in decoded for leak in _LEAKS)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from base64 import b64encode
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ CLOCK = ManualClock(now_ms=1_760_000_000_000)
 CARD = "4629185211"
 PHONE = "98891-27612"
 EMAIL = "meera.canary@example.org"
+DISGUISED = "No text decodes to a card or phone number or an email address."
 
 
 @pytest.fixture
@@ -71,6 +73,8 @@ def test_a_good_batch_is_published_with_the_allow_list_only(
         ({"City": f"Ulhasnagar {PHONE}"}, "City doesn't hold a card or phone number."),
         ({"State": EMAIL}, "State doesn't hold an email address."),
         ({"InvoiceNumber": CARD}, "InvoiceNumber doesn't hold a card or phone number."),
+        ({"ItemDescription": b64encode(CARD.encode()).decode()}, DISGUISED),
+        ({"PosID": PHONE.encode().hex()}, DISGUISED),
         ({"TotalValue": Decimal("59.0000")}, "TotalValue is ItemPrice x ItemQty."),
         ({"CustomerType": "GOLD"}, "CustomerType is one of PRIME|NONPRIME, in any case of letters."),
         ({"PaymentMethod": None}, "PaymentMethod is always there."),

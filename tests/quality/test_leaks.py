@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from base64 import b64encode
+from urllib.parse import quote
+
 import pytest
 from pyspark.sql import SparkSession
 
-from quality.leaks import EMAIL, PRINTED_CARD, TEN_DIGITS, long_number
-
-pytestmark = pytest.mark.spark
+from quality.leaks import EMAIL, PRINTED_CARD, TEN_DIGITS, disguised_leak, long_number
 
 LONG_NUMBER = long_number(9)
 LEAKS = {
@@ -70,9 +71,20 @@ HARMLESS = {
 }
 
 
+@pytest.mark.spark
 def test_leaks_are_found_and_harmless_texts_are_not(spark: SparkSession) -> None:
     cases = [(pattern, text, True) for pattern, texts in LEAKS.items() for text in texts]
     cases += [(pattern, text, False) for pattern, texts in HARMLESS.items() for text in texts]
     frame = spark.createDataFrame(cases, "pattern string, text string, leak boolean")
     wrong = frame.selectExpr("pattern", "text", "leak", "text rlike pattern as found").where("found != leak").collect()
     assert [(row.text, "missed" if row.leak else "false alarm", row.pattern[:30]) for row in wrong] == []
+
+
+@pytest.mark.parametrize("text", LEAKS[TEN_DIGITS] + LEAKS[EMAIL])
+def test_a_leak_is_found_in_base64_too(text: str) -> None:
+    assert disguised_leak([None, "Tea", b64encode(text.encode()).decode()])
+
+
+@pytest.mark.parametrize("text", HARMLESS[TEN_DIGITS] + HARMLESS[EMAIL])
+def test_a_harmless_text_is_none_in_base64_either(text: str) -> None:
+    assert not disguised_leak([b64encode(text.encode()).decode(), quote(text, safe="")])

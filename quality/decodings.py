@@ -1,0 +1,82 @@
+"""What a text may say in disguise: its base64, hexadecimal, percent and character-reference decodings.
+
+A leak is a leak in any spelling. The gate looks for the same patterns in what a text decodes to, two layers deep, as a
+link in a description may be percent-encoded base64. A decoding counts only if it is readable text, so that a product
+code which happens to be valid base64 adds noise to nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from urllib.parse import unquote
+
+_LAYERS = 2
+_MAX_DECODINGS = 32
+_MAX_CHARS = 4096
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+_HEX = re.compile(r"(?:0x)?((?:[0-9A-Fa-f]{2}[\s:]?){5,})")
+_HEX_JOINTS = re.compile(r"[\s:]")
+_UNREADABLE = frozenset({"Cc", "Cn", "Co"})
+_WHITE_SPACE = str.maketrans("\t\n\r", "   ")
+_STANDARD_ALPHABET = str.maketrans("-_", "+/")
+
+
+def decodings(text: str) -> list[str]:
+    """Everything readable that `text` decodes to and that it isn't itself, without repetitions; usually nothing.
+
+    Texts are looked at up to 4,096 characters and give at most 32 decodings: longer ones are no descriptions.
+    """
+    found: dict[str, None] = {}
+    layer = [text[:_MAX_CHARS]]
+    for _ in range(_LAYERS):
+        fresh = [decoded for encoded in layer for decode in _DECODERS for decoded in decode(encoded)]
+        layer = [decoded for decoded in dict.fromkeys(fresh) if decoded != text and decoded not in found]
+        found.update(dict.fromkeys(layer))
+        if len(found) >= _MAX_DECODINGS:
+            break
+    return list(found)[:_MAX_DECODINGS]
+
+
+def _percent(text: str) -> Iterator[str]:
+    if "%" in text:
+        yield unquote(text)
+
+
+def _references(text: str) -> Iterator[str]:
+    if "&" in text:
+        yield html.unescape(text)
+
+
+def _compatible(text: str) -> Iterator[str]:
+    """Full-width, circled and superscript digits are digits."""
+    if not text.isascii():
+        yield unicodedata.normalize("NFKC", text)
+
+
+def _base64(text: str) -> Iterator[str]:
+    for run in _BASE64.findall(text):
+        core = run.rstrip("=").translate(_STANDARD_ALPHABET)
+        if len(core) % 4 != 1:
+            yield from _readable(base64.b64decode, core + "=" * (-len(core) % 4))
+
+
+def _hex(text: str) -> Iterator[str]:
+    for run in _HEX.findall(text):
+        yield from _readable(bytes.fromhex, _HEX_JOINTS.sub("", run))
+
+
+def _readable(decode: Callable[[str], bytes], encoded: str) -> Iterator[str]:
+    try:
+        text = decode(encoded).decode()
+    except (binascii.Error, ValueError):
+        return
+    if not _UNREADABLE.intersection(map(unicodedata.category, text.translate(_WHITE_SPACE))):
+        yield text
+
+
+_DECODERS: tuple[Callable[[str], Iterator[str]], ...] = (_percent, _references, _compatible, _base64, _hex)
