@@ -9,6 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 from state.errors import InvalidArgumentError
 from state.query.answer import HOP, Answer
+from state.query.connection import HotAnswers
 from state.query.freshness import NO_DEMAND, Demand
 from state.query.json_rows import decode_base64url
 from state.query.point import PointQueries
@@ -16,6 +17,8 @@ from state.query.problems import problem_of
 
 PREFIX = b"/state/keyvalue/"
 _KEY_FORMAT = b"key_format=base64url"
+_LONGEST_TARGET_BYTES = 8192
+"""Longer ones are for the guard to judge."""
 _TEXT_KEY = b"key_format=string"
 
 Scope = dict[str, Any]
@@ -43,11 +46,18 @@ class HotRoute:
                 return
         await self._app(scope, receive, send)
 
+    @property
+    def hot_answers(self) -> HotAnswers:
+        """The same in front of ASGI, for what can be answered at once."""
+        return HotAnswers(PREFIX, self.now)
+
     def now(self, target: bytes) -> bytes | None:
         """The whole response to a request for a path with its query string, if it can be given without waiting.
 
         None leaves it to the ASGI way: rows elsewhere, unknown keys, whatever is malformed.
         """
+        if len(target) > _LONGEST_TARGET_BYTES:
+            return None
         path, _, query = target.partition(b"?")
         store, _, key = path[len(PREFIX) :].partition(b"/")
         demand = NO_DEMAND
