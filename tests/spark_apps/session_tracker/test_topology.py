@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from spark_apps.session_tracker.spec import SESSION_TRACKER
+from spark_apps.settings import AppSettings
 from spark_apps.testkit import Crash, TopologyDriver, plain_driver
 from spark_apps.testkit.fixtures import MakeDriver
-from spark_apps.settings import AppSettings
 from tests.spark_apps.events import HOUR_MS, MINUTE_MS, Sent, past, untidy
 from tests.spark_apps.session_tracker.oracle import late_by_sql, sessions_by_sql
 
@@ -149,10 +149,7 @@ def test_sessions_are_those_of_sql_however_batches_fall(driver: TopologyDriver, 
     assert late(driver), "the events must hold late ones"
 
 
-@pytest.mark.parametrize("step", ["plan", "state write", "sink write", "commit"])
-def test_a_crash_changes_nothing(topology_driver: MakeDriver, step: str) -> None:
-    driver = topology_driver(SESSION_TRACKER, **SETTINGS)
-    sent = day_of_events(7, count=150)
+def through_a_crash(driver: TopologyDriver, sent: list[Sent], step: str) -> None:
     for record in sent[:80]:
         driver.pipe("user-events", record.key, record.value)
     driver.run()
@@ -160,5 +157,31 @@ def test_a_crash_changes_nothing(topology_driver: MakeDriver, step: str) -> None
         driver.pipe("user-events", record.key, record.value)
     driver.run(Crash.after(step))
     driver.run()
+
+
+def check_day(driver: TopologyDriver, step: str) -> None:
+    sent = day_of_events(7, count=150)
+    through_a_crash(driver, sent, step)
     assert sessions(driver) == sessions_by_sql(sent, GAP, GRACE, RETENTION)
     assert late(driver) == late_by_sql(sent, GAP, GRACE)
+
+
+@pytest.mark.parametrize("step", ["plan", "state write", "commit"])
+def test_a_crash_changes_nothing(driver: TopologyDriver, step: str) -> None:
+    check_day(driver, step)
+
+
+def test_a_crash_changes_nothing_on_either_engine(topology_driver: MakeDriver) -> None:
+    check_day(topology_driver(SESSION_TRACKER, **SETTINGS), "sink write")
+
+
+@pytest.mark.spark
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["plan", "state write", "commit"])
+def test_no_crash_changes_anything_on_spark(
+    topology_driver: MakeDriver, request: pytest.FixtureRequest, step: str
+) -> None:
+    if not request.config.getoption("--long"):
+        pytest.skip("every step on Spark needs --long")
+    check_day(topology_driver(SESSION_TRACKER, **SETTINGS), step)
