@@ -36,6 +36,7 @@ class ReplicaReport:
         serving: whether it answers reads.
         offset: next changelog offset to apply; None before it was opened.
         offset_lag: at most so many records are missing; None while unknown.
+        staleness_ms: it holds all that was in the log so long ago, at the latest; None while unknown.
     """
 
     replica: ReplicaId
@@ -44,11 +45,14 @@ class ReplicaReport:
     serving: bool
     offset: int | None
     offset_lag: int | None
+    staleness_ms: int | None = None
 
     @classmethod
-    def of(cls, status: ReplicaStatus) -> Self:
+    def of(cls, status: ReplicaStatus, staleness_ms: int | None) -> Self:
         """The report of what a look at a replica found."""
-        return cls(status.replica, status.role, status.state, status.serving, status.offset, status.offset_lag)
+        return cls(
+            status.replica, status.role, status.state, status.serving, status.offset, status.offset_lag, staleness_ms
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ class Heartbeat:
                         report.serving,
                         report.offset,
                         report.offset_lag,
+                        report.staleness_ms,
                     ]
                     for report in self.replicas
                 ],
@@ -134,7 +139,7 @@ class Heartbeat:
 
 
 def _report(entry: Any) -> ReplicaReport:
-    store, partition, role, state, serving, offset, offset_lag = entry
+    store, partition, role, state, serving, offset, offset_lag, staleness_ms = entry
     return ReplicaReport(
         ReplicaId(checked_name(store), int(partition)),
         Role(role),
@@ -142,6 +147,7 @@ def _report(entry: Any) -> ReplicaReport:
         bool(serving),
         None if offset is None else int(offset),
         None if offset_lag is None else int(offset_lag),
+        None if staleness_ms is None else int(staleness_ms),
     )
 
 

@@ -26,6 +26,19 @@ class Standing(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far behind a replica may be and still be as good as any.
+
+    Attributes:
+        lag: at most so many records.
+        staleness_ms: it must be known to hold all that was in the log so long ago.
+    """
+
+    lag: int = 10_000
+    staleness_ms: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
 class RoutingTable:
     """Whom to ask, at one moment.
 
@@ -47,16 +60,16 @@ class RoutingTable:
     epoch: str
 
 
-def routing_table(assignment: Assignment, members: Sequence[Member], acceptable_lag: int) -> RoutingTable:
+def routing_table(assignment: Assignment, members: Sequence[Member], tolerance: Tolerance) -> RoutingTable:
     """Ranks the nodes for every store partition.
 
     Args:
         assignment: who is to hold what.
         members: the cluster's nodes and what they say that they hold.
-        acceptable_lag: a replica that misses more records is asked after the others.
+        tolerance: a replica that is further behind is asked after the others.
     """
     by_name = {member.name: member for member in members}
-    standings = _standings(members, acceptable_lag)
+    standings = _standings(members, tolerance)
     holders: dict[ReplicaId, Sequence[str]] = {}
     ready: dict[ReplicaId, frozenset[str]] = {}
     for store, count in assignment.partitions.items():
@@ -76,18 +89,18 @@ def routing_table(assignment: Assignment, members: Sequence[Member], acceptable_
     return RoutingTable(assignment, tuple(members), addresses, holders, ready, assignment.epoch)
 
 
-def _standings(members: Iterable[Member], acceptable_lag: int) -> dict[ReplicaId, dict[str, Standing]]:
+def _standings(members: Iterable[Member], tolerance: Tolerance) -> dict[ReplicaId, dict[str, Standing]]:
     found: dict[ReplicaId, dict[str, Standing]] = {}
     for member in members:
         for report in member.replicas:
-            found.setdefault(report.replica, {})[member.name] = _standing(report, acceptable_lag)
+            found.setdefault(report.replica, {})[member.name] = _standing(report, tolerance)
     return found
 
 
-def _standing(report: ReplicaReport, acceptable_lag: int) -> Standing:
+def _standing(report: ReplicaReport, tolerance: Tolerance) -> Standing:
     if not report.serving:
         return Standing.NOT_SERVING
-    behind = report.offset_lag is not None and report.offset_lag > acceptable_lag
+    behind = (report.offset_lag or 0) > tolerance.lag or (report.staleness_ms or 0) > tolerance.staleness_ms
     return Standing.BEHIND if behind else Standing.READY
 
 

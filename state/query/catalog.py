@@ -2,48 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from state.changelog.partitioner import partition_for
-from state.errors import StoreRestoringError, UnknownStoreError
+from state.cluster.routing import RoutingTable
+from state.errors import StoreMigratedError, StoreRestoringError, UnknownStoreError
 from state.query.assignment import Assignment
 from state.query.definitions import StoreDefinition
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
 
+_NOBODY_FRESHER_S = 1.0
+
+
+class NotHeldError(StoreMigratedError):
+    """This node doesn't hold a partition. It says who does, as far as it knows."""
+
+    def __init__(self, message: str, holders: Sequence[str], epoch: str) -> None:
+        super().__init__(message)
+        self.holders = list(holders)
+        self.epoch = epoch
+
+    def details(self) -> Mapping[str, object]:
+        """What an error answer says beside the message."""
+        return {"holders": self.holders, "epoch": self.epoch}
+
 
 class Catalog:
-    """Filled in two steps: stores at once, their partitions when the broker has told of them. Safe from any thread.
+    """Stores are known at once; partitions, nodes and replicas when broker and heartbeats have told. Any thread reads.
 
     Attributes:
         node: this node's name.
-        addresses: base address by node name, this one included.
         definitions: what is served, by store.
         topics: changelog topic by store.
     """
 
-    def __init__(self, node: str, addresses: Mapping[str, str], definitions: Mapping[str, StoreDefinition]) -> None:
+    def __init__(
+        self,
+        node: str,
+        addresses: Mapping[str, str],
+        definitions: Mapping[str, StoreDefinition],
+        *,
+        acceptable_staleness_ms: int = 2000,
+    ) -> None:
         self.node = node
-        self.addresses = addresses
         self.definitions = definitions
         self.topics = {name: definition.topic for name, definition in definitions.items()}
+        self._addresses = addresses
+        self._acceptable_staleness_s = acceptable_staleness_ms / 1000
         self._assignment: Assignment | None = None
+        self._table: RoutingTable | None = None
         self._replicas: Mapping[ReplicaId, Replica] = {}
+        self._nobody_fresher_until_s = 0.0
 
     def complete(self, assignment: Assignment, replicas: Mapping[ReplicaId, Replica]) -> None:
-        """The second step."""
+        """Who holds what, and what is held here, where nodes don't come and go."""
         self._replicas = replicas
         self._assignment = assignment
 
+    def follow(self, table: RoutingTable, replicas: Mapping[ReplicaId, Replica]) -> None:
+        """The same as of now, again and again. `replicas` must not change any more."""
+        self._addresses = table.addresses
+        self._table = table
+        self.complete(table.assignment, replicas)
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Base address by node name, this one included: the nodes as of now."""
+        return self._addresses
+
+    @property
+    def table(self) -> RoutingTable | None:
+        """Whom to ask, as of now; None before the heartbeats were heard."""
+        return self._table
+
+    @property
+    def epoch(self) -> str:
+        """The name of the assignment; empty before it is known."""
+        return "" if self._table is None else self._table.epoch
+
     @property
     def replicas(self) -> Mapping[ReplicaId, Replica]:
-        """This node's replicas; none before the second step."""
+        """This node's replicas as of now; none before it knows what it is to hold."""
         return self._replicas
 
     @property
     def is_complete(self) -> bool:
-        """Whether the second step is done."""
-        return self._assignment is not None
+        """Whether the broker has told of every store."""
+        assignment = self._assignment
+        return assignment is not None and assignment.partitions.keys() >= self.topics.keys()
 
     def topic(self, store: str) -> str:
         """The changelog of a store.
@@ -78,8 +125,10 @@ class Catalog:
         return partition_for(key, assignment.partitions[store])
 
     def holders(self, store: str, partition: int) -> list[str]:
-        """The nodes that hold a partition, the active one first. Raises as `partitions` does."""
-        return self._assigned(store).holders(store, partition)
+        """The nodes to ask for a partition, the best one first. Raises as `partitions` does."""
+        assignment, table = self._assigned(store), self._table
+        found = None if table is None else table.holders.get(ReplicaId(store, partition))
+        return assignment.holders(store, partition) if found is None else list(found)
 
     def stores_of(self, node: str) -> list[str]:
         """The stores of which a node holds partitions, sorted; none until they are known."""
@@ -90,9 +139,35 @@ class Catalog:
         """This node's replica of a partition, or None if it holds none."""
         return self._replicas.get(ReplicaId(store, partition))
 
+    def others_ready(self, replica_id: ReplicaId) -> bool:
+        """Whether another node is known to serve a partition and not to be far behind."""
+        table = self._table
+        return table is not None and bool(table.ready.get(replica_id, frozenset()) - {self.node})
+
+    def answers_best(self, replica: Replica, at_s: float) -> bool:
+        """Whether no other node is likely to have fresher rows than this node's replica.
+
+        A process that was stopped, or cut off from the broker, doesn't know what it misses. It knows for how long.
+        """
+        fresh_at_s = replica.tracker.fresh_at_s
+        if fresh_at_s is not None and at_s - fresh_at_s <= self._acceptable_staleness_s:
+            return True
+        return at_s < self._nobody_fresher_until_s or not self.others_ready(replica.replica_id)
+
+    def nobody_is_fresher(self, at_s: float) -> None:
+        """Another node was asked because of that, and was no better: for a moment, none is asked."""
+        self._nobody_fresher_until_s = at_s + _NOBODY_FRESHER_S
+
+    def not_held(self, store: str, partition: int) -> NotHeldError:
+        """The error that sends the asker elsewhere."""
+        found = [node for node in self.holders(store, partition) if node != self.node]
+        msg = f"node {self.node} does not hold partition {partition} of {store}"
+        return NotHeldError(msg, found, self.epoch)
+
     def _assigned(self, store: str) -> Assignment:
         topic = self.topic(store)
-        if self._assignment is None:
+        assignment = self._assignment
+        if assignment is None or store not in assignment.partitions:
             msg = f"this node waits for the broker to describe {topic}: ask again later"
             raise StoreRestoringError(msg)
-        return self._assignment
+        return assignment

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 import ssl
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 import structlog
@@ -28,10 +29,12 @@ async def serve(
     *,
     limits: ConnectionLimits | None = None,
     tls: ssl.SSLContext | None = None,
+    listening: AbstractAsyncContextManager[None] | None = None,
 ) -> None:
     """Serves until TERM or INT arrives or `stop` is set; requests under way are finished.
 
-    An application that has `hot_answers` is asked by them first; see `HotAnswers`.
+    An application that has `hot_answers` is asked by them first; see `HotAnswers`. `listening` is entered once the port
+    is taken, and left before it is given up: requests that arrive meanwhile are still answered.
 
     Raises:
         OSError: if the port is taken.
@@ -44,7 +47,8 @@ async def serve(
     log.info("node_listens", address=f"{'https' if tls else 'http'}://{host}:{port}")
     sweeping = asyncio.create_task(_sweep(connections))
     try:
-        await stop.wait()
+        async with listening or nullcontext():
+            await stop.wait()
     finally:
         sweeping.cancel()
         server.close()

@@ -1,0 +1,147 @@
+"""Does what the assignment wants of this node: opens replicas, lets go of them, and keeps the routing table current."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from state.changelog.restore import Role
+from state.clock import Clock
+from state.cluster.handover import plan_handover
+from state.cluster.member import ReplicaReport
+from state.cluster.routing import RoutingTable, Tolerance, routing_table
+from state.cluster.view import Member
+from state.query.assignment import Assignment
+from state.query.catalog import Catalog
+from state.replicas.replica import Replica
+from state.replicas.replica_set import ReplicaSpec
+from state.replicas.states import ReplicaId
+
+log = structlog.get_logger(__name__)
+
+_SWEEP_EVERY_S = 60.0
+
+
+class HeldReplicas(Protocol):
+    """The replicas of this node; see `ReplicaSet`."""
+
+    @property
+    def replicas(self) -> Mapping[ReplicaId, Replica]:
+        """The replicas by id."""
+        ...
+
+    def gain(self, spec: ReplicaSpec) -> None:
+        """Holds one more."""
+        ...
+
+    def drop(self, replica_id: ReplicaId) -> None:
+        """Stops holding one."""
+        ...
+
+    def assign_role(self, replica_id: ReplicaId, role: Role) -> None:
+        """Changes a role."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HoldingSettings:
+    """How replicas are spread, and when they are let go.
+
+    Attributes:
+        replicas: standbys of each partition, where `replicas_of` names no other number.
+        replicas_of: the same by store.
+        everywhere: stores of which every node holds every partition.
+        tolerance: how far behind a replica may be to count as ready.
+        handover_s: how long others must have been ready before a replica is dropped.
+    """
+
+    replicas: int
+    replicas_of: Mapping[str, int] = field(default_factory=dict)
+    everywhere: frozenset[str] = frozenset()
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    handover_s: float = 2.0
+
+
+class Holding:
+    """See the module. `update` belongs to one thread, the other methods to any.
+
+    Args:
+        catalog: told of every change.
+        held: the replicas.
+        counts: partitions by store, as known now.
+        settings: how to spread and when to let go.
+        clock: for waiting and staleness.
+        sweep: deletes the rows of replicas that aren't held, if they are old enough.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        held: HeldReplicas,
+        counts: Callable[[], Mapping[str, int]],
+        settings: HoldingSettings,
+        clock: Clock,
+        *,
+        sweep: Callable[[frozenset[ReplicaId]], None] = lambda _: None,
+    ) -> None:
+        self._catalog = catalog
+        self._held = held
+        self._counts = counts
+        self._settings = settings
+        self._clock = clock
+        self._sweep = sweep
+        self._spare_since_s: dict[ReplicaId, float] = {}
+        self._next_sweep_s = clock.monotonic_s() + _SWEEP_EVERY_S
+        self._epoch = ""
+
+    def reports(self) -> Sequence[ReplicaReport]:
+        """What this node holds, for its heartbeats."""
+        now_s = self._clock.monotonic_s()
+        found = self._held.replicas
+        return [
+            ReplicaReport.of(found[replica].status(), found[replica].tracker.staleness_ms(now_s))
+            for replica in sorted(found)
+        ]
+
+    def update(self, members: Sequence[Member]) -> None:
+        """Does what the members and their reports ask for. Cheap, and the same twice does nothing."""
+        counts = self._counts()
+        if not counts or not members:
+            return
+        table = routing_table(self._assignment(members, counts), members, self._settings.tolerance)
+        if table.epoch != self._epoch:
+            self._epoch = table.epoch
+            log.info("assignment_changed", epoch=table.epoch, members=list(table.addresses))
+        self._adjust(table)
+        self._catalog.follow(table, self._held.replicas)
+        if self._clock.monotonic_s() >= self._next_sweep_s:
+            self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S
+            self._sweep(frozenset(self._held.replicas))
+
+    def _assignment(self, members: Sequence[Member], counts: Mapping[str, int]) -> Assignment:
+        return Assignment(
+            nodes=tuple(member.name for member in members),
+            partitions=counts,
+            replicas=self._settings.replicas,
+            replicas_of=self._settings.replicas_of,
+            racks={member.name: member.rack for member in members if member.rack},
+            everywhere=self._settings.everywhere,
+        )
+
+    def _adjust(self, table: RoutingTable) -> None:
+        plan = plan_handover(table, self._catalog.node, frozenset(self._held.replicas))
+        for replica, role in plan.gained:
+            log.info("replica_gained", replica=str(replica), role=role.value)
+            self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role))
+        for replica, role in plan.roles.items():
+            if self._held.replicas[replica].role is not role:
+                self._held.assign_role(replica, role)
+        now_s = self._clock.monotonic_s()
+        self._spare_since_s = {replica: self._spare_since_s.get(replica, now_s) for replica in plan.spare}
+        for replica, since_s in self._spare_since_s.items():
+            if now_s - since_s >= self._settings.handover_s:
+                log.info("replica_dropped", replica=str(replica))
+                self._held.drop(replica)

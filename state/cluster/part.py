@@ -1,0 +1,168 @@
+"""This node's part in the cluster, put together from its settings: replicas, heartbeats, and what follows from them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from state.changelog.listener import LoggingRestoreListener
+from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.clock import Clock
+from state.cluster.channel import KafkaHeartbeatChannel
+from state.cluster.holding import Holding, HoldingSettings
+from state.cluster.membership import Identity, Membership, static_view
+from state.cluster.partition_counts import PartitionCounts
+from state.cluster.routing import Tolerance
+from state.cluster.view import ViewSettings
+from state.query.catalog import Catalog
+from state.query.definitions import StoreKind
+from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
+from state.replicas.leftovers import Leftovers
+from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace
+from state.replicas.replica_set import ReplicaSet
+from state.replicas.row_index import RowIndex
+from state.replicas.states import ReplicaId
+from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address
+from state.security.pinned_transport import system_resolver
+from state.settings import NodeSettings
+from state.stores.rocksdb_options import bound_process_memory
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPart:
+    """What a node runs beside its HTTP server. Start it once the server listens.
+
+    Attributes:
+        replicas: the stores of this node.
+        membership: its heartbeats.
+        holding: does what the assignment wants.
+        counts: partitions by store.
+    """
+
+    replicas: ReplicaSet
+    membership: Membership
+    holding: Holding
+    counts: PartitionCounts
+
+    @property
+    def following(self) -> bool:
+        """Whether the replicas are followed, or are yet to be."""
+        return self.replicas.following
+
+    def start(self) -> None:
+        """Begins to follow and to be a member; returns at once."""
+        self.replicas.start()
+        self.counts.start()
+        self.membership.start()
+
+    def leave(self) -> None:
+        """Says good-bye, so that nobody asks this node any more. Blocks for at most two seconds."""
+        self.membership.leave()
+
+    def close(self) -> None:
+        """Ends everything and closes the stores. Safe to call twice, or without `start`."""
+        self.membership.close()
+        self.counts.stop()
+        self.replicas.close()
+
+
+def cluster_part(
+    name: str,
+    settings: NodeSettings,
+    catalog: Catalog,
+    *,
+    secret: bytes,
+    clock: Clock,
+    index_for: Callable[[ReplicaId], RowIndex | None],
+    on_name_taken: Callable[[], None],
+) -> ClusterPart:
+    """Makes the parts; starts nothing."""
+    state_dir = settings.run_dir / "state" / name
+    reader = ReaderSettings(settings.kafka_bootstrap)
+    replicas = ReplicaSet(
+        (),
+        place=_place(settings, state_dir, clock),
+        reader=reader,
+        clock=clock,
+        listener=LoggingRestoreListener(clock),
+        cold_restore=_cold_restore(settings, state_dir),
+        index_for=index_for,
+    )
+    counts = PartitionCounts(catalog.topics, lambda: ChangelogReader(reader))
+    holding = Holding(
+        catalog,
+        replicas,
+        lambda: counts.known,
+        _holding_settings(settings),
+        clock,
+        sweep=Leftovers(state_dir, clock, settings.keep_dropped_s).sweep,
+    )
+    identity = Identity(name, settings.address_of(name), settings.rack)
+    view_settings = ViewSettings(
+        settings.heartbeat_ms / 1000, settings.suspect_after_ms / 1000, settings.expire_after_ms / 1000
+    )
+    membership = Membership(
+        identity,
+        secret=secret,
+        channel=KafkaHeartbeatChannel(settings.kafka_bootstrap, settings.members_topic),
+        view=static_view(settings.peer_addresses, identity, view_settings),
+        settings=view_settings,
+        clock=clock,
+        allows=_AddressRule(settings),
+        reports=holding.reports,
+        on_members=holding.update,
+        on_name_taken=on_name_taken,
+    )
+    return ClusterPart(replicas, membership, holding, counts)
+
+
+class _AddressRule:
+    """Whether requests may go to an announced address. Each is looked at once."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self._rules = PeerRules.parse(settings.peer_networks)
+        self._known: dict[str, bool] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, address: str) -> bool:
+        with self._lock:
+            found = self._known.get(address)
+            if found is None:
+                found = self._allowed(address)
+                if len(self._known) < 1000:
+                    self._known[address] = found
+            return found
+
+    def _allowed(self, address: str) -> bool:
+        try:
+            check_peer_address(address, self._rules, system_resolver)
+        except PeerAddressError:
+            return False
+        return True
+
+
+def _holding_settings(settings: NodeSettings) -> HoldingSettings:
+    definitions = settings.definitions.items()
+    return HoldingSettings(
+        replicas=settings.replicas,
+        replicas_of=settings.replicas_by_store,
+        everywhere=frozenset(name for name, definition in definitions if definition.kind is StoreKind.GLOBAL),
+        tolerance=Tolerance(settings.acceptable_lag, settings.acceptable_staleness_ms),
+        handover_s=settings.handover_ms / 1000,
+    )
+
+
+def _place(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaPlace:
+    if settings.backend == "memory":
+        return MemoryPlace(clock)
+    bound_process_memory(settings.memory_mib << 20)
+    return RocksDBPlace(state_dir, clock)
+
+
+def _cold_restore(settings: NodeSettings, state_dir: Path) -> WorkerColdRestore | None:
+    if settings.backend == "memory":
+        return None
+    cold = ColdRestoreSettings(settings.cold_restore_records, settings.cold_restore_workers)
+    return WorkerColdRestore(state_dir, settings.kafka_bootstrap, cold)

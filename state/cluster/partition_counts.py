@@ -1,0 +1,69 @@
+"""How many partitions each store has: asked of the broker until all are known, and now and then behind that."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from state.changelog.log_reader import LogReader
+from state.errors import ChangelogError
+
+log = structlog.get_logger(__name__)
+
+_RETRY_S = 1.0
+_EVERY_S = 10.0
+
+
+class PartitionCounts:
+    """One thread that asks. A topic that appears later, or grows, is noticed; counts that are known stay known."""
+
+    def __init__(self, topics: Mapping[str, str], reader: Callable[[], LogReader]) -> None:
+        self._topics = topics
+        self._make_reader = reader
+        self._counts: Mapping[str, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="partition-counts", daemon=True)
+
+    @property
+    def known(self) -> Mapping[str, int]:
+        """Number of partitions by store, of the stores whose topics exist. It doesn't change: ask for it again."""
+        return self._counts
+
+    def start(self) -> None:
+        """Begins, and returns at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends after the question at hand. Safe to call twice, or without `start`."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def ask_once(self, reader: LogReader) -> None:
+        """Asks for every topic."""
+        for store, topic in self._topics.items():
+            if self._stop.is_set():
+                return
+            try:
+                count = reader.facts(topic).partitions
+            except ChangelogError as error:
+                if store not in self._counts:
+                    log.warning("node_waits_for_changelog", store=store, error=str(error))
+                continue
+            if self._counts.get(store) != count:
+                log.info("partitions_known", store=store, partitions=count, before=self._counts.get(store))
+                self._counts = {**self._counts, store: count}
+
+    def _run(self) -> None:
+        reader = self._make_reader()
+        try:
+            while not self._stop.is_set():
+                try:
+                    self.ask_once(reader)
+                except Exception:
+                    log.exception("partition_counts_failed")
+                self._stop.wait(_EVERY_S if self._counts.keys() >= self._topics.keys() else _RETRY_S)
+        finally:
+            reader.close()
