@@ -10,38 +10,45 @@ import asyncio
 import importlib
 import logging
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
 
 import structlog
 
-from state.changelog.listener import LoggingRestoreListener
-from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock, SystemClock
-from state.errors import ChangelogError, ConfigurationError
+from state.cluster.part import cluster_part
+from state.errors import ConfigurationError
 from state.query.app import make_app
-from state.query.assignment import Assignment
 from state.query.catalog import Catalog
+from state.query.connection import ConnectionLimits
 from state.query.cursor import CursorCodec
+from state.query.demand_gate import DemandGate
+from state.query.gather import Gatherer
+from state.query.guard import Guard, GuardLimits
 from state.query.metrics import make_registry
+from state.query.pages import PageLimits
 from state.query.peers import Peers
 from state.query.point import PointQueries
+from state.query.ranked import RankedQueries
 from state.query.router import Router
 from state.query.scans import ScanQueries
 from state.query.server import serve
 from state.query.services import QueryLimits, QueryServices
-from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
-from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace
-from state.replicas.replica_set import ReplicaSet, ReplicaSpec
+from state.query.snapshot_fallback import SnapshotFallback
+from state.query.streams import Streams
+from state.replicas.ranked_index import IndexBudget, RankedIndex
+from state.replicas.row_index import RowIndex
 from state.replicas.states import ReplicaId
-from state.security.cluster_secret import load_cluster_secret
+from state.security.node_security import NodeSecurity
 from state.settings import EXIT_CONFIGURATION, NodeSettings, load_node_settings
-from state.stores.rocksdb_options import bound_process_memory
 
 log = structlog.get_logger(__name__)
 
-_TOPIC_RETRY_S = 1.0
+_STREAM_PAGE_ROWS = 1000
+_STREAM_PAGE_BYTES = 1 << 20
+_REQUEST_LINE_BYTES = 4096
+"""Room for what a request's head has beside the path and the headers' names and values."""
 
 
 class Node:
@@ -51,110 +58,154 @@ class Node:
         self._settings = settings
         self._clock = clock
         self._port = settings.port_of(name)
-        self._secret = load_cluster_secret(settings.cluster_secret_path)
-        self._catalog = Catalog(name, settings.peer_addresses, settings.definitions)
-        self._reader = ReaderSettings(settings.kafka_bootstrap)
-        self._stopping = threading.Event()
-        self._replica_set: ReplicaSet | None = None
-        self._starter = threading.Thread(target=self._start_replicas, name="starter", daemon=True)
+        self._security = NodeSecurity.of(name, settings, clock)
+        self._catalog = Catalog(
+            name,
+            {**settings.peer_addresses, name: settings.address_of(name)},
+            settings.definitions,
+            acceptable_staleness_ms=settings.acceptable_staleness_ms,
+        )
+        self._index_budget = IndexBudget(settings.ranked_memory_mib << 20)
+        self._stop = asyncio.Event()
+        self._name_taken = False
+        self._part = cluster_part(
+            name,
+            settings,
+            self._catalog,
+            secret=self._security.secret,
+            clock=clock,
+            index_for=self._index,
+            on_name_taken=self._give_up_name,
+        )
 
     async def run(self) -> None:
-        """Serves until TERM or INT, then closes the stores."""
+        """Serves until TERM or INT, then closes the stores.
+
+        Raises:
+            OSError: if the port is taken.
+            ConfigurationError: if another node of this name was started meanwhile.
+        """
         settings = self._settings
+        self._loop = asyncio.get_running_loop()
         peers = Peers(
             self._catalog.node,
             lambda: self._catalog.addresses,
             timeout_ms=settings.forward_timeout_ms,
             clock=self._clock,
+            sign=self._security.sign,
+            transport=self._security.transport,
         )
         router = Router(self._catalog, peers)
-        point = PointQueries(self._catalog, router, max_key_bytes=settings.max_key_bytes)
+        gate = DemandGate(self._clock, self._part.replicas.end_watch.ask_soon)
+        point = PointQueries(
+            self._catalog,
+            router,
+            max_key_bytes=settings.max_key_bytes,
+            clock=self._clock,
+            gate=gate,
+            snapshots=SnapshotFallback(
+                self._catalog.node, settings.run_dir / "delta", self._catalog.topics, self._clock
+            ),
+        )
+        gatherer = Gatherer(
+            self._catalog,
+            router,
+            gate,
+            self._clock,
+            max_reads=settings.max_scans,
+            longest_s=settings.forward_timeout_ms / 1000,
+        )
         services = QueryServices(
             catalog=self._catalog,
             point=point,
-            scans=ScanQueries(self._catalog, router, max_scans=settings.max_scans),
-            cursors=CursorCodec(self._secret),
+            gatherer=gatherer,
+            scans=ScanQueries(gatherer),
+            ranked=RankedQueries(gatherer),
+            streams=self._streams(gatherer),
+            cursors=CursorCodec(self._security.secret),
             registry=make_registry(self._catalog, point, router),
             limits=QueryLimits(
                 max_key_bytes=settings.max_key_bytes,
                 max_body_bytes=settings.max_body_bytes,
                 max_page_rows=settings.max_page_rows,
                 max_page_bytes=settings.max_page_bytes,
+                max_examined_rows=settings.max_examined_rows,
             ),
             backend=settings.backend,
-            following=self._following,
+            following=lambda: self._part.following,
         )
-        self._starter.start()
         try:
-            await serve(make_app(services), settings.listen_host, self._port, asyncio.Event())
+            guard = self._guard(make_app(services))
+            await serve(
+                guard,
+                settings.listen_host,
+                self._port,
+                self._stop,
+                limits=ConnectionLimits(
+                    max_connections=settings.max_connections,
+                    max_head_bytes=settings.max_url_bytes + settings.max_header_bytes + _REQUEST_LINE_BYTES,
+                    request_s=(settings.header_timeout_ms + settings.body_timeout_ms) / 1000,
+                    idle_s=settings.idle_timeout_ms / 1000,
+                ),
+                tls=None if self._security.tls is None else self._security.tls.server_context(),
+                listening=self._membership(),
+            )
         finally:
             await peers.close()
-            self._close()
+            self._part.close()
+            log.info("node_stopped", node=self._catalog.node)
+        if self._name_taken:
+            msg = f"another node {self._catalog.node!r} was started: every node needs a name of its own"
+            raise ConfigurationError(msg)
 
-    def _start_replicas(self) -> None:
-        assignment = self._assignment()
-        if assignment is None:
-            return
-        specs = [
-            ReplicaSpec(ReplicaId(store, partition), self._catalog.topic(store), role)
-            for store, partition, role in assignment.held_by(self._catalog.node)
-        ]
-        replicas = ReplicaSet(
-            specs,
-            place=self._place(),
-            reader=self._reader,
-            clock=self._clock,
-            listener=LoggingRestoreListener(self._clock),
-            cold_restore=self._cold_restore(),
-        )
-        self._replica_set = replicas
-        replicas.start()
-        self._catalog.complete(assignment, replicas.replicas)
-
-    def _assignment(self) -> Assignment | None:
-        """Waits for the broker to describe every changelog topic; None when told to stop meanwhile."""
-        reader = ChangelogReader(self._reader)
-        partitions: dict[str, int] = {}
+    @asynccontextmanager
+    async def _membership(self) -> AsyncIterator[None]:
+        """A member while the server listens. It goes on answering until the others know that it is gone."""
+        self._part.start()
         try:
-            while not self._stopping.is_set():
-                try:
-                    partitions = {
-                        store: reader.facts(topic).partitions for store, topic in self._catalog.topics.items()
-                    }
-                except ChangelogError as error:
-                    log.warning("node_waits_for_changelogs", error=str(error))
-                    self._stopping.wait(_TOPIC_RETRY_S)
-                    continue
-                return Assignment(tuple(self._catalog.addresses), partitions, self._settings.replicas)
+            yield
         finally:
-            reader.close()
-        return None
+            await asyncio.to_thread(self._part.leave)
+            await asyncio.sleep(2 * self._settings.heartbeat_ms / 1000)
 
-    def _place(self) -> ReplicaPlace:
-        if self._settings.backend == "memory":
-            return MemoryPlace(self._clock)
-        bound_process_memory(self._settings.memory_mib << 20)
-        return RocksDBPlace(self._state_dir, self._clock)
+    def _give_up_name(self) -> None:
+        self._name_taken = True
+        self._loop.call_soon_threadsafe(self._stop.set)
 
-    def _cold_restore(self) -> WorkerColdRestore | None:
-        if self._settings.backend == "memory":
-            return None
-        settings = ColdRestoreSettings(self._settings.cold_restore_records, self._settings.cold_restore_workers)
-        return WorkerColdRestore(self._state_dir, self._settings.kafka_bootstrap, settings)
+    def _guard(self, app: Any) -> Guard:
+        settings, security = self._settings, self._security
+        limits = GuardLimits(
+            max_url_bytes=settings.max_url_bytes,
+            max_headers=settings.max_headers,
+            max_header_bytes=settings.max_header_bytes,
+            max_body_bytes=settings.max_body_bytes,
+            max_requests=settings.max_requests,
+            body_timeout_s=settings.body_timeout_ms / 1000,
+            max_deadline_s=settings.max_deadline_ms / 1000,
+        )
+        return Guard(
+            app,
+            self._catalog.node,
+            limits=limits,
+            gate=security.gate,
+            hops=security.hops,
+            hosts=security.hosts,
+            clock=self._clock,
+        )
 
-    @property
-    def _state_dir(self) -> Path:
-        return self._settings.run_dir / "state" / self._catalog.node
+    def _streams(self, gatherer: Gatherer) -> Streams:
+        limits = PageLimits(_STREAM_PAGE_ROWS, _STREAM_PAGE_BYTES, self._settings.max_examined_rows)
+        return Streams(
+            gatherer,
+            self._catalog.node,
+            limits,
+            max_streams=self._settings.max_streams,
+            longest_s=self._settings.stream_timeout_ms / 1000,
+        )
 
-    def _following(self) -> bool:
-        return self._starter.is_alive() or (self._replica_set is not None and self._replica_set.following)
-
-    def _close(self) -> None:
-        self._stopping.set()
-        self._starter.join()
-        if self._replica_set is not None:
-            self._replica_set.close()
-        log.info("node_stopped", node=self._catalog.node)
+    def _index(self, replica: ReplicaId) -> RowIndex | None:
+        score_field = self._catalog.definition(replica.store).score_field
+        return None if score_field is None else RankedIndex(score_field, self._index_budget)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -162,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="state.node", description="Serve state stores; settings come from STOREKEEPER_*."
     )
-    parser.add_argument("--name", required=True, help="this node's name among STOREKEEPER_PEERS")
+    parser.add_argument("--name", required=True, help="this node's name")
     name: str = parser.parse_args(arguments).name
     structlog.configure(
         processors=[
@@ -183,6 +234,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(node.run())
+    except ConfigurationError as error:
+        sys.stderr.write(f"node {name}: {error}\n")
+        return EXIT_CONFIGURATION
     except OSError as error:
         sys.stderr.write(f"node {name}: {error}\n")
         return 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -12,11 +10,16 @@ from starlette.exceptions import HTTPException
 from state.errors import InvalidArgumentError, StateError
 from state.query.answer import SERVED_BY, Answer
 from state.query.hot_route import HotRoute
-from state.query.problems import BodyTooLargeError, Problem, problem_of
+from state.query.problems import Problem, problem_of
 from state.query.routes.health import health_routes
 from state.query.routes.instances import instance_routes
-from state.query.routes.keyvalue import internal_routes, keyvalue_routes
+from state.query.routes.internal import internal_routes
+from state.query.routes.keyvalue import keyvalue_routes
+from state.query.routes.ranked import ranked_routes
+from state.query.routes.sessions import session_routes
 from state.query.routes.stores import store_routes
+from state.query.routes.topology import topology_routes
+from state.query.routes.windowed import windowed_routes
 from state.query.services import QueryServices
 
 log = structlog.get_logger(__name__)
@@ -24,41 +27,28 @@ log = structlog.get_logger(__name__)
 _HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
 
 
-def make_app(services: QueryServices) -> Guard:
-    """The ASGI application of a node."""
+def make_app(services: QueryServices) -> HotRoute:
+    """The ASGI application of a node. It trusts what it is asked: `Guard` belongs in front of it."""
     app = FastAPI(
         title="Storekeeper",
         summary="Reads the state stores of streaming apps from replicas of their changelogs.",
         redoc_url=None,
+        redirect_slashes=False,  # a redirect would repeat whatever Host header was sent
     )
     for routes in (
         instance_routes(services.catalog),
         keyvalue_routes(services),
+        windowed_routes(services),
+        session_routes(services),
+        ranked_routes(services),
         internal_routes(services),
         store_routes(services.catalog, services.backend),
+        topology_routes(services.catalog),
         health_routes(services),
     ):
         app.include_router(routes)
     _answer_errors(app, services.catalog.node)
-    return Guard(HotRoute(services.point, app), services.limits.max_body_bytes)
-
-
-class Guard:
-    """ASGI: refuses requests with a body over the limit, by its announced length; one without a length is not read."""
-
-    def __init__(self, app: Any, max_body_bytes: int) -> None:
-        self._app = app
-        self._max_body_bytes = max_body_bytes
-
-    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Answers one ASGI connection."""
-        if scope["type"] == "http" and scope["method"] != "GET":
-            length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-            if not length.isdigit() or int(length) > self._max_body_bytes:
-                msg = f"the request's body is over the limit of {self._max_body_bytes} bytes"
-                await Answer.problem(problem_of(BodyTooLargeError(msg))).send(send)
-                return
-        await self._app(scope, receive, send)
+    return HotRoute(services.point, app)
 
 
 def _answer_errors(app: FastAPI, node: str) -> None:

@@ -3,90 +3,138 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
+from typing import Self
 
+from state.keys.escaping import prefix_stop
+from state.query.row_times import RowTimes
 from state.replicas.replica import Replica
 
 Row = tuple[bytes, bytes]
-_by_key = itemgetter(0)
+by_key = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """Keys from `lower` to `upper`, both inclusive, compared as unsigned bytes; None leaves that end open."""
+    """Keys with `start <= key < stop`, compared as unsigned bytes; None leaves that end open."""
 
-    lower: bytes | None = None
-    upper: bytes | None = None
+    start: bytes | None = None
+    stop: bytes | None = None
 
-    @property
-    def start(self) -> bytes | None:
-        """The first key that may be in it."""
-        return self.lower
+    @classmethod
+    def between(cls, lower: bytes | None, upper: bytes | None) -> Self:
+        """Keys from `lower` to `upper`, both inclusive."""
+        return cls(lower, None if upper is None else upper + b"\0")
 
-    @property
-    def stop(self) -> bytes | None:
-        """The first key behind it."""
-        return None if self.upper is None else self.upper + b"\0"
+    @classmethod
+    def starting_with(cls, prefix: bytes) -> Self:
+        """Keys that begin with `prefix`."""
+        return cls(prefix, prefix_stop(prefix))
 
-    def behind(self, after: bytes) -> KeyRange:
-        """The part behind the row at key `after`."""
-        return KeyRange(after + b"\0", self.upper)
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What is asked of a store: its rows of a range of row keys, forwards or backwards, maybe only some by time."""
+
+    store: str
+    keys: KeyRange = KeyRange()
+    reverse: bool = False
+    times: RowTimes | None = None
+
+    def beyond(self, reached: bytes) -> Scan:
+        """What is left of it once the row at key `reached` was seen."""
+        keys = KeyRange(self.keys.start, reached) if self.reverse else KeyRange(reached + b"\0", self.keys.stop)
+        return Scan(self.store, keys, self.reverse, self.times)
+
+    def identity(self) -> bytes:
+        """Bytes that are equal for equal scans only: what a cursor is bound to."""
+        times = "" if self.times is None else self.times.encode()
+        return f"{self.store}|{self.keys.start!r}|{self.keys.stop!r}|{self.reverse}|{times}".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """At most so many rows, and no row more once the values have reached so many bytes."""
+    """Where a page ends.
+
+    Attributes:
+        rows: it has at most so many rows.
+        max_bytes: no row more once keys and values have reached so many bytes.
+        examined: at most so many rows are looked at, also those that the scan's times leave out.
+    """
 
     rows: int
     max_bytes: int
+    examined: int = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows in key order. `more`: there may be rows behind the last one."""
+    """Rows in the order of the scan.
+
+    Attributes:
+        rows: the rows.
+        reached: the key up to which, inclusive, nothing is missing; None if nothing is missing at all.
+    """
 
     rows: Sequence[Row]
-    more: bool
+    reached: bytes | None = None
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be rows behind it."""
+        return self.reached is not None
 
 
-def read_page(replicas: Sequence[Replica], keys: KeyRange, limits: PageLimits) -> Page:
-    """The first rows of a range over several partitions of this node, each row as of the moment of the call.
+def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Page:
+    """The first rows of a scan over several partitions of this node, each row as of the moment of the call.
 
     Raises:
         InvalidStateStoreError: if one of the replicas can't answer.
     """
+    keys = scan.keys
     with ExitStack() as stack:
-        scans = [stack.enter_context(replica.scan(keys.start, keys.stop)) for replica in replicas]
-        rows = ((key, row.value) for key, row in heapq.merge(*scans, key=_by_key))
-        return take_page(rows, limits)
+        scans = [stack.enter_context(replica.scan(keys.start, keys.stop, reverse=scan.reverse)) for replica in replicas]
+        rows = ((key, row.value) for key, row in heapq.merge(*scans, key=by_key, reverse=scan.reverse))
+        return take_page(rows, limits, None if scan.times is None else scan.times.accepts)
 
 
-def take_page(rows: Iterator[Row], limits: PageLimits) -> Page:
-    """As many rows as the limits let through, at least one if there is one."""
+def take_page(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None = None) -> Page:
+    """As many rows as the limits let through, at least one if there is one among those examined."""
     taken: list[Row] = []
-    size = 0
-    for row in rows:
-        if len(taken) >= limits.rows or (taken and size + len(row[1]) > limits.max_bytes):
-            return Page(taken, more=True)
-        taken.append(row)
-        size += len(row[0]) + len(row[1])
-    return Page(taken, more=False)
+    size, reached = 0, None
+    for examined, row in enumerate(rows):
+        if examined >= limits.examined:
+            return Page(taken, reached)
+        if accepts is None or accepts(row[0]):
+            if len(taken) >= limits.rows or (taken and size + len(row[1]) > limits.max_bytes):
+                return Page(taken, reached)
+            taken.append(row)
+            size += len(row[0]) + len(row[1])
+        reached = row[0]
+    return Page(taken)
 
 
-def merge_pages(pages: Iterable[Page], limits: PageLimits) -> Page:
+def merge_pages(pages: Iterable[Page], limits: PageLimits, *, reverse: bool = False) -> Page:
     """One page from those of disjoint partitions.
 
-    A page that has more behind it says nothing of the keys after its last one, so the merged page ends at the
-    smallest such key.
+    A page that has more behind it says nothing of the keys after those it reached, so the merged page ends there too.
     """
     pages = list(pages)
-    horizon = min((page.rows[-1][0] for page in pages if page.more and page.rows), default=None)
-    rows = sorted(chain.from_iterable(page.rows for page in pages), key=_by_key)
+    horizon = horizon_of((page.reached for page in pages), reverse=reverse)
+    rows = sorted(chain.from_iterable(page.rows for page in pages), key=by_key, reverse=reverse)
     if horizon is not None:
-        rows = [row for row in rows if row[0] <= horizon]
-    taken = take_page(iter(rows), limits)
-    return Page(taken.rows, more=taken.more or any(page.more for page in pages))
+        rows = [row for row in rows if row[0] == horizon or (row[0] > horizon) is reverse]
+    taken = take_page(iter(rows), PageLimits(limits.rows, limits.max_bytes, len(rows) + 1))
+    return Page(taken.rows, taken.reached if taken.more else horizon)
+
+
+def horizon_of(reached: Iterable[bytes | None], *, reverse: bool) -> bytes | None:
+    """How far all of several parts of a scan have come, None if all of them are at the end."""
+    stops = [key for key in reached if key is not None]
+    if not stops:
+        return None
+    return max(stops) if reverse else min(stops)

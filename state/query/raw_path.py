@@ -42,6 +42,19 @@ def two_keys_behind(scope: Mapping[str, Any], segments: int) -> tuple[bytes, byt
     return unquote_to_bytes(parts[0]), unquote_to_bytes(parts[1])
 
 
+def segments_behind(scope: Mapping[str, Any], segments: int, *, at_least: int, form: str) -> list[bytes]:
+    """Everything behind so many segments, taken apart at the slashes that are not encoded.
+
+    Raises:
+        InvalidArgumentError: if those are too few; the message shows the path's `form`.
+    """
+    parts = [unquote_to_bytes(part) for part in raw_tail(scope, segments).split(b"/")]
+    if len(parts) < at_least or not parts[0]:
+        msg = f"the path has not the form {form}"
+        raise InvalidArgumentError(msg)
+    return parts
+
+
 def key_segments(*keys: str | bytes) -> tuple[list[str], str]:
     """Keys as path segments, and the query parameter that says how they are written.
 

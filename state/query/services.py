@@ -9,8 +9,11 @@ from prometheus_client import CollectorRegistry
 
 from state.query.catalog import Catalog
 from state.query.cursor import CursorCodec
+from state.query.gather import Gatherer
 from state.query.point import PointQueries
+from state.query.ranked import RankedQueries
 from state.query.scans import ScanQueries
+from state.query.streams import Streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,7 @@ class QueryLimits:
     max_body_bytes: int
     max_page_rows: int
     max_page_bytes: int
+    max_examined_rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,10 @@ class QueryServices:
 
     catalog: Catalog
     point: PointQueries
+    gatherer: Gatherer
     scans: ScanQueries
+    ranked: RankedQueries
+    streams: Streams
     cursors: CursorCodec
     registry: CollectorRegistry
     limits: QueryLimits

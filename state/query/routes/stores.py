@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from fastapi import APIRouter
 from pydantic import BaseModel
 
 from state.query.catalog import Catalog
+from state.query.counts import saturating_sum
+from state.query.definitions import StoreKind
+from state.query.kinds import ROUTES
+from state.query.topology import holders_of
+from state.replicas.ranked_index import RankedIndex, RankedView
 from state.replicas.states import ReplicaStatus
-
-_LARGEST_COUNT = 2**63 - 1
 
 
 class StoreView(BaseModel):
@@ -22,6 +27,27 @@ class StoreView(BaseModel):
     active: list[int]
     standby: list[int]
     approximate_num_entries: int
+
+
+class PartitionView(BaseModel):
+    """Who has one partition: the node that queries prefer, and those that can answer too."""
+
+    partition: int
+    active: str
+    standbys: list[str]
+
+
+class StoreDetails(StoreView):
+    """A store with all its partitions, and the routes that it can be asked by.
+
+    `ranked_rows` and `unranked_rows` count those in the rankings that this node holds; None for other kinds.
+    """
+
+    score_field: str | None
+    partitions_held_by: list[PartitionView]
+    ranked_rows: int | None
+    unranked_rows: int | None
+    routes: list[str]
 
 
 class ReplicaView(BaseModel):
@@ -56,7 +82,22 @@ def store_routes(catalog: Catalog, backend: str) -> APIRouter:
     @routes.get("/state/stores")
     async def stores() -> list[StoreView]:
         """The stores, with what this node holds of them."""
-        return [_store(catalog, store, backend) for store in sorted(catalog.topics)]
+        return [_store(catalog, store, backend) for store in sorted(catalog.definitions)]
+
+    @routes.get("/state/stores/{store}")
+    async def store_details(store: str) -> StoreDetails:
+        """One store: its kind, who has its partitions, and which routes it can be asked by."""
+        definition = catalog.definition(store)
+        held = [PartitionView(**asdict(holders)) for holders in holders_of(catalog, store)]
+        views = _rankings(catalog, store) if definition.kind is StoreKind.RANKED else None
+        return StoreDetails(
+            **_store(catalog, store, backend).model_dump(),
+            score_field=definition.score_field,
+            partitions_held_by=held,
+            ranked_rows=None if views is None else sum(map(len, views)),
+            unranked_rows=None if views is None else sum(view.unranked for view in views),
+            routes=[route.replace("{store}", store) for route in ROUTES[definition.kind]],
+        )
 
     @routes.get("/state/lag")
     async def lag() -> LagView:
@@ -65,11 +106,6 @@ def store_routes(catalog: Catalog, backend: str) -> APIRouter:
         return LagView(node=catalog.node, replicas=[replica_view(status, catalog.node) for status in statuses])
 
     return routes
-
-
-def saturating_sum(counts: list[int]) -> int:
-    """Their sum, at most the largest signed 64-bit number: it saturates, as Kafka Streams' does, and never wraps."""
-    return min(sum(counts), _LARGEST_COUNT)
 
 
 def replica_view(status: ReplicaStatus, node: str) -> ReplicaView:
@@ -96,10 +132,19 @@ def _store(catalog: Catalog, store: str, backend: str) -> StoreView:
     return StoreView(
         store=store,
         topic=catalog.topic(store),
-        kind="keyvalue",
+        kind=catalog.definition(store).kind.value,
         backend=backend,
         partitions=catalog.partitions(store) if catalog.is_complete else None,
         active=[replica.replica_id.partition for replica in mine if replica.role == "active"],
         standby=[replica.replica_id.partition for replica in mine if replica.role == "standby"],
         approximate_num_entries=saturating_sum([replica.approximate_num_entries() for replica in mine]),
     )
+
+
+def _rankings(catalog: Catalog, store: str) -> list[RankedView]:
+    """Those of this node's replicas of a store, each once even if it has outgrown its memory: empty then."""
+    found: list[RankedView] = []
+    for replica_id, replica in catalog.replicas.items():
+        if replica_id.store == store and isinstance(replica.index, RankedIndex) and replica.index.holds_rows:
+            found.append(replica.index.view())
+    return found

@@ -1,0 +1,298 @@
+"""One question to many partitions: answered here where this node holds them, by their other holders where it doesn't.
+
+Every part of an answer says where it comes from, so that the whole can say how fresh it is, and which partitions it
+lacks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from state.clock import Clock
+from state.errors import (
+    InvalidStateStoreError,
+    SerializationError,
+    StateError,
+    StoreMigratedError,
+    StoreRestoringError,
+    StoreUnavailableError,
+)
+from state.query.catalog import Catalog
+from state.query.demand_gate import DemandGate
+from state.query.freshness import Demand
+from state.query.origin import Origin
+from state.query.problems import TooManyScansError
+from state.query.router import Router
+from state.query.too_stale import Freshest, TooStaleError, freshest
+from state.replicas.freshness import ReplicaFreshness
+from state.replicas.replica import Replica
+
+log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Question(Protocol[_T_co]):
+    """What is asked of partitions of one store; the same everywhere."""
+
+    @property
+    def store(self) -> str:
+        """The store."""
+        ...
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether it reads rows, which takes long: it is done in a thread then, and a bounded number at a time."""
+        ...
+
+    def path(self) -> str:
+        """The path with query string that asks another node; partitions and demand are added behind it."""
+        ...
+
+    def local(self, replicas: Sequence[Replica]) -> _T_co:
+        """The answer from replicas of this node. Raises InvalidStateStoreError if one of them can't answer."""
+        ...
+
+    def decode(self, body: bytes) -> tuple[_T_co, list[Origin]]:
+        """Reads another node's answer. Raises SerializationError if it can't be read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The circumstances of a request: what it demands, when it came, when it must be answered (monotonic seconds)."""
+
+    demand: Demand
+    arrived_s: float
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[_T]):
+    """What one node answered for some partitions."""
+
+    partitions: tuple[int, ...]
+    found: _T
+    origins: tuple[Origin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Generic[_T]):
+    """All answers.
+
+    Attributes:
+        answers: what was answered.
+        missing: partitions that nobody answered for.
+        reasons: why not, as far as it is known.
+        freshest: the freshest replica that was refused; None if none was for that.
+    """
+
+    answers: tuple[Answered[_T], ...]
+    missing: tuple[int, ...]
+    reasons: tuple[str, ...]
+    freshest: Freshest | None = None
+
+    @property
+    def origins(self) -> list[Origin]:
+        """Where all of it comes from."""
+        return [origin for answer in self.answers for origin in answer.origins]
+
+
+class Gatherer:
+    """Asks. Belongs to one event loop; rows are read in threads.
+
+    Args:
+        catalog: who holds what.
+        router: the way to other nodes.
+        gate: holds questions back until their demand is met.
+        clock: for deadlines.
+        max_reads: so many questions that read rows are answered at a time, by this node for anybody.
+        longest_s: the longest that a request may take.
+    """
+
+    def __init__(
+        self, catalog: Catalog, router: Router, gate: DemandGate, clock: Clock, *, max_reads: int, longest_s: float
+    ) -> None:
+        self._catalog = catalog
+        self._router = router
+        self._gate = gate
+        self._clock = clock
+        self._free = max_reads
+        self._longest_s = longest_s
+
+    def asked(self, demand: Demand) -> Asked:
+        """The circumstances of a request that arrives now."""
+        now_s = self._clock.monotonic_s()
+        return Asked(demand, now_s, demand.deadline_s(now_s, self._longest_s))
+
+    def partitions(self, store: str) -> range:
+        """The partitions of a store. Raises UnknownStoreError, and StoreRestoringError while they aren't known."""
+        return range(self._catalog.partitions(store))
+
+    def renewed(self, asked: Asked) -> Asked:
+        """The same demand, now: for the next step of a long answer."""
+        return self.asked(asked.demand)
+
+    async def gather(
+        self, question: Question[_T], asked: Asked, partitions: Iterable[int] | None = None
+    ) -> Gathered[_T]:
+        """Asks all partitions of the store, or some.
+
+        Raises:
+            UnknownStoreError: if there is no such store.
+            StoreRestoringError: if the node doesn't know the store's partitions yet.
+            TooManyScansError: if this node answers as many such questions as it may.
+        """
+        wanted = self.partitions(question.store) if partitions is None else partitions
+        left = sorted(set(wanted))
+        mine = [number for number in left if self._serving(question.store, number) is not None]
+        others = [number for number in left if number not in mine]
+        here, (elsewhere, reasons) = await asyncio.gather(
+            self._here(question, mine, asked), self._elsewhere(question, others, asked)
+        )
+        answers = [*here, *elsewhere]
+        if again := [number for number in _missing(left, answers) if number in mine]:
+            more, why = await self._elsewhere(question, again, asked)
+            answers, reasons = [*answers, *more], [*reasons, *why]
+        missing = _missing(left, answers)
+        told = self._freshest(question.store, missing, asked) if asked.demand.asks_freshness else None
+        return Gathered(tuple(answers), tuple(missing), tuple(reasons), told)
+
+    async def local(self, question: Question[_T], asked: Asked, partitions: Iterable[int]) -> Answered[_T]:
+        """The answer from this node's replicas alone, for another node that asks.
+
+        Raises:
+            StoreMigratedError: if this node doesn't hold one of the partitions.
+            StoreRestoringError: if one has not caught up.
+            TooStaleError: if one doesn't meet the demand within its wait.
+            TooManyScansError: if this node answers as many such questions as it may.
+        """
+        replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
+        admitted = await asyncio.gather(*(self._admitted(replica, asked, share=1.0) for replica in replicas))
+        for replica, fresh in zip(replicas, admitted, strict=True):
+            if not fresh:
+                known = Freshest.of(self._catalog.node, replica.freshness(asked.arrived_s))
+                msg = f"{replica.replica_id} on node {self._catalog.node} is not as fresh as was demanded"
+                raise TooStaleError(msg, known)
+        return await self._read(question, replicas, asked)
+
+    async def _here(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> list[Answered[_T]]:
+        held = [self._serving(question.store, number) for number in partitions]
+        replicas = [replica for replica in held if replica is not None]
+        # Another node may be fresher, so some of the wait is left to it.
+        admitted = await asyncio.gather(*(self._admitted(replica, asked, share=0.5) for replica in replicas))
+        ready = [replica for replica, fresh in zip(replicas, admitted, strict=True) if fresh]
+        if not ready:
+            return []
+        try:
+            return [await self._read(question, ready, asked)]
+        except InvalidStateStoreError as error:
+            # Closed or damaged under the query: another replica may know.
+            log.warning("local_read_failed", store=question.store, error=str(error))
+            return []
+
+    async def _read(self, question: Question[_T], replicas: Sequence[Replica], asked: Asked) -> Answered[_T]:
+        fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]
+        found = await self._in_thread(question, replicas) if question.reads_rows else question.local(replicas)
+        if not all(replica.serving for replica in replicas):
+            msg = f"a replica of {question.store} on node {self._catalog.node} was closed meanwhile"
+            raise StoreUnavailableError(msg)
+        origins = [Origin.of(self._catalog.node, *pair) for pair in zip(replicas, fresh, strict=True)]
+        return Answered(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
+
+    async def _in_thread(self, question: Question[_T], replicas: Sequence[Replica]) -> _T:
+        if self._free <= 0:
+            raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
+        self._free -= 1
+        try:
+            return await asyncio.to_thread(question.local, replicas)
+        finally:
+            self._free += 1
+
+    async def _elsewhere(
+        self, question: Question[_T], partitions: Sequence[int], asked: Asked
+    ) -> tuple[list[Answered[_T]], list[str]]:
+        if not partitions:
+            return [], []
+        left_ms = int((asked.deadline_s - self._clock.monotonic_s()) * 1000)
+        spent_ms = int((self._clock.monotonic_s() - asked.arrived_s) * 1000)
+        demand = asked.demand.sent_on(left_ms, spent_ms).query()
+        found = await self._router.scatter(
+            question.store,
+            partitions,
+            lambda numbers: f"{question.path()}&partitions={','.join(map(str, numbers))}&{demand}",
+            deadline_s=asked.deadline_s,
+        )
+        answers: list[Answered[_T]] = []
+        reasons = list(found.reasons)
+        for part in found.parts:
+            try:
+                if part.answer.status != 200:
+                    msg = f"another node answered with status {part.answer.status}"
+                    raise SerializationError(msg)
+                decoded, origins = question.decode(part.answer.body)
+            except StateError as error:
+                log.warning("peer_answer_unreadable", store=question.store, error=str(error))
+                reasons.append(str(error))
+            else:
+                answers.append(Answered(part.partitions, decoded, tuple(origins)))
+        return answers, reasons
+
+    def _serving(self, store: str, partition: int) -> Replica | None:
+        replica = self._catalog.replica(store, partition)
+        return replica if replica is not None and replica.serving else None
+
+    async def _admitted(self, replica: Replica, asked: Asked, *, share: float) -> bool:
+        """Whether a replica meets the demand, maybe after a share of the wait."""
+        if not asked.demand.asks_freshness:
+            return True
+        until_s = min(asked.deadline_s, asked.arrived_s + asked.demand.wait_ms / 1000 * share)
+        return await self._gate.admit(replica, asked.demand, asked.arrived_s, until_s) is not None
+
+    def _freshest(self, store: str, partitions: Iterable[int], asked: Asked) -> Freshest | None:
+        """The freshest replica that this node itself has of some partitions."""
+        held = [self._serving(store, number) for number in partitions]
+        return freshest(
+            Freshest.of(self._catalog.node, replica.freshness(asked.arrived_s))
+            for replica in held
+            if replica is not None
+        )
+
+    def _held(self, store: str, partition: int) -> Replica:
+        replica = self._catalog.replica(store, partition)
+        if replica is None:
+            msg = f"node {self._catalog.node} does not hold partition {partition} of {store}"
+            raise StoreMigratedError(msg)
+        if not replica.serving:
+            msg = f"partition {partition} of {store} has not caught up on node {self._catalog.node}"
+            raise StoreRestoringError(msg)
+        return replica
+
+
+def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
+    """Lets an answer pass that may lack partitions, or lacks none.
+
+    Raises:
+        TooStaleError: if it lacks some and must not, and they are there, but not as fresh as demanded.
+        StoreUnavailableError: if it lacks some and must not.
+    """
+    if not found.missing or asked.demand.partial_ok:
+        return found
+    missing = ", ".join(map(str, found.missing))
+    told = f" ({'; '.join(found.reasons)[:400]})" if found.reasons else ""
+    what = "as fresh as was demanded " if found.freshest is not None else ""
+    msg = f"no replica {what}of partition {missing} of {store} can answer now: ask again, or with partial=ok{told}"
+    if found.freshest is not None:
+        raise TooStaleError(msg, found.freshest)
+    raise StoreUnavailableError(msg)
+
+
+def _missing(wanted: Iterable[int], answers: Sequence[Answered[_T]]) -> list[int]:
+    answered = {number for answer in answers for number in answer.partitions}
+    return [number for number in wanted if number not in answered]

@@ -1,0 +1,120 @@
+"""How the routes that read many rows answer: a page with a cursor to the next one, or the whole as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Request, Response
+
+from state.errors import InvalidArgumentError
+from state.query.answer import NEXT_CURSOR
+from state.query.freshness import Demand
+from state.query.gather import Asked
+from state.query.origin import origin_headers
+from state.query.pages import PageLimits, Scan
+from state.query.problems import KeyTooLongError
+from state.query.row_times import RowLayout
+from state.query.services import QueryServices
+from state.query.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of
+
+JSON = "application/json"
+_ROWS_AT_A_TIME = 128
+
+STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {JSON: {}, NDJSON: {}, ARROW: {}}, "description": "A page of rows, or all of them as a stream."}
+}
+"""What a route that also streams says of its answers."""
+
+
+def asked_by(services: QueryServices, request: Request) -> Asked:
+    """What a request demands. Raises InvalidArgumentError if that can't be read."""
+    return services.gatherer.asked(Demand.parse(request.scope["query_string"]))
+
+
+def check_keys(services: QueryServices, *keys: bytes) -> None:
+    """Raises KeyTooLongError if a key or bound is over the node's limit."""
+    if max(map(len, keys)) > services.limits.max_key_bytes:
+        msg = f"a key or bound is over the limit of {services.limits.max_key_bytes} bytes"
+        raise KeyTooLongError(msg)
+
+
+def page_limits(services: QueryServices, rows: int) -> PageLimits:
+    """The limits of a page of so many rows. Raises InvalidArgumentError if the node gives no such page."""
+    if rows > services.limits.max_page_rows:
+        msg = f"a page has at most {services.limits.max_page_rows} rows: ask for fewer and follow the cursor"
+        raise InvalidArgumentError(msg)
+    return PageLimits(rows, services.limits.max_page_bytes, services.limits.max_examined_rows)
+
+
+async def answer_scan(
+    services: QueryServices,
+    request: Request,
+    scan: Scan,
+    *,
+    limit: int,
+    cursor: str | None,
+    layout: RowLayout | None = None,
+    partitions: Sequence[int] | None = None,
+) -> Response:
+    """The answer to a scan, as the request's `Accept` wants it."""
+    asked = asked_by(services, request)
+    form = stream_format(services, request, scan, layout)
+    rest = scan if cursor is None else scan.beyond(services.cursors.decode(scan.identity(), cursor))
+    if form is not None:
+        return await services.streams.answer(rest, asked, form, partitions)
+    found = await services.scans.page(rest, page_limits(services, limit), asked, partitions)
+    headers = origin_headers(services.catalog.node, found.origins, found.missing)
+    if found.page.reached is not None:
+        headers |= next_page(request, services.cursors.encode(scan.identity(), found.page.reached))
+    body = await joined(json_of(layout, *row) for row in found.page.rows)
+    return Response(body, headers=headers, media_type=JSON)
+
+
+async def answer_key_scan(
+    services: QueryServices,
+    request: Request,
+    scan: Scan,
+    key: bytes,
+    *,
+    limit: int,
+    cursor: str | None,
+    layout: RowLayout,
+) -> Response:
+    """The same for a scan within one key's rows: only the key's partition is asked."""
+    partition = services.catalog.partition(scan.store, key)
+    return await answer_scan(
+        services, request, scan, limit=limit, cursor=cursor, layout=layout, partitions=(partition,)
+    )
+
+
+def stream_format(
+    services: QueryServices, request: Request, scan: Scan, layout: RowLayout | None
+) -> StreamFormat | None:
+    """The format of the stream that a request asks for; None if it wants a page."""
+    wanted = request.headers.get("accept", "")
+    if NDJSON in wanted:
+        return NdjsonFormat(layout)
+    if ARROW in wanted:
+        return ArrowFormat(layout, lambda key: services.catalog.partition(scan.store, key))
+    return None
+
+
+def next_page(request: Request, cursor: str) -> dict[str, str]:
+    """The headers that lead to the next page."""
+    path = quote(request.scope["raw_path"], safe="/%")
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
+    link = f'<{path}?{urlencode([*kept, ("cursor", cursor)])}>; rel="next"'
+    return {NEXT_CURSOR.decode(): cursor, "link": link}
+
+
+async def joined(rows: Iterable[bytes]) -> bytes:
+    """Rows as a JSON array, written in runs so short that other requests need not wait for them."""
+    written: list[bytes] = []
+    for number, row in enumerate(rows, 1):
+        written.append(row)
+        if number % _ROWS_AT_A_TIME == 0:
+            await asyncio.sleep(0)
+    return b"[%b]" % b",".join(written)

@@ -1,0 +1,108 @@
+"""`/state/ranked`: who leads, which place a key has, and who has scores in a range."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+
+from state.errors import InvalidArgumentError
+from state.query.definitions import StoreKind
+from state.query.json_rows import decode_base64url, key_json, ranked_row_json
+from state.query.kinds import require_kind
+from state.query.origin import origin_headers
+from state.query.ranked import ListQuestion, RankedRow, score_in
+from state.query.raw_path import key_behind
+from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
+from state.query.routes.parameters import DEMANDS, Cursor, KeyFormat, Limit
+from state.query.services import QueryServices
+from state.replicas.ranked_index import Score
+
+
+class RankedRowView(BaseModel):
+    """A row and its place: 1 is the highest score, equal scores share one."""
+
+    rank: int
+    key: str
+    score: float
+    value: object
+
+
+class RankView(BaseModel):
+    """A key's place among `of` ranked rows."""
+
+    rank: int
+    key: str
+    score: float
+    of: int
+
+
+def ranked_routes(services: QueryServices) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(tags=["ranked stores"], dependencies=DEMANDS)
+
+    @routes.get("/state/ranked/{store}/top", response_model=list[RankedRowView])
+    async def top(request: Request, store: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
+        """The rows with the highest scores, highest first; equal scores by key, at the same place (1, 2, 2, 4)."""
+        require_kind(services.catalog.definition(store), StoreKind.RANKED)
+        return await _list(services, request, store, limit=limit, cursor=cursor)
+
+    @routes.get("/state/ranked/{store}/scores/{first}/{last}", response_model=list[RankedRowView])
+    async def scores(
+        request: Request, store: str, first: str, last: str, *, limit: Limit = 100, cursor: Cursor = None
+    ) -> Response:
+        """The rows with scores between two, both included, highest first, with their places among all rows."""
+        require_kind(services.catalog.definition(store), StoreKind.RANKED)
+        return await _list(
+            services, request, store, limit=limit, cursor=cursor, highest=score_in(last), lowest=score_in(first)
+        )
+
+    @routes.get("/state/ranked/{store}/rank/{key:path}", response_model=RankView)
+    async def rank(request: Request, store: str, key_format: KeyFormat = "string") -> Response:
+        """The place of one key: one more than the rows with a strictly higher score."""
+        require_kind(services.catalog.definition(store), StoreKind.RANKED)
+        key = key_behind(request.scope, 4)
+        key = decode_base64url(key, "the key") if key_format == "base64url" else key
+        check_keys(services, key)
+        asked = asked_by(services, request)
+        found = await services.ranked.rank(store, key, services.catalog.partition(store, key), asked)
+        headers = origin_headers(services.catalog.node, found.origins, found.missing)
+        body = b'{"rank":%d,%b,"score":%b,"of":%d}' % (found.rank, key_json(key), str(found.score).encode(), found.of)
+        return Response(body, headers=headers, media_type=JSON)
+
+    return routes
+
+
+async def _list(
+    services: QueryServices,
+    request: Request,
+    store: str,
+    *,
+    limit: int,
+    cursor: str | None,
+    highest: Score | None = None,
+    lowest: Score | None = None,
+) -> Response:
+    asked = asked_by(services, request)
+    identity = f"ranked|{store}|{highest}|{lowest}".encode()
+    after = None
+    if cursor is not None:
+        highest, after = _place_in(services.cursors.decode(identity, cursor))
+    limits = page_limits(services, limit)
+    question = ListQuestion(store, limits.rows, limits.max_bytes, highest, after, lowest)
+    found = await services.ranked.rows(question, asked)
+    headers = origin_headers(services.catalog.node, found.origins, found.missing)
+    if found.more and found.rows:
+        headers |= next_page(request, services.cursors.encode(identity, _place_of(found.rows[-1])))
+    body = await joined(ranked_row_json(row.rank, row.key, row.score, row.value) for row in found.rows)
+    return Response(body, headers=headers, media_type=JSON)
+
+
+def _place_of(row: RankedRow) -> bytes:
+    return b"%b|%b" % (str(row.score).encode(), row.key)
+
+
+def _place_in(text: bytes) -> tuple[Score, bytes]:
+    score, separator, key = text.partition(b"|")
+    if not separator:
+        raise InvalidArgumentError("the cursor doesn't belong to this list: begin again without one")
+    return score_in(score.decode()), key

@@ -1,0 +1,107 @@
+"""Streams of whole scans over HTTP: a bounded number at a time, each within its time, each with its end marked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import structlog
+from starlette.responses import StreamingResponse
+
+from state.errors import StateError
+from state.query.gather import Asked, Gatherer
+from state.query.origin import origin_headers
+from state.query.pages import PageLimits, Scan
+from state.query.problems import TooManyScansError, problem_of
+from state.query.scan_stream import ScanStream
+from state.query.stream_format import StreamEnd, StreamFormat
+
+log = structlog.get_logger(__name__)
+
+_ROWS_AT_A_TIME = 200
+"""Rows are written in runs so short that other requests need not wait for them."""
+
+
+class Streams:
+    """The streams of one node. Belongs to one event loop.
+
+    Args:
+        gatherer: reads the pages.
+        node: this node's name.
+        limits: of the page that is held of each part.
+        max_streams: so many at a time.
+        longest_s: a stream that takes longer is ended, and says so.
+    """
+
+    def __init__(
+        self, gatherer: Gatherer, node: str, limits: PageLimits, *, max_streams: int, longest_s: float
+    ) -> None:
+        self._gatherer = gatherer
+        self._node = node
+        self._limits = limits
+        self._max_streams = max_streams
+        self._longest_s = longest_s
+        self.open = 0
+
+    async def answer(
+        self, scan: Scan, asked: Asked, form: StreamFormat, partitions: Sequence[int] | None = None
+    ) -> StreamingResponse:
+        """Begins a stream: what can't begin is an error like any other answer's.
+
+        Raises:
+            TooManyScansError: if too many streams are open.
+            StoreUnavailableError: if a partition is missing and must not.
+        """
+        if self.open >= self._max_streams:
+            msg = f"this node has {self.open} streams open, as many as it may: ask again when one has ended"
+            raise TooManyScansError(msg)
+        self.open += 1
+        try:
+            stream = ScanStream(self._gatherer, scan, self._limits, asked, partitions)
+            await stream.start()
+        except BaseException:
+            self.open -= 1
+            raise
+        headers = origin_headers(self._node, stream.origins, sorted(stream.missing))
+        # Whether it is complete is known at its end only.
+        del headers["storekeeper-complete"]
+        return _StreamResponse(self, self._bytes(stream, form), headers=headers, media_type=form.media_type)
+
+    @property
+    def longest_s(self) -> float:
+        """A stream that takes longer is ended."""
+        return self._longest_s
+
+    async def _bytes(self, stream: ScanStream, form: StreamFormat) -> AsyncIterator[bytes]:
+        rows = 0
+        problem = None
+        try:
+            async for run in stream.runs():
+                for at in range(0, len(run), _ROWS_AT_A_TIME):
+                    part = run[at : at + _ROWS_AT_A_TIME]
+                    yield form.rows(part)
+                    rows += len(part)
+        except StateError as error:
+            log.warning("stream_ended_early", rows=rows, error=str(error))
+            problem = problem_of(error)
+        yield form.end(StreamEnd(rows, sorted(stream.missing), problem))
+
+
+class _StreamResponse(StreamingResponse):
+    """Gives its place free when it ends, however it ends: also when the client goes, or takes too long."""
+
+    def __init__(self, streams: Streams, content: AsyncIterator[bytes], **options: Any) -> None:
+        super().__init__(content, **options)
+        self._streams = streams
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            async with asyncio.timeout(self._streams.longest_s):
+                await super().__call__(scope, receive, send)
+        except TimeoutError:
+            # Raised on, it breaks the connection: the client misses the end mark, and the end of the chunks.
+            log.warning("stream_took_too_long", seconds=self._streams.longest_s)
+            raise
+        finally:
+            self._streams.open -= 1

@@ -1,0 +1,172 @@
+"""A cluster of nodes in this process: their real routes, asked by each other without a network, rows by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import httpx2
+from prometheus_client import CollectorRegistry
+
+from state.changelog.batch import PartitionBatch
+from state.changelog.partitioner import partition_for
+from state.changelog.restore import LogState
+from state.clock import SystemClock
+from state.keys.sessions import session_row_key
+from state.keys.windows import window_row_key
+from state.query.app import make_app
+from state.query.assignment import Assignment
+from state.query.catalog import Catalog
+from state.query.cursor import CursorCodec
+from state.query.definitions import parse_definitions
+from state.query.demand_gate import DemandGate
+from state.query.gather import Gatherer
+from state.query.pages import PageLimits
+from state.query.peers import Peers
+from state.query.point import PointQueries
+from state.query.ranked import RankedQueries
+from state.query.router import Router
+from state.query.scans import ScanQueries
+from state.query.services import QueryLimits, QueryServices
+from state.query.streams import Streams
+from state.replicas.places import MemoryPlace
+from state.replicas.ranked_index import IndexBudget, RankedIndex
+from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId
+from tests.state.changelog.messages import Record
+from tests.state.replicas.recording import RecordingListener
+
+STORES = "rewards=r-log,players=p-log:ranked:Score,sales=w-log:window,visits=s-log:session"
+LIMITS = QueryLimits(
+    max_key_bytes=1000, max_body_bytes=1000, max_page_rows=1000, max_page_bytes=1 << 20, max_examined_rows=1000
+)
+
+
+class InProcessNetwork(httpx2.AsyncBaseTransport):
+    """Brings requests to nodes by their host name. A node in `down` refuses connections."""
+
+    def __init__(self) -> None:
+        self.apps: dict[str, Any] = {}
+        self.down: set[str] = set()
+        self.requests: list[str] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """One request, from a node or from a test."""
+        host = request.url.host
+        self.requests.append(str(request.url))
+        if host in self.down:
+            raise httpx2.ConnectError("the node is down", request=request)
+        return await httpx2.ASGITransport(self.apps[host]).handle_async_request(request)
+
+
+class Node:
+    """One node: its replicas, filled by `Cluster.write`."""
+
+    def __init__(self, name: str, cluster: Cluster) -> None:
+        self.name = name
+        self.catalog = Catalog(name, cluster.addresses, cluster.definitions)
+        budget = IndexBudget(64 << 20)
+        self.replicas: dict[ReplicaId, Replica] = {}
+        for store, partition, role in cluster.assignment.held_by(name):
+            definition = cluster.definitions[store]
+            index = None if definition.score_field is None else RankedIndex(definition.score_field, budget)
+            replica = Replica(
+                ReplicaId(store, partition),
+                definition.topic,
+                place=MemoryPlace(cluster.clock),
+                clock=cluster.clock,
+                listener=RecordingListener(),
+                role=role,
+                index=index,
+            )
+            replica.open(LogState(definition.topic, "id", partition, 0, 0, 86_400_000))
+            self.replicas[replica.replica_id] = replica
+        self.catalog.complete(cluster.assignment, self.replicas)
+        peers = Peers(
+            name, lambda: cluster.addresses, timeout_ms=5000, clock=cluster.clock, transport=lambda: cluster.network
+        )
+        self.router = Router(self.catalog, peers)
+        gatherer = Gatherer(
+            self.catalog,
+            self.router,
+            DemandGate(cluster.clock, lambda: None),
+            cluster.clock,
+            max_reads=32,
+            longest_s=5,
+        )
+        self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
+        self.services = QueryServices(
+            catalog=self.catalog,
+            point=PointQueries(self.catalog, self.router, max_key_bytes=1000),
+            gatherer=gatherer,
+            scans=ScanQueries(gatherer),
+            ranked=RankedQueries(gatherer),
+            streams=self.streams,
+            cursors=CursorCodec(b"s" * 32),
+            registry=CollectorRegistry(),
+            limits=cluster.limits,
+            backend="memory",
+            following=lambda: True,
+        )
+        cluster.network.apps[name] = make_app(self.services)
+
+
+class Cluster:
+    """Nodes a, b, c with `partitions` of every store, `standbys` of each beside the active one."""
+
+    def __init__(
+        self,
+        *,
+        nodes: Iterable[str] = ("a", "b", "c"),
+        partitions: int = 12,
+        standbys: int = 0,
+        limits: QueryLimits = LIMITS,
+        stream_page_rows: int = 7,
+    ) -> None:
+        names = list(nodes)
+        self.clock = SystemClock()
+        self.limits = limits
+        self.stream_limits = PageLimits(stream_page_rows, 1 << 20, limits.max_examined_rows)
+        self.definitions = parse_definitions(STORES)
+        self.addresses: Mapping[str, str] = {name: f"http://{name}:80" for name in names}
+        self.assignment = Assignment(tuple(names), dict.fromkeys(self.definitions, partitions), standbys)
+        self.network = InProcessNetwork()
+        self._ends: dict[ReplicaId, int] = {}
+        self.nodes = {name: Node(name, self) for name in names}
+
+    def write(self, store: str, key: bytes, value: bytes | None, *, row_key: bytes | None = None) -> None:
+        """Writes one row to all its replicas; `row_key` is what the store keeps it by, if not the key."""
+        partition = partition_for(key, self.assignment.partitions[store])
+        self.write_to(ReplicaId(store, partition), row_key or key, value)
+
+    def write_to(self, replica_id: ReplicaId, row_key: bytes, value: bytes | None) -> None:
+        """Writes one record to all replicas of a partition."""
+        offset = self._ends.get(replica_id, 0)
+        self._ends[replica_id] = offset + 1
+        topic = self.definitions[replica_id.store].topic
+        for node in self.nodes.values():
+            if replica_id in node.replicas:
+                batch = PartitionBatch(
+                    topic, replica_id.partition, [Record(offset, row_key, value)], offset + 1, end_reached=True
+                )
+                node.replicas[replica_id].apply(batch)
+
+    def write_window(self, key: bytes, start_ms: int, value: bytes | None) -> None:
+        """One window of store `sales`."""
+        self.write("sales", key, value, row_key=window_row_key(key, start_ms))
+
+    def write_session(self, key: bytes, start_ms: int, end_ms: int, value: bytes | None) -> None:
+        """One session of store `visits`."""
+        self.write("visits", key, value, row_key=session_row_key(key, start_ms, end_ms))
+
+    async def get(self, node: str, path: str, **headers: str) -> httpx2.Response:
+        """One request to a node, from outside."""
+        async with httpx2.AsyncClient(transport=self.network) as client:
+            return await client.get(
+                f"http://{node}{path}", headers={name.replace("_", "-"): value for name, value in headers.items()}
+            )
+
+    def limited(self, **changes: int) -> QueryLimits:
+        """The limits with some changed."""
+        return dataclasses.replace(self.limits, **changes)
