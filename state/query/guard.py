@@ -31,6 +31,7 @@ from state.security.access import (
     ForbiddenError,
     UnauthenticatedError,
     check_access,
+    check_plain,
 )
 from state.security.caller import Caller, RequestContext, current_request
 from state.security.gate import Gate
@@ -153,6 +154,7 @@ class Guard:
 
     async def _admit(self, scope: Scope, receive: Any, send: Any, watched: Watched) -> None:
         _check_site(watched)
+        check_plain(scope["raw_path"])
         hop: Hop | None = None
         if scope["method"] not in _BODILESS or _LENGTH in watched or _CHUNKED in watched:
             if _HOP not in watched:

@@ -16,6 +16,8 @@ from state.security.caller import current_request
 
 log = structlog.get_logger(__name__)
 
+AT_CAPACITY = "answers as many requests as it may"
+"""In the message of the error when another node has refused a request because of those under way."""
 _REFUSED = b'"urn:storekeeper:problem:hop-refused"'
 _PROBLEM_BYTES = 64
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})
@@ -129,7 +131,8 @@ class Peers:
             raise PeerUnavailableError(msg) from error
         health.answered(self._clock.monotonic_s() - began_s)
         if answer.status in {421, 429} or answer.status >= 500 or _REFUSED in answer.body[:_PROBLEM_BYTES]:
-            msg = f"node {node} can't answer now (status {answer.status})"
+            why = AT_CAPACITY if answer.status == 429 else "can't answer now"
+            msg = f"node {node} {why} (status {answer.status})"
             raise PeerUnavailableError(msg, answer)
         return answer
 

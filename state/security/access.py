@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from urllib.parse import unquote_to_bytes
 
-from state.errors import StateError
+from state.errors import InvalidArgumentError, StateError
 from state.security.caller import Caller, Role
 
 LIVE_PATH = b"/livez"
 INTERNAL_PREFIX = b"/internal/"
 _STATE_PREFIX = b"/state/"
+_HIDDEN = (b"%2f", b"%5c", b"%00")
 
 
 class UnauthenticatedError(StateError):
@@ -18,6 +19,17 @@ class UnauthenticatedError(StateError):
 
 class ForbiddenError(StateError):
     """The caller is known and may not do this."""
+
+
+def check_plain(raw_path: bytes) -> None:
+    """Refuses a path whose first parts are not what they seem once they are decoded.
+
+    Raises:
+        InvalidArgumentError: if a store's name, or what is before it, holds an encoded slash, backslash or NUL.
+    """
+    head = b"/".join(raw_path.split(b"/", 4)[:4]).lower()
+    if b"%" in head and any(hidden in head for hidden in _HIDDEN):
+        raise InvalidArgumentError("the name of a store holds neither slashes nor backslashes, encoded or not")
 
 
 def check_access(caller: Caller, raw_path: bytes) -> None:
