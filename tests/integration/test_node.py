@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from state.changelog.partitioner import partition_for
-from state.errors import UnknownStoreError
 from state.client import StateClient
+from state.errors import UnknownStoreError
 from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
 from tests.waiting import eventually

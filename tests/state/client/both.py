@@ -53,7 +53,7 @@ class Awaiting:
         async def collected() -> list[Any]:
             return [row async for row in what(self.client)]
 
-        return self._run(collected())  # type: ignore[no-any-return]
+        return self._run(collected())
 
     def __enter__(self) -> Self:
         return self

@@ -103,7 +103,7 @@ def _converse(conversation: socket.socket, node: FakeNode, gone: threading.Event
         conversation.close()
 
 
-def answers(value: Any = 1, **headers: object) -> Behaviour:
+def answers(value: Any = 1, **headers: Any) -> Behaviour:
     """Answers each question for a key with a value, and the map of the cluster with 404."""
 
     def behave(connection: Connection, path: str) -> None:
