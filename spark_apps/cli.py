@@ -17,7 +17,7 @@ import structlog
 import typer
 from pydantic import ValidationError
 
-from spark_apps.registry import app_named, store_named
+from spark_apps.registry import ON_DEMAND_APPS, app_named, store_named
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, StateError
@@ -39,14 +39,27 @@ def spark_apps() -> None:
 def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     """Run an app until TERM, which lets its running batch finish."""
     spec = app_named(app)
-    settings = AppSettings()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    settings = spec.settings(AppSettings())
+    stop = _stop_on_signals()
     # Only now, for this is what loads Spark.
     from spark_apps.runner import AppRun  # noqa: PLC0415
 
     AppRun(spec, settings, SystemClock(), stop)()
+
+
+@cli.command("run-together")
+def run_together_command(
+    apps: Annotated[
+        list[str] | None, typer.Argument(help="The apps' names; all on-demand apps if none is given.")
+    ] = None,
+) -> None:
+    """Run several apps in one process, on one JVM, until TERM. If one fails, all stop."""
+    specs = [app_named(app) for app in apps or ON_DEMAND_APPS]
+    settings = AppSettings()
+    stop = _stop_on_signals()
+    from spark_apps.together import run_together  # noqa: PLC0415 (loads Spark)
+
+    run_together(specs, settings, SystemClock(), stop)
 
 
 @cli.command()
@@ -70,6 +83,13 @@ def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
     _answer(verification.as_dict())
     if not verification.holds:
         raise typer.Exit(EXIT_FAILED)
+
+
+def _stop_on_signals() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def _answer(content: dict[str, Any]) -> None:

@@ -109,4 +109,5 @@ class AppSpec:
     def topics(self, settings: AppSettings) -> tuple[str, ...]:
         """Every topic that must exist before the app starts."""
         changelogs = tuple(store.changelog_topic for store in self.stores)
-        return self.sources(settings) + self.sinks(settings) + self.dead_letters(settings) + changelogs
+        named = self.sources(settings) + self.sinks(settings) + self.dead_letters(settings) + changelogs
+        return tuple(dict.fromkeys(named))  # two stores may be views of one topic
