@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.progress import DEAD_LETTERS
+from spark_apps.records.poison import PoisonRecordError
+from spark_apps.sink.records import BY_KEY, SinkRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -39,6 +41,29 @@ def dead_letter_headers(app: str, topic: str) -> Column:
         header("dlq.error.class", F.col("error_class")),
         header("dlq.error.message", F.col("error_message")),
     )
+
+
+def dead_letter(
+    record: tuple[str, bytes | None, bytes | None],
+    whence: tuple[str, int, int, int],
+    app: str,
+    error: PoisonRecordError,
+) -> SinkRecord:
+    """The record that reports one: `record` is the dead letters' topic, and key and value as they came.
+
+    `whence` is the topic, partition, offset and timestamp (epoch ms) that it came from.
+    """
+    topic, partition, offset, timestamp_ms = whence
+    headers = [
+        ("dlq.topic", topic.encode()),
+        ("dlq.partition", b"%d" % partition),
+        ("dlq.offset", b"%d" % offset),
+        ("dlq.timestamp", b"%d" % timestamp_ms),
+        ("dlq.app", app.encode()),
+        ("dlq.error.class", type(error).__name__.encode()),
+        ("dlq.error.message", str(error).encode()),
+    ]
+    return (*record, headers, BY_KEY)
 
 
 def header(name: str, value: Column) -> Column:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from spark_apps.stream import ProcessBatch
+from state.errors import StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,6 +24,7 @@ class BatchGate:
         self._lock = threading.Lock()
         self._closed = False
         self._busy = False
+        self._failure: StateError | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs the batch.
@@ -36,6 +38,9 @@ class BatchGate:
             self._busy = True
         try:
             self._process(batch, batch_id)
+        except StateError as error:
+            self._failure = error
+            raise
         finally:
             with self._lock:
                 self._busy = False
@@ -44,6 +49,11 @@ class BatchGate:
         """Lets no further batch in; one that is inside goes on."""
         with self._lock:
             self._closed = True
+
+    @property
+    def failure(self) -> StateError | None:
+        """The error of ours that ended the last batch; Spark would tell of it only as text."""
+        return self._failure
 
     @property
     def busy(self) -> bool:

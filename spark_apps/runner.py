@@ -19,6 +19,7 @@ from spark_apps.errors import BrokerUnavailableError
 from spark_apps.gate import BatchGate
 from spark_apps.heartbeat import AppState, Heartbeat
 from spark_apps.lease import Lease
+from spark_apps.poison_storm import PoisonStormError, StormWatch
 from spark_apps.preflight import Preflight, preflight
 from spark_apps.progress import Progress, advanced, offsets_of, with_progress
 from spark_apps.pulse import Pulse
@@ -114,21 +115,25 @@ class AppRun:
     def _stream(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
-        stream = open_stream(StreamContext(self.spec, spark, self.settings, checkpoint))
+        context = StreamContext(self.spec, spark, self.settings, checkpoint)
+        stream = open_stream(context)
         gate = BatchGate(self.around_batch(stream.process))
         query = self._started(stream, gate, checkpoint)
         replace(found.claim, query_id=checkpoint.query_id()).write(checkpoint.path)
-        pulse.refresh_with(Watch(self, query, checkpoint, found))
+        watch = Watch(self, query, context, found)
+        pulse.refresh_with(watch)
         pulse.enter(AppState.RUNNING)
         _log.info("running", app=self.spec.name, generation=self.settings.generation)
-        while query.isActive and not self.stop.wait(_POLL_S):
+        while query.isActive and watch.storm is None and not self.stop.wait(_POLL_S):
             pass
-        if self.stop.is_set():
+        if self.stop.is_set() or watch.storm is not None:
             pulse.enter(AppState.STOPPING)
             self._drain(query, gate)
+            if watch.storm is not None:
+                raise watch.storm
         else:
             _log.error("stream_failed", app=self.spec.name, error=_failure(query))
-            raise StreamFailedError(_failure(query))
+            raise gate.failure or StreamFailedError(_failure(query))
 
     def _started(self, stream: Stream, gate: BatchGate, checkpoint: SparkCheckpoint) -> StreamingQuery:
         interval_ms = stream.trigger_interval_ms
@@ -161,10 +166,16 @@ class AppRun:
 class Watch:
     """Brings a running app's heartbeat up to date. Called by the pulse's thread alone."""
 
-    def __init__(self, run: AppRun, query: StreamingQuery, checkpoint: SparkCheckpoint, found: Preflight) -> None:
+    def __init__(self, run: AppRun, query: StreamingQuery, context: StreamContext, found: Preflight) -> None:
+        settings = run.settings
         self._run = run
         self._query = query
-        self._checkpoint = checkpoint
+        self._checkpoint = context.checkpoint
+        self._ledger = context.ledger
+        self._storms = StormWatch(
+            settings.max_dead_letter_share, settings.dead_letter_window_s, settings.dead_letter_min_records
+        )
+        self.storm: PoisonStormError | None = None
         self._topics = Topics(run.settings.kafka_bootstrap, timeout_s=_WATCH_TIMEOUT_S)
         self._start = found.position
         self._end = found.end
@@ -177,8 +188,12 @@ class Watch:
         position = self._start.merged(self._checkpoint.committed_position())
         idle = not self._query.status["isDataAvailable"]
         moved = idle or self._progress is not before
+        # What a sink makes as it writes is counted by the sink, what a frame holds by Spark, and some by both.
+        dead_letters = max(self._progress.dead_letters_total, self._ledger.sum.dead_letters)
+        self._watch_for_storm(dead_letters)
         beat = replace(
             with_progress(heartbeat, self._progress),
+            dead_letters_total=dead_letters,
             offsets=offsets_of(position),
             last_progress_ms=self._run.clock.now_ms() if moved else heartbeat.last_progress_ms,
         )
@@ -186,6 +201,12 @@ class Watch:
         with contextlib.suppress(BrokerUnavailableError):
             self._end = self._topics.end(self._run.spec.sources(self._run.settings))
         return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
+
+    def _watch_for_storm(self, dead_letters: int) -> None:
+        try:
+            self._storms.check(self._run.clock.monotonic_s(), self._progress.input_rows_total, dead_letters)
+        except PoisonStormError as storm:
+            self.storm = storm
 
 
 def _plain(report: Any) -> dict[str, Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.ledger import Ledger
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from spark_apps.sink.batch_sink import BatchSink
 
 ProcessBatch = Callable[["DataFrame", int], None]
 """Writes one batch: its rows and its id. Run again with the same rows and id after a crash, it must do no harm."""
@@ -19,12 +22,17 @@ ProcessBatch = Callable[["DataFrame", int], None]
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
-    """What an app may use to open its stream and to write its batches."""
+    """What an app may use to open its stream and to write its batches.
+
+    `ledger` is told of what was written; `sinks` are those that have written, by name.
+    """
 
     spec: AppSpec
     spark: SparkSession
     settings: AppSettings
     checkpoint: SparkCheckpoint
+    ledger: Ledger = field(default_factory=Ledger)
+    sinks: dict[str, BatchSink] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

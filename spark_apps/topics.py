@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType
 
 from spark_apps.errors import BrokerUnavailableError
+from spark_apps.sink.records import TopicRule
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ConfigurationError
@@ -22,7 +23,10 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class TopicBounds:
-    """The first and the end offset (exclusive) of every partition of some topics."""
+    """The first and the end offset (exclusive) of every partition of some topics.
+
+    The end is that of `read_committed` readers: before the first record of a transaction that is still open.
+    """
 
     start: Position
     end: Position
@@ -64,9 +68,41 @@ class Topics:
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
         return self._offsets(listed, OffsetSpec.latest())
 
+    def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
+        """What each of the existing topics takes."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
+        found = {}
+        for resource, future in futures.items():
+            config = self._asked(future.result)
+            size, cleanup = config["max.message.bytes"].value, config["cleanup.policy"].value
+            found[str(resource.name)] = TopicRule(int(size), keys_required="compact" in cleanup)
+        return found
+
+    def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Makes a topic that only an app itself uses, or gives it more partitions, if need be."""
+        if self.missing([name]):
+            wanted = NewTopic(name, partitions, config=dict(config))
+            self._done(self._admin.create_topics([wanted])[name].result, KafkaError.TOPIC_ALREADY_EXISTS)
+        elif len(self.partitions(name)) < partitions:
+            more = self._admin.create_partitions([NewPartitions(name, partitions)])
+            self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
+
+    def _done(self, result: Callable[[], object], harmless: int) -> None:
+        """Waits for a change; another's having made it a moment before is as good."""
+        try:
+            result()
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() != harmless:
+                msg = f"the Kafka broker at {self._bootstrap} refuses a topic of this app's own: {reason.str()}"
+                raise ConfigurationError(msg) from error
+
     def _offsets(self, listed: list[tuple[str, int]], spec: OffsetSpec) -> Position:
         wanted = {TopicPartition(name, partition): spec for name, partition in listed}
-        futures = self._admin.list_offsets(wanted, request_timeout=self._timeout_s)
+        futures = self._admin.list_offsets(
+            wanted, request_timeout=self._timeout_s, isolation_level=IsolationLevel.READ_COMMITTED
+        )
         offsets: dict[str, dict[int, int]] = {}
         for partition, future in futures.items():
             offsets.setdefault(partition.topic, {})[partition.partition] = self._asked(future.result).offset

@@ -7,11 +7,14 @@ share. Spark starts it by `spark.python.daemon.module`.
 import pandas  # noqa: F401 (loaded for the workers)
 import pyarrow  # noqa: F401 (loaded for the workers)
 import pyspark.worker  # noqa: F401 (loaded for the workers)
-from pyspark.daemon import manager
+from pyspark import daemon
 
 import spark_apps.hadoop_export.app
 import spark_apps.loyalty.app
 import spark_apps.pos_fanout.app  # noqa: F401 (loaded for the workers)
+from spark_apps.sink.task_input import remembering
+
+daemon.worker = remembering(daemon.worker)
 
 if __name__ == "__main__":
-    manager()
+    daemon.manager()

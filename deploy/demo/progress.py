@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.instance import Instance
-from deploy.topics import HADOOP_SINK, POS
+from deploy.topics import HADOOP_SINK, POS, PURCHASES
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.topics import Topics
 
-SOURCES: Mapping[str, str] = {"pos_fanout": POS, "loyalty": POS, "hadoop_export": HADOOP_SINK}
+SOURCES: Mapping[str, str] = {"pos_fanout": POS, "loyalty": PURCHASES, "hadoop_export": HADOOP_SINK}
 """The topic that each app reads."""
 
 

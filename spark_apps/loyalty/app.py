@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.dead_letters import counted
-from spark_apps.kafka_io import HEADERS_TYPE, read_stream, write_records
+from spark_apps.kafka_io import cells, read_stream, write_mapped
 from spark_apps.loyalty.spec import REWARDS
-from spark_apps.loyalty.topology import CustomerRecord, PrimePurchase, customer_records, group_purchases, read_purchase
+from spark_apps.loyalty.topology import customer_records, group_purchases
+from spark_apps.loyalty.upstream import UpstreamMarks, contained_ranges, unseen
 from spark_apps.records.money import PointsFactor
-from spark_apps.records.poison import PoisonRecordError
+from spark_apps.records.purchase import PrimePurchase, Reached, decode_purchase
+from spark_apps.sink.records import BY_KEY, SinkRecord
 from spark_apps.stream import Stream, StreamContext
-from state.changelog.headers import ChangelogHeaders
+from spark_apps.topics import Topics
+from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.errors import StateError
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-_PURCHASES = pa.schema(
-    [
-        ("card", pa.string()),
-        ("created_time_ms", pa.int64()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("invoice_number", pa.string()),
-        ("amount", pa.float64()),
-        ("earned_units", pa.int64()),
-    ]
-)
-_PURCHASES_DDL = (
-    "card string, created_time_ms bigint, partition int, offset bigint, invoice_number string, amount double, "
-    "earned_units bigint"
-)
 _GROUPS = pa.schema(
     [
         ("card", pa.string()),
@@ -53,36 +38,34 @@ _GROUPS_DDL = (
     "card string, earned_units bigint, invoice_count bigint, last_invoice_time_ms bigint, purchases binary, "
     "batch_id bigint"
 )
-_RECORDS = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary())])
-_RECORDS_DDL = "topic string, key binary, value binary"
-_POISON = PrimePurchase(None, 0, 0, 0, None, 0.0, 0)  # type: ignore[arg-type]
 _BATCH_ID_PROPERTY = "streaming.sql.batchId"
 
 
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """What tasks need to know of the topics before theirs. Travels to the workers."""
+
+    pos: str
+    purchase_partitions: int
+    marks_dir: Path
+
+
 def open_stream(context: StreamContext) -> Stream:
-    """Invoices in; notifications and changes of the rewards store out."""
+    """Purchases in; notifications and changes of the rewards store out."""
     settings = context.settings
-    reading = partial(
-        read_purchases,
-        factor=PointsFactor(settings.loyalty_factor),
-        max_record_bytes=settings.max_record_bytes,
+    upstream = Upstream(
+        settings.topic_pos,
+        len(Topics(settings.kafka_bootstrap).partitions(settings.topic_purchases)),
+        marks_dir(context.checkpoint.path),
     )
-    unrolling = partial(unroll_customers, loyalty_topic=settings.topic_loyalty, changelog_topic=REWARDS.changelog_topic)
-    purchases = (
-        read_stream(context.spark, settings, settings.topic_pos)
-        .select("key", "value", "partition", "offset")
-        .mapInArrow(reading, _PURCHASES_DDL)
-    )
-    grouped = (
-        counted(purchases, F.col("card").isNull())
-        .where(F.col("card").isNotNull())
-        .repartition(settings.shuffle_partitions, "card")
-        .mapInArrow(group_customers, _GROUPS_DDL)
-    )
+    grouping = partial(group_rows, factor=PointsFactor(settings.loyalty_factor), marks_dir=upstream.marks_dir)
     # The newest batch's purchases ride along in the state, found again by the batch id, which only grows and is the
-    # same when a batch is run again.
+    # same when a batch is run again. All of a customer's are in one partition, so in one row.
     totals = (
-        grouped.groupBy("card")
+        read_stream(context.spark, settings, settings.topic_purchases)
+        .select("key", "value", "partition")
+        .mapInArrow(grouping, _GROUPS_DDL)
+        .groupBy("card")
         .agg(
             F.sum("earned_units").alias("total_units"),
             F.sum("invoice_count").alias("invoice_count"),
@@ -90,18 +73,28 @@ def open_stream(context: StreamContext) -> Stream:
             F.max_by("purchases", "batch_id").alias("purchases"),
             F.max("batch_id").alias("batch_id"),
         )
-        .mapInArrow(unrolling, _RECORDS_DDL)
     )
 
     def process(batch: DataFrame, batch_id: int) -> None:
-        headers = F.when(F.col("topic") == REWARDS.changelog_topic, _headers(context, batch_id))
-        write_records(batch.withColumn("headers", headers), batch_id, context)
+        records_of = partial(
+            unroll_rows,
+            upstream=upstream,
+            headers=changelog_headers(context, batch_id),
+            loyalty_topic=settings.topic_loyalty,
+        )
+        write_mapped(batch, records_of, batch_id, context, by_key=True)
 
     return Stream(totals, process, output_mode="update")
 
 
-def _headers(context: StreamContext, batch_id: int) -> Column:
-    headers = ChangelogHeaders(
+def marks_dir(checkpoint_dir: Path) -> Path:
+    """Where the marks of the generation with that checkpoint lie."""
+    return checkpoint_dir.with_name(checkpoint_dir.name + ".upstream")
+
+
+def changelog_headers(context: StreamContext, batch_id: int) -> ChangelogHeaders:
+    """The headers of a batch's changes, as far as the driver knows them."""
+    return ChangelogHeaders(
         app=REWARDS.app,
         store=REWARDS.name,
         generation=context.settings.generation,
@@ -109,49 +102,60 @@ def _headers(context: StreamContext, batch_id: int) -> Column:
         source=context.checkpoint.source_ranges(batch_id),
         schema_version=REWARDS.schema_version,
     )
-    pairs = [
-        F.struct(F.lit(name).alias("key"), F.lit(value).cast("binary").alias("value"))
-        for name, value in headers.encode()
-    ]
-    return F.array(*pairs).cast(HEADERS_TYPE)
 
 
-def read_purchases(
-    batches: Iterable[pa.RecordBatch], *, factor: PointsFactor, max_record_bytes: int
-) -> Iterator[pa.RecordBatch]:
-    """Runs `read_purchase` on Arrow batches of (key, value, partition, offset). Poison becomes a row without a card."""
-    for batch in batches:
-        rows = []
-        for key, value, partition, offset in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            try:
-                row = read_purchase(key, value, partition, offset, factor=factor, max_record_bytes=max_record_bytes)
-            except PoisonRecordError:
-                row = _POISON
-            if row is not None:
-                rows.append(row)
-        yield _record_batch(rows, _PURCHASES)
-
-
-def group_customers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs `group_purchases` on all rows of a task, and stamps them with the id of the batch."""
-    rows = (row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True))
+def group_rows(batches: Iterator[pa.RecordBatch], *, factor: PointsFactor, marks_dir: Path) -> Iterator[pa.RecordBatch]:
+    """Runs `group_purchases` on the rows (key, value, partition) of one partition, without those counted before."""
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return
     batch_id = _batch_id()
-    yield _record_batch([(*group, batch_id) for group in group_purchases(map(PrimePurchase._make, rows))], _GROUPS)
+    partition: int = first.column("partition")[0].as_py()
+    files = UpstreamMarks(marks_dir)
+    marks = files.before(batch_id, partition)
+    groups = list(group_purchases(unseen(_decoded(first, batches), marks), factor))
+    files.write(batch_id, partition, marks)
+    yield _record_batch([(*group, batch_id) for group in groups], _GROUPS)
 
 
-def unroll_customers(
-    batches: Iterable[pa.RecordBatch], *, loyalty_topic: str, changelog_topic: str
-) -> Iterator[pa.RecordBatch]:
+def _decoded(first: pa.RecordBatch, others: Iterable[pa.RecordBatch]) -> Iterator[PrimePurchase | Reached]:
+    for batch in (first, *others):
+        yield from map(decode_purchase, cells(batch.column("key")), cells(batch.column("value")))
+
+
+def unroll_rows(
+    batches: Iterator[pa.RecordBatch], *, upstream: Upstream, headers: ChangelogHeaders, loyalty_topic: str
+) -> Iterator[SinkRecord]:
     """Runs `customer_records` on Arrow batches of customers' totals."""
-    batch_id = _batch_id()
+    changelog = REWARDS.changelog_topic
+    encoded = None
     for batch in batches:
-        records: list[CustomerRecord] = []
-        for *customer, newest in zip(*(c.to_pylist() for c in batch.columns), strict=True):
-            if newest != batch_id:
-                msg = f"batch {batch_id} met purchases of batch {newest}: its state is not the one before it"
+        for *customer, newest in zip(*map(cells, batch.columns), strict=True):
+            if newest != headers.batch_id:
+                msg = f"batch {headers.batch_id} met purchases of batch {newest}: its state is not the one before it"
                 raise StateError(msg)
-            records += customer_records(*customer, loyalty_topic=loyalty_topic, changelog_topic=changelog_topic)
-        yield _record_batch(records, _RECORDS)
+            if encoded is None:
+                encoded = with_upstream(headers, upstream).encode()
+            for topic, key, value in customer_records(
+                *customer, loyalty_topic=loyalty_topic, changelog_topic=changelog
+            ):
+                yield topic, key, value, encoded if topic == changelog else None, BY_KEY
+
+
+def with_upstream(headers: ChangelogHeaders, upstream: Upstream) -> ChangelogHeaders:
+    """The headers with the part of `pos` that is wholly contained, so that who wrote there knows when it is.
+
+    Every task that groups purchases has written its marks by now: they come before the shuffle.
+    """
+    files = UpstreamMarks(upstream.marks_dir)
+    before, after = (
+        [files.before(batch_id, partition) for partition in range(upstream.purchase_partitions)]
+        for batch_id in (headers.batch_id, headers.batch_id + 1)
+    )
+    source: SourceRanges = {**headers.source, upstream.pos: contained_ranges(before, after)}
+    return ChangelogHeaders(
+        headers.app, headers.store, headers.generation, headers.batch_id, source, headers.schema_version
+    )
 
 
 def _batch_id() -> int:

@@ -19,7 +19,7 @@ LOYALTY = AppSpec(
     name="loyalty",
     title="Loyalty points of prime customers",
     module="spark_apps.loyalty.app",
-    sources=lambda settings: (settings.topic_pos,),
+    sources=lambda settings: (settings.topic_purchases,),
     sinks=lambda settings: (settings.topic_loyalty,),
     stores=(REWARDS,),
 )

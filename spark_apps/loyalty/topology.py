@@ -1,47 +1,28 @@
-"""What becomes of a batch of invoices: pure functions, run by the app and by tests alike.
+"""What becomes of a batch of purchases: pure functions, run by the app and by tests alike.
 
 The running totals of a batch, per customer, come about in three steps:
 
-1. `read_purchase`: each prime customer's invoice becomes a `PrimePurchase`;
-2. `group_purchases`: a batch's purchases become one `CustomerBatch` a customer, its purchases in their final order;
-3. between the steps, Spark adds the sums of all batches up, and hands the newest batch's purchases through;
-4. `customer_records`: from the total after the batch back to the running total of each purchase.
+1. `group_purchases`: a batch's purchases become one `CustomerBatch` a customer, its purchases in their final order;
+2. between the steps, Spark adds the sums of all batches up, and hands the newest batch's purchases through;
+3. `customer_records`: from the total after the batch back to the running total of each purchase.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
 
-from spark_apps.records.invoice import parse_invoice
 from spark_apps.records.loyalty import Purchase, notifications, rewards_value
 from spark_apps.records.money import PointsFactor
-
-_MAYBE_PRIME = re.compile(rb'"prime"|\\', re.IGNORECASE)
+from spark_apps.records.purchase import PrimePurchase
 
 encode_purchases = msgspec.json.Encoder().encode
 """The bytes of a list of purchases, in which it travels through Spark's state."""
 
 decode_purchases = msgspec.json.Decoder(list[Purchase]).decode
 """The list of purchases in such bytes."""
-
-
-class PrimePurchase(NamedTuple):
-    """A prime customer's invoice, with what orders it among the customer's others: time first, then place in `pos`.
-
-    A named tuple because a frozen dataclass takes three times as long to make.
-    """
-
-    card: str
-    created_time_ms: int
-    partition: int
-    offset: int
-    invoice_number: str
-    amount: float
-    earned_units: int
 
 
 class CustomerBatch(NamedTuple):
@@ -62,48 +43,18 @@ class CustomerRecord(NamedTuple):
     value: bytes
 
 
-def read_purchase(
-    key: bytes | None,
-    value: bytes | None,
-    partition: int,
-    offset: int,
-    *,
-    factor: PointsFactor,
-    max_record_bytes: int,
-) -> PrimePurchase | None:
-    """The purchase in a record of `pos`; None if its customer isn't prime.
-
-    Raises:
-        PoisonRecordError: the record is no invoice.
-    """
-    # Half of all invoices are of others: seeing that in the bytes is ten times as fast as reading the JSON. What
-    # isn't prime earns nothing, whether it is an invoice or poison, so nothing is lost by not looking closer.
-    if value is not None and not _MAYBE_PRIME.search(value):
-        return None
-    invoice = parse_invoice(key, value, max_record_bytes=max_record_bytes)
-    if not invoice.is_prime:
-        return None
-    return PrimePurchase(
-        invoice.customer_card_no,
-        invoice.created_time_ms,
-        partition,
-        offset,
-        invoice.invoice_number,
-        invoice.total_amount,
-        factor.earned_units(invoice.total_amount),
-    )
-
-
-def group_purchases(purchases: Iterable[PrimePurchase]) -> Iterator[CustomerBatch]:
+def group_purchases(purchases: Iterable[PrimePurchase], factor: PointsFactor) -> Iterator[CustomerBatch]:
     """One row a customer. The same purchases give the same rows, in whatever order they come."""
     for card, own in _by_customer(purchases).items():
-        own.sort(key=_order)
+        if len(own) > 1:
+            own.sort(key=_order)
+        earned = [Purchase(invoice, amount, factor.earned_units(amount)) for *_, invoice, amount in own]
         yield CustomerBatch(
             card,
-            sum(purchase.earned_units for purchase in own),
+            sum(purchase.earned_units for purchase in earned),
             len(own),
             own[-1].created_time_ms,
-            encode_purchases([Purchase(*purchase[4:]) for purchase in own]),
+            encode_purchases(earned),
         )
 
 

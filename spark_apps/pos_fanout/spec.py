@@ -9,6 +9,6 @@ POS_FANOUT = AppSpec(
     title="Invoices to shipments and masked line items",
     module="spark_apps.pos_fanout.app",
     sources=lambda settings: (settings.topic_pos,),
-    sinks=lambda settings: (settings.topic_shipment, settings.topic_hadoop_sink),
+    sinks=lambda settings: (settings.topic_shipment, settings.topic_hadoop_sink, settings.topic_purchases),
     dead_letters=lambda settings: (settings.pos_dead_letters,),
 )

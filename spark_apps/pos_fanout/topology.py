@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from spark_apps.records.invoice import parse_invoice
-from spark_apps.records.masked import masked_lines
+from spark_apps.records.invoice import Invoice, parse_invoice
+from spark_apps.records.masked import masked_values
+from spark_apps.records.purchase import Reached, encode_purchase, encode_reached
+from spark_apps.sink.records import BY_KEY, SinkRecord
+
+SOURCE = "source"
+"""The header `<topic>/<partition>/<offset>/<line>` of what a record came from, which tells repeats apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,18 +20,7 @@ class FanoutTopics:
     pos: str
     shipment: str
     hadoop_sink: str
-
-
-class OutputRecord(NamedTuple):
-    """A record to be written. `source` is its one header: `<topic>/<partition>/<offset>/<line>` of what it came from.
-
-    A named tuple because a frozen dataclass takes three times as long to make, and there are several an invoice.
-    """
-
-    topic: str
-    key: bytes
-    value: bytes
-    source: str
+    purchases: str
 
 
 def fan_out(
@@ -38,19 +31,32 @@ def fan_out(
     *,
     topics: FanoutTopics,
     max_record_bytes: int,
-) -> list[OutputRecord]:
-    """A shipment for a home delivery, and a masked record for each line item.
+) -> list[SinkRecord]:
+    """A shipment for a home delivery, a masked record for each line item, and a prime customer's purchase.
 
     Raises:
         PoisonRecordError: the record is no invoice.
     """
     invoice = parse_invoice(key, value, max_record_bytes=max_record_bytes)
     store = invoice.store_id.encode()
-    source = f"{topics.pos}/{partition}/{offset}/"
-    records = [
-        OutputRecord(topics.hadoop_sink, store, line.encode(), source + str(number))
-        for number, line in enumerate(masked_lines(invoice))
+    source = b"%b/%d/%d/" % (topics.pos.encode(), partition, offset)
+    sink = topics.hadoop_sink
+    records: list[SinkRecord] = [
+        (sink, store, line, [(SOURCE, source + b"%d" % number)], BY_KEY)
+        for number, line in enumerate(masked_values(invoice))
     ]
-    if value is not None and invoice.is_home_delivery:
-        records.append(OutputRecord(topics.shipment, store, value, source + "0"))
+    if invoice.is_home_delivery:
+        records.append((topics.shipment, store, value, [(SOURCE, source + b"0")], BY_KEY))
+    if invoice.is_prime:
+        records.append(_purchase(invoice, partition, offset, topics.purchases))
     return records
+
+
+def _purchase(invoice: Invoice, partition: int, offset: int, topic: str) -> SinkRecord:
+    return topic, invoice.customer_card_no.encode(), encode_purchase(invoice, partition, offset), None, BY_KEY
+
+
+def reached(partition: int, offset: int, *, topics: FanoutTopics, purchase_partitions: int) -> list[SinkRecord]:
+    """What follows a task's last invoice: everybody who reads purchases is to know that there are no others before."""
+    value = encode_reached(Reached(partition, offset))
+    return [(topics.purchases, None, value, None, number) for number in range(purchase_partitions)]

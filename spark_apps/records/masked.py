@@ -113,6 +113,60 @@ def masked_lines(invoice: Invoice) -> list[HadoopRecord]:
     ]
 
 
+class _InvoicePart(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "invoice_number": "InvoiceNumber",
+        "created_time_ms": "CreatedTime",
+        "store_id": "StoreID",
+        "pos_id": "PosID",
+        "customer_type": "CustomerType",
+        "payment_method": "PaymentMethod",
+        "delivery_type": "DeliveryType",
+        "city": "City",
+        "state": "State",
+        "pin_code": "PinCode",
+    },
+):
+    """The fields of a `HadoopRecord` that all lines of an invoice share; a `LineItem` has the others."""
+
+    invoice_number: str
+    created_time_ms: int
+    store_id: str
+    pos_id: str
+    customer_type: str
+    payment_method: str
+    delivery_type: str
+    city: str | None
+    state: str | None
+    pin_code: str | None
+
+
+def masked_values(invoice: Invoice) -> list[bytes]:
+    """The encoded `masked_lines`. Faster, because what all lines share is encoded once."""
+    if _masks(invoice):
+        return [line.encode() for line in masked_lines(invoice)]
+    address = invoice.delivery_address
+    shared = _encode(
+        _InvoicePart(
+            invoice.invoice_number,
+            invoice.created_time_ms,
+            invoice.store_id,
+            invoice.pos_id,
+            invoice.customer_type,
+            invoice.payment_method,
+            invoice.delivery_type,
+            None if address is None else address.city,
+            None if address is None else address.state,
+            None if address is None else address.pin_code,
+        )
+    )
+    head = shared[:-1] + b","
+    return [head + _encode(line)[1:] for line in invoice.line_items]
+
+
 _NUMBER_RUN = re.compile(r"\d(?:[ ()+./-]*\d){3}")
 _SEPARATORS = str.maketrans("", "", " ()+./-")
 _NOT_DIGITS = re.compile(r"\D+")

@@ -23,6 +23,7 @@ def read_changelog(spark: SparkSession, settings: AppSettings, changelog: Change
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
         .option("subscribe", changelog.topic)
+        .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", _offsets_json(changelog.topic, changelog.start))
         .option("endingOffsets", _offsets_json(changelog.topic, changelog.end))
         .option("includeHeaders", "true")

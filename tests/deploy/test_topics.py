@@ -19,7 +19,7 @@ SETTINGS = PlatformSettings.load()
 def test_the_topics_are_the_named_ones_with_four_partitions() -> None:
     topics = platform_topics(SETTINGS)
     assert [topic.name for topic in topics] == [
-        *("pos", "shipment", "loyalty", "hadoop-sink", "loyalty-rewards-changelog"),
+        *("pos", "shipment", "loyalty", "hadoop-sink", "loyalty-purchases-repartition", "loyalty-rewards-changelog"),
         *("pos-dlq", "hadoop-sink-dlq"),
     ]
     assert {topic.partitions for topic in topics} == {4}

@@ -25,7 +25,8 @@ from tests.integration.topics import Record, end_offsets, read_topic, write_topi
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 GOOD, BAD = 500, 100
-TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
+PURCHASES = "loyalty-purchases-repartition"
+TOPICS = ("pos", "shipment", "loyalty", PURCHASES, "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
 CHANGELOG = "loyalty-rewards-changelog"
 
 
@@ -104,7 +105,7 @@ def run_through(apps: AppProcesses) -> None:
     fanout.await_caught_up(end_offsets(apps.bootstrap, "pos"))
     assert fanout.terminate() == 0, fanout.log_tail()
     export = apps.start_crashing("hadoop_export", after_batch=1, max_offsets_per_trigger="400")
-    loyalty.await_caught_up(end_offsets(apps.bootstrap, "pos"))
+    loyalty.await_caught_up(end_offsets(apps.bootstrap, PURCHASES))
     assert loyalty.terminate() == 0, loyalty.log_tail()
     assert export.await_exit() == -9
     export = apps.start("hadoop_export", max_offsets_per_trigger="10000", export_interval_ms="50")
@@ -168,12 +169,15 @@ def test_changelog_records_say_which_batch_of_which_input_wrote_them(day: Day) -
         headers = ChangelogHeaders.decode(list(record.headers.items()))
         assert (headers.app, headers.store, headers.generation) == ("loyalty", "rewards", 1)
         assert batches.setdefault(headers.batch_id, headers.source) == headers.source
-    reached: dict[int, int] = {}
+    reached: dict[tuple[str, int], int] = {}
     for batch in range(max(batches) + 1):
-        for partition, (start, end) in batches.get(batch, {}).get("pos", {}).items():
-            assert start == reached.get(partition, 0)
-            reached[partition] = end
-    assert {str(partition): end for partition, end in reached.items()} == end_offsets(day.apps.bootstrap, "pos")["pos"]
+        for topic, ranges in batches.get(batch, {}).items():
+            for partition, (start, end) in ranges.items():
+                assert start == reached.get((topic, partition), 0)
+                reached[topic, partition] = end
+    for topic in ("pos", PURCHASES):
+        ends = {str(partition): end for (name, partition), end in reached.items() if name == topic}
+        assert ends == end_offsets(day.apps.bootstrap, topic)[topic]
 
 
 def test_every_bad_record_and_no_other_is_a_dead_letter(day: Day) -> None:
@@ -212,15 +216,22 @@ def test_the_export_holds_every_line_item_once_and_nothing_personal(day: Day) ->
         assert text not in contacts
 
 
-def test_the_crashes_really_made_the_apps_repeat_themselves(day: Day) -> None:
+def test_every_record_is_there_once(day: Day) -> None:
+    for topic in ("shipment", "hadoop-sink", "loyalty", CHANGELOG, PURCHASES, "pos-dlq"):
+        records = [
+            (record.partition, record.key, record.value, tuple(record.headers.items())) for record in day.read(topic)
+        ]
+        assert len(set(records)) == len(records), topic
+
+
+def test_the_crashes_really_made_the_apps_run_batches_again(day: Day) -> None:
     # Otherwise the tests above would prove nothing.
-    for topic in ("shipment", "hadoop-sink", "loyalty", CHANGELOG):
-        records = [(record.key, record.value, record.headers.get("source")) for record in day.read(topic)]
-        assert len(set(records)) < len(records), topic
+    for app in ("pos_fanout", "loyalty"):
+        assert "batch_was_committed" in (day.apps.run_dir / f"{app}.log").read_text(), app
 
 
 def test_a_stopped_app_says_so(day: Day) -> None:
-    for app, source in (("pos_fanout", "pos"), ("loyalty", "pos"), ("hadoop_export", "hadoop-sink")):
+    for app, source in (("pos_fanout", "pos"), ("loyalty", PURCHASES), ("hadoop_export", "hadoop-sink")):
         beat = apps_heartbeat(day.apps, app)
         assert beat["state"] == AppState.STOPPED
         assert beat["offsets"] == beat["latest_offsets"] == end_offsets(day.apps.bootstrap, source)
@@ -233,7 +244,7 @@ def test_a_snapshot_is_the_changelog_and_the_totals(day: Day) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     summary = orjson.loads(done.stdout.splitlines()[-1])
     assert summary["committed"]
-    assert summary["source_offsets"] == end_offsets(day.apps.bootstrap, "pos")
+    assert summary["source_offsets"] == end_offsets(day.apps.bootstrap, PURCHASES)
     newest = {record.key or b"": (record.partition, record.value or b"") for record in day.read(CHANGELOG)}
     for partition in range(4):
         entries = [(key, value) for key, (number, value) in newest.items() if number == partition]
@@ -269,8 +280,8 @@ def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"topic_pos": "nowhere"}, "topics are missing: nowhere"),
-        ({"topic_pos": "shipment"}, "is of topic pos, not of shipment"),
+        ({"topic_purchases": "nowhere"}, "topics are missing: nowhere"),
+        ({"topic_purchases": "shipment"}, f"is of topic {PURCHASES}, not of shipment"),
     ],
 )
 def test_a_start_that_cannot_work_is_one_sentence(day: Day, settings: dict[str, str], sentence: str) -> None:

@@ -26,9 +26,11 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
         partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
         bounds = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30) for p in partitions}
         unread = {p: end for p, (start, end) in bounds.items() if end > start}
-        consumer.assign([TopicPartition(topic, p, bounds[p][0]) for p in unread])
+        assigned = [TopicPartition(topic, p, bounds[p][0]) for p in unread]
+        consumer.assign(assigned)
         records: list[Record] = []
-        while unread:
+        # By position: the offsets of transactions' own marks are never delivered.
+        while any(place.offset < unread[place.partition] for place in consumer.position(assigned)):
             # Returns when so many have come or the time is over, whichever is first.
             for message in consumer.consume(1000, timeout=0.2):
                 assert message.error() is None, message.error()
@@ -36,8 +38,6 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
                 assert partition is not None
                 assert offset is not None
                 records.append(Record(partition, offset, message.key(), message.value(), dict(message.headers() or ())))
-                if offset + 1 >= unread.get(partition, 0):
-                    unread.pop(partition, None)
     finally:
         consumer.close()
     return sorted(records, key=lambda record: (record.partition, record.offset))

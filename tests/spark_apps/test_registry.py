@@ -10,19 +10,20 @@ from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError, UnknownStoreError
 
 SETTINGS = AppSettings()
+PURCHASES = "loyalty-purchases-repartition"
 
 
 def test_the_apps_and_their_topics() -> None:
     assert {name: app.topics(SETTINGS) for name, app in APPS.items()} == {
-        "pos_fanout": ("pos", "shipment", "hadoop-sink", "pos-dlq"),
-        "loyalty": ("pos", "loyalty", "loyalty-rewards-changelog"),
+        "pos_fanout": ("pos", "shipment", "hadoop-sink", PURCHASES, "pos-dlq"),
+        "loyalty": (PURCHASES, "loyalty", "loyalty-rewards-changelog"),
         "hadoop_export": ("hadoop-sink", "hadoop-sink-dlq"),
     }
 
 
 def test_topics_can_be_renamed() -> None:
     assert app_named("pos_fanout").topics(AppSettings(topic_pos="till")) == (
-        *("till", "shipment", "hadoop-sink", "till-dlq"),
+        *("till", "shipment", "hadoop-sink", PURCHASES, "till-dlq"),
     )
 
 

@@ -1,0 +1,56 @@
+"""When so much of an app's input can't be processed that something is wrong with more than the records.
+
+A till that sends nonsense is what dead letters are for. A producer with a new format, or the wrong topic, would turn a
+day's input into dead letters, and the app would call it progress.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from state.errors import ConfigurationError
+
+
+class PoisonStormError(ConfigurationError):
+    """Too large a share of the input became dead letters. The app has stopped and a restart alone won't help."""
+
+
+class _Seen(NamedTuple):
+    at_s: float
+    rows: int
+    dead_letters: int
+
+
+@dataclass(slots=True)
+class StormWatch:
+    """Takes the share of dead letters in the input of the last `window_s` seconds. Not thread-safe.
+
+    A share above `max_share` is a storm, unless there were fewer than `min_records` records in that time.
+    """
+
+    max_share: float
+    window_s: float
+    min_records: int
+    _seen: deque[_Seen] = field(default_factory=lambda: deque([_Seen(0.0, 0, 0)]))
+
+    def check(self, now_s: float, rows: int, dead_letters: int) -> None:
+        """Takes note of what has been processed since the start, at a time that only grows.
+
+        Raises:
+            PoisonStormError: there is a storm.
+        """
+        seen = self._seen
+        # What is older than the window only tells where it began.
+        while len(seen) > 1 and seen[1].at_s <= now_s - self.window_s:
+            seen.popleft()
+        seen.append(_Seen(now_s, rows, dead_letters))
+        total, dead = rows - seen[0].rows, dead_letters - seen[0].dead_letters
+        if total >= self.min_records and dead > self.max_share * total:
+            msg = (
+                f"{dead} of the last {total} records can't be processed, more than {self.max_share:.0%}: look at the "
+                "dead letters' headers for the reason, correct what writes to the topic, then start the app again; "
+                "to let it pass over these records, raise STOREKEEPER_MAX_DEAD_LETTER_SHARE"
+            )
+            raise PoisonStormError(msg)

@@ -1,0 +1,112 @@
+"""What a task has committed last: one record in the same transaction as its output.
+
+Topic `<app>-gen-<n>-<sink>-markers`, compacted, made by the app itself. Each slot, that is each place that a task of a
+batch can take, has a partition of its own: an open transaction of another slot would hide what lies behind it.
+
+The key is `<query id>/<slot>`, the value JSON: {"batch": 17, "rows": 20000, "checksum": "1f3a..."}. A query id is new
+with each checkpoint, so that what an abandoned checkpoint has written says nothing about a new one's batches.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Self
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from state.errors import ChangelogError
+
+MARKER_TOPIC_CONFIG = {
+    "cleanup.policy": "compact",
+    # Only the newest marker of a slot counts; small segments keep the topic as short as that allows.
+    "segment.bytes": str(1024 * 1024),
+    "segment.ms": str(10 * 60 * 1000),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_TIMEOUT_S = 30.0
+_FIRST_STEP_BACK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The last committed batch of a slot: how many rows its task had, and a checksum over what it wrote."""
+
+    batch_id: int
+    rows: int
+    checksum: int
+
+    def encode(self) -> bytes:
+        """The marker's value."""
+        return orjson.dumps({"batch": self.batch_id, "rows": self.rows, "checksum": f"{self.checksum:x}"})
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Reads a marker's value.
+
+        Raises:
+            ChangelogError: it is none.
+        """
+        try:
+            content = orjson.loads(value)
+            return cls(int(content["batch"]), int(content["rows"]), int(content["checksum"], 16))
+        except (ValueError, TypeError, KeyError) as error:
+            msg = "a record of a markers topic is no marker: is something else writing to it?"
+            raise ChangelogError(msg) from error
+
+
+def markers_topic(app: str, generation: int, sink: str) -> str:
+    """The topic of the markers of one sink of one generation of an app."""
+    return f"{app}-gen-{generation}-{sink}-markers"
+
+
+def marker_key(query_id: str, slot: int) -> bytes:
+    """The key of a slot's markers."""
+    return f"{query_id}/{slot}".encode()
+
+
+def read_marker(bootstrap: str, topic: str, slot: int, key: bytes) -> Marker | None:
+    """The newest committed marker with that key in the slot's partition; None if there is none.
+
+    The slot's transactional id must be initialised before, so that no transaction is open in the partition.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": topic,  # required by the client; nothing is committed
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+    )
+    try:
+        start, end = consumer.get_watermark_offsets(TopicPartition(topic, slot), timeout=_TIMEOUT_S)
+        step, begin = _FIRST_STEP_BACK, end
+        while begin > start:
+            stop, begin = begin, max(start, end - step)
+            found = _newest(consumer, TopicPartition(topic, slot, begin), stop, key)
+            if found is not None:
+                return Marker.decode(found)
+            step *= 8
+        return None
+    finally:
+        consumer.close()
+
+
+def _newest(consumer: Consumer, begin: TopicPartition, end: int, key: bytes) -> bytes | None:
+    newest: bytes | None = None
+    deadline = time.monotonic() + _TIMEOUT_S
+    consumer.assign([begin])
+    # By position, for the last offsets belong to the transactions themselves.
+    while consumer.position([begin])[0].offset < end:
+        for message in consumer.consume(500, timeout=0.02):
+            error = message.error()
+            if error is not None:
+                raise KafkaException(error)
+            if message.key() == key and (message.offset() or 0) < end:
+                newest = message.value()
+        if time.monotonic() > deadline:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"reading {begin.topic}"))  # noqa: SLF001
+    return newest

@@ -1,0 +1,65 @@
+"""What a task writes, and which records no broker would take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BY_KEY = -1
+"""The partition of a record whose key decides where it goes."""
+
+Headers: TypeAlias = "list[tuple[str, bytes]] | None"
+
+SinkRecord: TypeAlias = "tuple[str, bytes | None, bytes | None, Headers, int]"
+"""Topic, key, value (None is a tombstone), headers, partition or `BY_KEY`. A plain tuple: there are millions."""
+
+MapRecords: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[SinkRecord]]"
+"""From the rows of one task, in their order, to the records to write. The same rows give the same records."""
+
+# What a record batch and a record cost beside keys, values and headers, generously.
+_OVERHEAD_BYTES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRule:
+    """What a topic takes: records of at most `max_record_bytes`, and with a key only if it is compacted."""
+
+    max_record_bytes: int
+    keys_required: bool = False
+
+    def refusal(self, record: SinkRecord) -> str | None:
+        """Why the broker would refuse a record; None if it takes it."""
+        _, key, value, headers, _ = record
+        size = _OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+        if headers:
+            size += sum(len(name) + len(content or b"") + 8 for name, content in headers)
+        if size > self.max_record_bytes:
+            return f"the record of about {size} bytes is larger than the {self.max_record_bytes} that its topic takes"
+        if self.keys_required and key is None:
+            return "the record has no key, and its topic is compacted"
+        return None
+
+
+def dead_letter(record: SinkRecord, reason: str, *, app: str, topic: str, rule: TopicRule | None) -> SinkRecord:
+    """The record for topic `topic` that stands for one that its own topic would refuse.
+
+    Its value is left out if not even the dead letters' topic takes it.
+    """
+    wanted, key, value, _, _ = record
+    headers = [
+        ("dlq.topic", wanted.encode()),
+        ("dlq.app", app.encode()),
+        ("dlq.error.class", b"RefusedRecordError"),
+        ("dlq.error.message", reason.encode()),
+    ]
+    whole: SinkRecord = topic, key, value, headers, BY_KEY
+    if rule is None or rule.refusal(whole) is None:
+        return whole
+    return topic, (key or b"")[:1024], None, headers, BY_KEY
+
+
+Rules: TypeAlias = Mapping[str, TopicRule]
