@@ -15,6 +15,7 @@ from state.query.answer import SERVED_BY, Answer
 from state.query.connection import HotAnswers
 from state.query.guarded_send import GuardedSend, hardened
 from state.query.hot_route import PREFIX as HOT_PREFIX
+from state.query.page.routes import is_of_page
 from state.query.problems import (
     BodyTooLargeError,
     BodyTooSlowError,
@@ -182,7 +183,7 @@ class Guard:
 
     def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
         """Who asks; None where nobody is asked. Checks that they may."""
-        if self._gate.open or scope["raw_path"] == LIVE_PATH:
+        if self._gate.open or scope["raw_path"] == LIVE_PATH or is_of_page(scope["raw_path"]):
             return None
         caller = self._gate.caller(watched.get(_AUTHORIZATION)) if hop is None else self._gate.caller_of(hop)
         if hop is None or not scope["path"].startswith(_INTERNAL):

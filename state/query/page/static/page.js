@@ -1,0 +1,119 @@
+// Looks every second, draws what it found; when the node is silent, says so and keeps the last picture, greyed.
+
+import { look, RestorePace } from "./cluster.js";
+import { byId, duration, element, grouped, setText, svg } from "./dom.js";
+import { Gets, shortTime } from "./metrics.js";
+import { ask, Refused, token } from "./node.js";
+import { Picture } from "./picture.js";
+import { QuestionBox } from "./question.js";
+
+const EVERY_MS = 1000;
+
+const picture = new Picture(byId("picture"), byId("detail"));
+const question = new QuestionBox();
+const pace = new RestorePace();
+const gets = new Gets();
+let lastSeen = null;
+
+async function once() {
+  try {
+    const [cluster, metrics] = await Promise.all([look(), ask("/metrics").then((response) => response.text())]);
+    const nowS = performance.now() / 1000;
+    const restores = pace.look(cluster.nodes, nowS);
+    picture.draw(cluster, pace);
+    question.offer(cluster.stores);
+    showFigures(cluster);
+    showGets(gets.look(metrics, nowS));
+    showRestores(restores);
+    showStores(cluster.stores);
+    lastSeen = new Date();
+    showWell(cluster);
+  } catch (error) {
+    showUnwell(error);
+  }
+}
+
+function showWell(cluster) {
+  byId("alarm").hidden = byId("sign-in").hidden = true;
+  document.body.classList.remove("stale");
+  const epoch = cluster.epoch === null ? "" : ` · epoch ${String(cluster.epoch).slice(0, 12)}`;
+  setText("summary", `as node ${cluster.asked} sees it${epoch}`);
+}
+
+function showUnwell(error) {
+  document.body.classList.toggle("stale", lastSeen !== null);
+  if (error instanceof Refused && error.status === 401) {
+    byId("sign-in").hidden = false;
+    setText("summary", "The node asks who you are.");
+    return;
+  }
+  const since = lastSeen === null ? "" : ` The picture is of ${lastSeen.toLocaleTimeString()}.`;
+  const why = error instanceof Refused ? error.message : `The node at ${location.host} does not answer.`;
+  byId("alarm").hidden = false;
+  setText("alarm", why + since);
+  setText("summary", "trying again every second");
+}
+
+function showFigures({ nodes, stores }) {
+  const silent = nodes.filter((node) => node.suspect);
+  setText("figure-nodes", String(nodes.length - silent.length));
+  setText("figure-nodes-note", silent.length ? `silent: ${silent.map(({ name }) => name).join(", ")}` : "all are heard");
+  const replicas = nodes.filter((node) => !node.suspect).flatMap((node) => node.replicas);
+  const serving = replicas.filter((replica) => replica.serving);
+  setText("figure-serving", `${serving.length} / ${replicas.length}`);
+  const partitions = stores.reduce((sum, store) => sum + store.partitions, 0);
+  setText("figure-serving-note", `${partitions} partitions of ${stores.length} stores`);
+  const worst = serving.reduce((found, one) => ((one.offset_lag ?? 0) > (found?.offset_lag ?? 0) ? one : found), null);
+  setText("figure-lag", grouped(worst?.offset_lag ?? 0));
+  setText("figure-lag-note", worst ? `${worst.store}, partition ${worst.partition}` : "of those that serve");
+}
+
+function showGets(found) {
+  if (found === null) return;
+  setText("figure-rate", found.perS < 10 ? found.perS.toFixed(1) : grouped(found.perS));
+  setText("figure-latency", found.p50 === null ? "–" : `${shortTime(found.p50)} · ${shortTime(found.p99)}`);
+  const most = Math.max(...gets.rates, 1);
+  const points = gets.rates.map((rate, at) => `${120 - (gets.rates.length - 1 - at) * 2} ${23 - (rate / most) * 22}`);
+  byId("spark").replaceChildren(svg("path", { d: `M${points.join("L")}` }));
+}
+
+function showRestores(restores) {
+  const bars = restores.map(({ name, left, done, etaS }) => {
+    const eta = etaS === null ? "" : `, about ${duration(etaS)}`;
+    const bar = element("progress", { max: 1, value: done.toFixed(3), "aria-label": `Restore of ${name}` });
+    return element("div", { class: "bar" }, element("span", {}, name), element("small", {}, `${grouped(left)} records left${eta}`), bar);
+  });
+  byId("restores").replaceChildren(...(bars.length ? bars : [element("p", { class: "quiet" }, "Every replica has caught up.")]));
+}
+
+function showStores(stores) {
+  byId("stores").replaceChildren(
+    ...stores.map(({ store, kind, topic, partitions, approximate_num_entries: rows }) =>
+      element(
+        "tr", {},
+        element("td", { class: "name" }, store), element("td", {}, kind), element("td", { class: "code" }, topic),
+        element("td", { class: "number" }, partitions), element("td", { class: "number" }, grouped(rows)),
+      ),
+    ),
+  );
+}
+
+byId("theme").addEventListener("click", () => {
+  const dark = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  localStorage.setItem("theme", dark === "dark" ? "light" : "dark");
+  document.documentElement.dataset.theme = localStorage.getItem("theme");
+});
+if (localStorage.getItem("theme")) document.documentElement.dataset.theme = localStorage.getItem("theme");
+
+byId("sign-in").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token.set(byId("token").value);
+  byId("token").value = "";
+  once();
+});
+
+async function forever() {
+  if (!document.hidden) await once();
+  setTimeout(forever, EVERY_MS);
+}
+forever();

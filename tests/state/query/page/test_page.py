@@ -1,0 +1,224 @@
+"""The page in a real browser, before made-up clusters."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.state.query.page.shown_node import STORES, Shown, healthy, served
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that fails the test if a script fails, or if it calls another address than its own."""
+    wrong: list[str] = []
+    with browser.new_context(viewport={"width": 1240, "height": 900}, color_scheme="light") as context:
+        found = context.new_page()
+        found.on("pageerror", lambda error: wrong.append(str(error)))
+        found.on("console", lambda said: wrong.append(said.text) if "Content Security" in said.text else None)
+        yield found
+        asked = {
+            request.split("/")[2]
+            for request in (found.evaluate("performance.getEntries().map(e => e.name)"))
+            if "//" in request
+        }
+        assert len(asked) <= 1, asked
+    assert wrong == []
+
+
+@pytest.fixture
+def shown() -> Shown:
+    return healthy()
+
+
+def test_every_replica_is_drawn_where_it_is(page: Page, shown: Shown) -> None:
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica")).to_have_count(sum(map(len, shown.replicas.values())))
+        expect(page.locator("#figure-nodes")).to_have_text("3")
+        for node, replicas in shown.replicas.items():
+            for one in replicas:
+                drawn = page.locator(f'[data-name="{node}/{one["store"]}/{one["partition"]}"]')
+                expect(drawn).to_have_class(f"replica {one['role']}")
+        expect(page.locator("#stores tr")).to_have_count(len(STORES))
+
+
+def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown) -> None:
+    restoring = shown.replicas["c"][2]
+    name = f"c/{restoring['store']}/{restoring['partition']}"
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator("#restores")).to_contain_text("Every replica has caught up")
+        restoring.update(state="RESTORING", serving=False, offset_lag=1000)
+        shown.replicas["b"][0]["offset_lag"] = 4321
+        expect(page.locator(f'[data-name="{name}"]')).to_have_class("replica restoring")
+        expect(page.locator("#restores")).to_contain_text("1,000 records left")
+        restoring["offset_lag"] = 250
+        expect(page.locator("#restores progress")).to_have_attribute("value", "0.750")
+        expect(page.locator("#restores small")).to_contain_text("about")
+        expect(page.locator("#figure-lag")).to_have_text("4,321")
+        shown.suspects.add("b")
+        expect(page.locator("#figure-nodes")).to_have_text("2")
+        expect(page.locator("#figure-nodes-note")).to_have_text("silent: b")
+
+
+def test_questions_are_answered_with_their_origin(page: Page, shown: Shown) -> None:
+    headers = {"storekeeper-served-by": "b", "storekeeper-role": "standby", "storekeeper-offset-lag": "7"}
+    shown.answers["/state/keyvalue/rewards/a%2Fb?key_format=string"] = (
+        '{"key": "a/b", "value": {"points": 12.0300}}',
+        headers,
+    )
+    shown.answers["/state/ranked/players/top?limit=3"] = ('[{"rank": 1, "key": "x"}]', headers)
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("Key", exact=True).fill("a/b")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer")).to_contain_text('"points": 12.0300')
+        expect(page.locator("#origin")).to_contain_text("b (standby)")
+        expect(page.locator("#origin")).to_contain_text("7")
+        page.get_by_label("Store", exact=True).select_option("players")
+        page.get_by_label("Question", exact=True).select_option("top")
+        expect(page.get_by_label("Key", exact=True)).to_be_hidden()
+        page.get_by_label("Rows", exact=True).fill("3")
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#answer")).to_contain_text('"rank": 1')
+        page.get_by_label("Store", exact=True).select_option("rewards")
+        page.get_by_label("Key", exact=True).fill("nobody")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer .bad")).to_have_text("there is no such key")
+
+
+@pytest.mark.parametrize(
+    ("store", "question", "key", "path"),
+    [
+        ("rewards", "keys that begin with", "..", "/state/keyvalues/rewards/prefix/Li4=?key_format=base64url&limit=10"),
+        ("rewards", "keys that begin with", "", "/state/keyvalues/rewards/all?&limit=10"),
+        ("players", "rank of a key", "4711", "/state/ranked/players/rank/4711?key_format=string"),
+        ("sales", "windows of a key, or of all", "s1", "/state/windowed/sales/s1/1000000/2000000?key_format=string"),
+        (
+            "sales",
+            "windows of a key, or of all",
+            "all",
+            "/state/windowed/sales/YWxs/1000000/2000000?key_format=base64url",
+        ),
+        ("sales", "windows of a key, or of all", "", "/state/windowed/sales/all/1000000/2000000"),
+        ("user-sessions", "sessions of a key", "ended", "/state/sessions/user-sessions/ZW5kZWQ=?key_format=base64url"),
+        ("user-sessions", "sessions that ended", "", "/state/sessions/user-sessions/ended/1000000/2000000?limit=10"),
+        ("user-sessions", "sessions still active", "", "/state/sessions/user-sessions/active?limit=10"),
+    ],
+)
+def test_each_kind_of_store_is_asked_in_its_way(
+    page: Page, shown: Shown, *, store: str, question: str, key: str, path: str
+) -> None:
+    shown.answers[path] = ("[]", {})
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("Store", exact=True).select_option(store)
+        page.get_by_label("Question", exact=True).select_option(question)
+        for label, text in (("Key", key), ("From", "1000000"), ("To", "2000000")):
+            if page.get_by_label(label, exact=True).is_visible():
+                page.get_by_label(label, exact=True).fill(text)
+        page.get_by_role("button", name="Ask").click()
+        expect(page.locator("#answer pre")).to_have_text("[]")
+    assert shown.asked == [path]
+
+
+def test_keys_walk_over_the_picture(page: Page, shown: Shown) -> None:
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica").first).to_be_visible()
+        page.locator("#picture").focus()
+        page.keyboard.press("ArrowRight")
+        first = page.locator(".replica.chosen").get_attribute("data-name")
+        expect(page.locator("#detail")).to_contain_text("records behind")
+        page.keyboard.press("ArrowRight")
+        assert page.locator(".replica.chosen").get_attribute("data-name") != first
+        page.keyboard.press("ArrowLeft")
+        assert page.locator(".replica.chosen").get_attribute("data-name") == first
+
+
+def test_a_node_that_is_gone_leaves_the_last_picture_greyed(page: Page, shown: Shown) -> None:
+    with served(shown) as server:
+        page.goto(shown.address)
+        expect(page.locator(".replica").first).to_be_visible()
+        server.should_exit = True
+        expect(page.get_by_role("alert")).to_contain_text("does not answer")
+        expect(page.locator("body")).to_have_class("stale")
+        assert page.locator(".replica").count() == sum(map(len, shown.replicas.values()))
+
+
+def test_a_node_without_a_map_of_the_cluster_shows_what_it_knows(page: Page, shown: Shown) -> None:
+    shown.cluster = False
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica")).to_have_count(len(shown.replicas["a"]))
+        expect(page.locator("#figure-nodes")).to_have_text("2")
+
+
+def test_it_asks_for_a_token_and_keeps_it_for_the_session(page: Page, shown: Shown) -> None:
+    shown.token = "skt_secret"
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("This node asks for a token").fill("skt_secret")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.locator(".replica").first).to_be_visible()
+        expect(page.locator("#sign-in")).to_be_hidden()
+        page.reload()
+        expect(page.locator(".replica").first).to_be_visible()
+        assert "skt_secret" not in page.content() + page.url
+
+
+def test_dark_and_light(page: Page, shown: Shown) -> None:
+    def paper() -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    with served(shown):
+        page.goto(shown.address)
+        light = paper()
+        page.get_by_role("button", name="Dark or light").click()
+        dark = paper()
+        assert dark != light
+        page.reload()
+        assert paper() == dark, "it is remembered"
+        page.get_by_role("button", name="Dark or light").click()
+        assert paper() == light
+
+
+def test_what_a_node_says_is_never_markup(page: Page, shown: Shown) -> None:
+    attack = "<img src=x onerror=document.title='broken'>"
+    shown.replicas["a"][0].update(error=attack, state="FAILED", serving=False)
+    shown.answers["/state/keyvalue/rewards/k?key_format=string"] = (
+        f'{{"value": "{attack}"}}',
+        {"storekeeper-served-by": attack},
+    )
+    with served(shown):
+        page.goto(shown.address)
+        page.get_by_label("Key", exact=True).fill("k")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer")).to_contain_text(attack)
+        page.locator(".replica.silent").first.hover(force=True)
+        expect(page.locator("#detail")).to_contain_text(attack)
+        assert page.locator("img").count() == 0
+        assert page.title() == "Storekeeper"
