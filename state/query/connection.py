@@ -20,10 +20,10 @@ from uvicorn.server import ServerState
 
 _END = b"\r\n\r\n"
 _VERSION = b" HTTP/1.1"
+_VERSION_BYTES = len(_VERSION)
 _BLOCKS = 512
 _BLOCK_BYTES = 2048
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*?)[ \t]*")
-_TARGET = re.compile(rb"[\x21-\x22\x24-\x7e]+")
 # A request with any other header than these is the application's: it may change what the answer is.
 _HARMLESS = frozenset(
     {b"host", b"user-agent", b"accept", b"accept-encoding", b"accept-language", b"cache-control", b"pragma"}
@@ -66,7 +66,7 @@ _NO_HOT = HotAnswers(b"\r", lambda _: None)
 
 
 class Connections:
-    """All connections of a server. Belongs to one event loop.
+    """All connections of a server. Belongs to one event loop. `now_s` is the time of the last sweep.
 
     Args:
         app: the ASGI application.
@@ -82,6 +82,7 @@ class Connections:
         self.hot_start = b"GET " + self._hot.prefix
         self.open: set[Connection] = set()
         self.refused_total = 0
+        self.now_s = self.loop.time()
         self._closed = asyncio.Event()
         self._config = Config(
             app,
@@ -112,7 +113,7 @@ class Connections:
         return AppProtocol(self._config, self._state, {}, self.loop)
 
     def harmless(self, block: bytes) -> bool:
-        """Whether a request's headers, from the CRLF before them on, neither change nor endanger a hot answer.
+        """Whether the HTTP version and the headers of one request, and nothing behind it, don't change a hot answer.
 
         Clients send the same block with each request, so the verdicts are kept.
         """
@@ -128,7 +129,7 @@ class Connections:
 
     def sweep(self) -> None:
         """Ends connections that take too long. To be called every second or so."""
-        now_s = self.loop.time()
+        now_s = self.now_s = self.loop.time()
         for connection in list(self.open):
             connection.end_if_late(now_s)
 
@@ -218,7 +219,7 @@ class Connection(asyncio.Protocol):
         elif data.startswith(server.hot_start):
             response = self._hot(data)
             if response is not None:
-                self._since_s = server.loop.time()
+                self._since_s = server.now_s
                 self._transport.write(response)
                 return
         self._to_app(data)
@@ -264,12 +265,11 @@ class Connection(asyncio.Protocol):
 
     def _hot(self, data: bytes) -> bytes | None:
         line_end = data.find(b"\r\n")
-        if data.find(_END, line_end) != len(data) - 4 or data[line_end - 9 : line_end] != _VERSION:
+        version = line_end - _VERSION_BYTES
+        # A block that is known ends with the only empty line, so the segment is one whole request.
+        if not self._server.harmless(data[version:]):
             return None
-        target = data[4 : line_end - 9]
-        if not self._server.harmless(data[line_end:]) or _TARGET.fullmatch(target) is None:
-            return None
-        return self._server.hot(target)
+        return self._server.hot(data[4:version])
 
     def _to_app(self, data: bytes) -> None:
         """Hands over a request once its head is complete: an endless head is cut off here."""
@@ -307,9 +307,11 @@ class Connection(asyncio.Protocol):
 
 
 def _harmless_host(block: bytes) -> bytes | None:
-    """The host, if no other header matters; the block goes from the CRLF behind the request line to the empty line."""
+    """The host, if no other header matters. `block`: from the HTTP version to the empty line, included."""
+    if not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
+        return None
     found: list[tuple[bytes, bytes]] = []
-    for line in block[2:-4].split(b"\r\n"):
+    for line in block[_VERSION_BYTES + 2 : -len(_END)].split(b"\r\n"):
         match = _HEADER.fullmatch(line)
         if match is None or match[1].lower() not in _HARMLESS:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -16,6 +17,8 @@ from state.query.point import PointQueries
 from state.query.problems import problem_of
 
 PREFIX = b"/state/keyvalue/"
+_PREFIX_BYTES = len(PREFIX)
+_TARGET = re.compile(rb"[\x21-\x22\x24-\x7e]+")
 _KEY_FORMAT = b"key_format=base64url"
 _LONGEST_TARGET_BYTES = 8192
 """Longer ones are for the guard to judge."""
@@ -34,6 +37,7 @@ class HotRoute:
 
     def __init__(self, point: PointQueries, app: ASGIApp) -> None:
         self._point = point
+        self._hot_rows = point.hot_rows
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -58,8 +62,15 @@ class HotRoute:
         """
         if len(target) > _LONGEST_TARGET_BYTES:
             return None
+        store, _, key = target[_PREFIX_BYTES:].partition(b"/")
+        found = self._hot_rows.answer(store, key)
+        return self._read(target) if found is None else found
+
+    def _read(self, target: bytes) -> bytes | None:
+        if _TARGET.fullmatch(target) is None:
+            return None
         path, _, query = target.partition(b"?")
-        store, _, key = path[len(PREFIX) :].partition(b"/")
+        store, _, key = path[_PREFIX_BYTES:].partition(b"/")
         demand = NO_DEMAND
         try:
             if query and query != _TEXT_KEY:

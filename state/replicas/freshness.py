@@ -65,12 +65,19 @@ class EndQuestion:
 
 
 class FreshnessTracker:
-    """What is known of one replica's freshness. Any thread may call anything."""
+    """What is known of one replica's freshness. Any thread may call anything.
+
+    Attributes:
+        fresh_at_s: the last moment of which it is known that all that was in the log is in the rows; None if none is.
+        version: moves after anything else has.
+    """
 
     def __init__(self, sightings: SourceSightings | None = None) -> None:
         self._lock = threading.Lock()
         self._sightings = sightings or SourceSightings()
         self._listeners: list[Callable[[], None]] = []
+        self.fresh_at_s: float | None = None
+        self.version = 0
         self.opened(0)
 
     def opened(self, offset: int, source: SourceRanges | None = None, at_s: float = 0.0) -> None:
@@ -81,6 +88,8 @@ class FreshnessTracker:
             self._written = _Reached()
             self._end: tuple[int, float] | None = None
             self._source: SourceRanges = {} if source is None else source
+            self.fresh_at_s = None
+            self.version += 1
         if source:
             self._see(source, at_s)
 
@@ -92,6 +101,8 @@ class FreshnessTracker:
             self._written.at(offset)
             if source is not None:
                 self._source = source
+            self.fresh_at_s = self._stable.at_s
+            self.version += 1
         if source is not None:
             self._see(source, at_s)
         self._tell()
@@ -111,17 +122,20 @@ class FreshnessTracker:
             self._stable.ask(stable_end, question.asked_at_s, self._offset)
             self._written.ask(written_end, question.asked_at_s, self._offset)
             self._end = (stable_end, question.asked_at_s)
+            self.fresh_at_s = self._stable.at_s
+            self.version += 1
         self._tell()
-
-    @property
-    def fresh_at_s(self) -> float | None:
-        """The last moment of which it is known that all that was in the log is in the rows; None if there is none."""
-        return self._stable.at_s
 
     def staleness_ms(self, at_s: float) -> int | None:
         """The staleness at a moment, rounded up; 0 if it was known to be whole later than that. None: unknown."""
-        fresh_at_s = self._stable.at_s
+        fresh_at_s = self.fresh_at_s
         return None if fresh_at_s is None else _age_ms(at_s, fresh_at_s)
+
+    @property
+    def end_offset(self) -> int:
+        """The end of the log as told last; 0 if it was not."""
+        end = self._end
+        return 0 if end is None else end[0]
 
     def end(self, at_s: float) -> tuple[int, int] | None:
         """The end of the log as told last, and its age in milliseconds."""
@@ -140,6 +154,11 @@ class FreshnessTracker:
             begun = {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in self._source.items()}
         found = Position(begun)
         return found if whole_at_s is None else found.merged(self._sightings.before(whole_at_s))
+
+    def touch(self) -> None:
+        """Something else about the replica has changed that its answers tell."""
+        with self._lock:
+            self.version += 1
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Calls `listener`, from any thread, whenever something has changed; returns what ends that."""

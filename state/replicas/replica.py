@@ -29,6 +29,7 @@ from state.errors import (
 )
 from state.replicas.freshness import FreshnessTracker, ReplicaFreshness
 from state.replicas.places import ReplicaPlace
+from state.replicas.row_cache import RowCache
 from state.replicas.row_index import RowIndex
 from state.replicas.sightings import SourceSightings
 from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
@@ -46,6 +47,8 @@ class Replica:
     Attributes:
         tracker: what is known of how fresh the rows are.
         index: kept in step with the rows while the store is open; None if there is none.
+        cache: answers made of rows; an answer leaves it when its row changes. None if there is none.
+        writes: moves after a row has changed and before the cache lets go of it.
     """
 
     def __init__(
@@ -59,11 +62,14 @@ class Replica:
         role: Role = Role.ACTIVE,
         sightings: SourceSightings | None = None,
         index: RowIndex | None = None,
+        cache: RowCache | None = None,
     ) -> None:
         self.replica_id = replica_id
         self.topic = topic
         self.role = role
         self.index = index
+        self.cache = cache
+        self.writes = 0
         self._place = place
         self._clock = clock
         self._listener = listener
@@ -110,8 +116,8 @@ class Replica:
     @property
     def offset_lag(self) -> int | None:
         """At most so many records are missing; None while unknown."""
-        checkpoint, end = self._checkpoint, self._end_offset
-        return None if checkpoint is None or end is None else max(0, end - checkpoint.offset)
+        checkpoint, end, told = self._checkpoint, self._end_offset, self.tracker.end_offset
+        return None if checkpoint is None or end is None else max(0, max(end, told) - checkpoint.offset)
 
     @property
     def shown_offset(self) -> int:
@@ -204,6 +210,9 @@ class Replica:
         if folded.entries or moved.offset != checkpoint.offset:
             self._shown_offset = max(self._shown_offset, moved.offset)
             store.write(folded.entries, {METADATA_KEY: moved.encode()})
+            self.writes += 1
+            if self.cache is not None:
+                self.cache.drop(key for key, _ in folded.entries)
             if self.index is not None:
                 self.index.apply((key, None if row is None else row[HEADER_BYTES:]) for key, row in folded.entries)
         self._checkpoint = moved
@@ -216,6 +225,7 @@ class Replica:
     def saw_end(self, end_offset: int) -> None:
         """Takes note of the log's end, for the lag."""
         self._end_offset = max(end_offset, self.offset or 0)
+        self.tracker.touch()
 
     def check(self, changelog: LogState) -> None:
         """Compares the rows with what the broker says of the log just now; if they equal it, writes that down.
@@ -392,6 +402,9 @@ class Replica:
 
     def _release(self) -> None:
         self._serving = False
+        self.writes += 1
+        if self.cache is not None:
+            self.cache.clear()
         if self.index is not None:
             self.index.clear()
         store, self._store = self._store, None

@@ -17,6 +17,7 @@ from state.replicas.end_watch import EndWatch
 from state.replicas.follower import Follower
 from state.replicas.places import ReplicaPlace
 from state.replicas.replica import Replica
+from state.replicas.row_cache import RowCache
 from state.replicas.row_index import RowIndex
 from state.replicas.sightings import SourceSightings
 from state.replicas.states import ReplicaId, ReplicaStatus
@@ -34,7 +35,7 @@ class ReplicaSpec:
 class ReplicaSet:
     """The replicas of one node. A context manager that starts following on entering and closes everything on leaving.
 
-    Reads may come from any thread.
+    Reads may come from any thread. `cache_bytes` bounds the answers kept of each store's rows; 0 keeps none.
 
     Attributes:
         end_watch: asks where the changelogs end, for the replicas' freshness.
@@ -50,11 +51,14 @@ class ReplicaSet:
         listener: RestoreListener,
         cold_restore: WorkerColdRestore | None = None,
         index_for: Callable[[ReplicaId], RowIndex | None] = lambda _: None,
+        cache_bytes: int = 0,
     ) -> None:
         self._place = place
         self._clock = clock
         self._listener = listener
         self._index_for = index_for
+        self._caches: dict[str, RowCache] = {}
+        self._cache_bytes = cache_bytes
         self._sightings: dict[str, SourceSightings] = {}
         self._changing = threading.Lock()
         # Never changed in place: readers go over it while replicas come and go.
@@ -136,4 +140,7 @@ class ReplicaSet:
             role=spec.role,
             sightings=self._sightings.setdefault(spec.replica.store, SourceSightings()),
             index=self._index_for(spec.replica),
+            cache=self._caches.setdefault(spec.replica.store, RowCache(self._cache_bytes))
+            if self._cache_bytes
+            else None,
         )

@@ -1,0 +1,54 @@
+"""Answers that were made of rows, kept until their row changes: the follower lets go of a key as it writes it.
+
+Readers fill the cache while the follower writes, without a lock between them. What keeps a stale entry out: the
+follower first writes the row, then counts the write (`Replica.writes`), then drops the key. A reader notes the count,
+reads the row, puts its entry, and takes it out again if the count has moved: it was put before the drop, or the count
+tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+_ENTRY_BYTES = 250  # an entry's place in a table, its tuple and the headers of two objects
+
+Cached = tuple[Any, bytes]
+"""The replica that the row is of, and what was made of it."""
+
+
+class RowCache:
+    """Bounded: when the newer half is full, the older half is forgotten. One thread puts, another one drops."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._half_bytes = max_bytes // 2
+        self._bytes = 0
+        self._young: dict[bytes, Cached] = {}
+        self._old: dict[bytes, Cached] = {}
+
+    def get(self, key: bytes) -> Cached | None:
+        """The entry at `key`, or None."""
+        return self._young.get(key) or self._old.get(key)
+
+    def put(self, key: bytes, entry: Cached) -> None:
+        """Adds an entry. The putting thread only."""
+        size = len(key) + len(entry[1]) + _ENTRY_BYTES
+        if size > self._half_bytes:
+            return
+        if self._bytes + size > self._half_bytes:
+            self._old, self._young, self._bytes = self._young, {}, 0
+        self._young[key] = entry
+        self._bytes += size
+
+    def drop(self, keys: Iterable[bytes]) -> None:
+        """Lets go of entries."""
+        if self._young or self._old:
+            for key in keys:
+                # The older one first: what moves to it meanwhile was still in the newer one when that was looked at.
+                self._old.pop(key, None)
+                self._young.pop(key, None)
+                self._old.pop(key, None)
+
+    def clear(self) -> None:
+        """Lets go of everything."""
+        self._young, self._old = {}, {}
