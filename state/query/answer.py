@@ -18,6 +18,7 @@ OFFSET_LAG = b"storekeeper-offset-lag"
 STALENESS = b"storekeeper-staleness-ms"
 POSITION = b"storekeeper-position"
 COMPLETE = b"storekeeper-complete"
+EPOCH = b"storekeeper-epoch"
 NEXT_CURSOR = b"storekeeper-next-cursor"
 
 JSON = (b"content-type", b"application/json")

@@ -35,6 +35,7 @@ class Catalog:
         node: this node's name.
         definitions: what is served, by store.
         topics: changelog topic by store.
+        was_ready: whether all that the node was to hold answered once.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Catalog:
         self.node = node
         self.definitions = definitions
         self.topics = {name: definition.topic for name, definition in definitions.items()}
+        self.was_ready = False
         self._addresses = addresses
         self._acceptable_staleness_s = acceptable_staleness_ms / 1000
         self._assignment: Assignment | None = None

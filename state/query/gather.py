@@ -18,7 +18,6 @@ from state.errors import (
     InvalidStateStoreError,
     SerializationError,
     StateError,
-    StoreMigratedError,
     StoreRestoringError,
     StoreUnavailableError,
 )
@@ -26,6 +25,7 @@ from state.query.catalog import Catalog
 from state.query.demand_gate import DemandGate
 from state.query.freshness import Demand
 from state.query.origin import Origin
+from state.query.peers import AT_CAPACITY
 from state.query.problems import TooManyScansError
 from state.query.router import Router
 from state.query.too_stale import Freshest, TooStaleError, freshest
@@ -151,18 +151,23 @@ class Gatherer:
         """
         wanted = self.partitions(question.store) if partitions is None else partitions
         left = sorted(set(wanted))
-        mine = [number for number in left if self._serving(question.store, number) is not None]
+        mine = [number for number in left if self._answers_best(question.store, number, asked)]
         others = [number for number in left if number not in mine]
-        here, (elsewhere, reasons) = await asyncio.gather(
+        here, elsewhere = await asyncio.gather(
             self._here(question, mine, asked), self._elsewhere(question, others, asked)
         )
-        answers = [*here, *elsewhere]
+        answers, told = [*here, *elsewhere.answers], [elsewhere]
         if again := [number for number in _missing(left, answers) if number in mine]:
-            more, why = await self._elsewhere(question, again, asked)
-            answers, reasons = [*answers, *more], [*reasons, *why]
+            told.append(await self._elsewhere(question, again, asked))
+            answers += told[-1].answers
+        if left_over := [number for number in _missing(left, answers) if number not in mine]:
+            answers += await self._here(question, left_over, asked)
         missing = _missing(left, answers)
-        told = self._freshest(question.store, missing, asked) if asked.demand.asks_freshness else None
-        return Gathered(tuple(answers), tuple(missing), tuple(reasons), told)
+        reasons = tuple(reason for heard in told for reason in heard.reasons)
+        if not missing or not asked.demand.asks_freshness:
+            return Gathered(tuple(answers), tuple(missing), reasons)
+        known = freshest([self._freshest(question.store, missing, asked), *(heard.freshest for heard in told)])
+        return Gathered(tuple(answers), tuple(missing), reasons, known)
 
     async def local(self, question: Question[_T], asked: Asked, partitions: Iterable[int]) -> Answered[_T]:
         """The answer from this node's replicas alone, for another node that asks.
@@ -215,11 +220,9 @@ class Gatherer:
         finally:
             self._free += 1
 
-    async def _elsewhere(
-        self, question: Question[_T], partitions: Sequence[int], asked: Asked
-    ) -> tuple[list[Answered[_T]], list[str]]:
+    async def _elsewhere(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
         if not partitions:
-            return [], []
+            return Gathered((), (), ())
         left_ms = int((asked.deadline_s - self._clock.monotonic_s()) * 1000)
         spent_ms = int((self._clock.monotonic_s() - asked.arrived_s) * 1000)
         demand = asked.demand.sent_on(left_ms, spent_ms).query()
@@ -242,11 +245,16 @@ class Gatherer:
                 reasons.append(str(error))
             else:
                 answers.append(Answered(part.partitions, decoded, tuple(origins)))
-        return answers, reasons
+        known = freshest(Freshest.told_by(refusal.body) for refusal in found.refusals)
+        return Gathered(tuple(answers), found.missing, tuple(reasons), known)
 
     def _serving(self, store: str, partition: int) -> Replica | None:
         replica = self._catalog.replica(store, partition)
         return replica if replica is not None and replica.serving else None
+
+    def _answers_best(self, store: str, partition: int, asked: Asked) -> bool:
+        replica = self._serving(store, partition)
+        return replica is not None and self._catalog.answers_best(replica, asked.arrived_s)
 
     async def _admitted(self, replica: Replica, asked: Asked, *, share: float) -> bool:
         """Whether a replica meets the demand, maybe after a share of the wait."""
@@ -267,8 +275,7 @@ class Gatherer:
     def _held(self, store: str, partition: int) -> Replica:
         replica = self._catalog.replica(store, partition)
         if replica is None:
-            msg = f"node {self._catalog.node} does not hold partition {partition} of {store}"
-            raise StoreMigratedError(msg)
+            raise self._catalog.not_held(store, partition)
         if not replica.serving:
             msg = f"partition {partition} of {store} has not caught up on node {self._catalog.node}"
             raise StoreRestoringError(msg)
@@ -280,6 +287,7 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
 
     Raises:
         TooStaleError: if it lacks some and must not, and they are there, but not as fresh as demanded.
+        TooManyScansError: if it lacks some and must not, and the nodes that have them are too busy.
         StoreUnavailableError: if it lacks some and must not.
     """
     if not found.missing or asked.demand.partial_ok:
@@ -290,6 +298,8 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     msg = f"no replica {what}of partition {missing} of {store} can answer now: ask again, or with partial=ok{told}"
     if found.freshest is not None:
         raise TooStaleError(msg, found.freshest)
+    if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):
+        raise TooManyScansError(msg)
     raise StoreUnavailableError(msg)
 
 

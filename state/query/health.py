@@ -18,15 +18,21 @@ class Readiness:
 
 
 def readiness(catalog: Catalog) -> Readiness:
-    """Looks at all replicas of a node. Lag does not matter here: a follower that caught up once answers."""
+    """Looks at all replicas of a node. Lag does not matter here: a follower that caught up once answers.
+
+    A replica that the node gained since it was ready first, and that another node answers for meanwhile, is not missed.
+    """
     statuses = [catalog.replicas[replica].status() for replica in sorted(catalog.replicas)]
     if not catalog.is_complete:
         return Readiness(ready=False, reason="waiting for the broker to describe the changelog topics", replicas=[])
     missing = [status for status in statuses if not status.serving]
+    if catalog.was_ready:
+        missing = [status for status in missing if not catalog.others_ready(status.replica)]
     if missing:
         failed = [status for status in missing if status.state in {ReplicaState.FAILED, ReplicaState.SUSPENDED}]
         reason = f"{len(missing)} of {len(statuses)} replicas can't answer yet"
         if failed:
             reason += f"; {failed[0].replica}: {failed[0].error}"
         return Readiness(ready=False, reason=reason, replicas=statuses)
+    catalog.was_ready = catalog.was_ready or bool(statuses)
     return Readiness(ready=True, reason="every replica answers", replicas=statuses)

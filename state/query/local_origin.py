@@ -6,11 +6,13 @@ Between two batches of a partition only the staleness changes, so the rest is wr
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from state.query.answer import COMPLETE, OFFSET, OFFSET_LAG, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS
+from state.query.answer import COMPLETE, EPOCH, OFFSET, OFFSET_LAG, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS
 from state.query.position_token import PositionToken
 from state.replicas.replica import Replica
+from state.replicas.states import ReplicaId
 
 HeaderList = list[tuple[bytes, bytes]]
 
@@ -30,17 +32,19 @@ class Look:
 class _Ready:
     """The headers of one state of a replica, and the same as text."""
 
-    state: tuple[str, int, int, int | None]
+    replica: Replica
+    state: tuple[str, int, int, int | None, str]
     headers: HeaderList
     block: bytes
 
 
 class LocalOrigin:
-    """Writes the headers of a node's own answers. Belongs to one event loop."""
+    """Writes the headers of a node's own answers; `epoch` tells the assignment's name. Belongs to one event loop."""
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, epoch: Callable[[], str] = lambda: "") -> None:
         self._node = node.encode()
-        self._ready: dict[int, _Ready] = {}
+        self._epoch = epoch
+        self._ready: dict[ReplicaId, _Ready] = {}
 
     def look(self, replica: Replica, at_s: float) -> Look:
         """To be called before the row is read; `at_s` is when the request arrived."""
@@ -62,12 +66,12 @@ class LocalOrigin:
 
     def _of(self, replica: Replica, look: Look) -> _Ready:
         shown = max(replica.shown_offset, look.offset)
-        state = (replica.role.value, look.offset, shown, look.offset_lag)
-        ready = self._ready.get(id(replica))
-        if ready is None or ready.state != state:
+        state = (replica.role.value, look.offset, shown, look.offset_lag, self._epoch())
+        ready = self._ready.get(replica.replica_id)
+        if ready is None or ready.state != state or ready.replica is not replica:
             headers = self._written(replica, look, shown)
             lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-            ready = self._ready[id(replica)] = _Ready(state, headers, _SAFE + lines)
+            ready = self._ready[replica.replica_id] = _Ready(replica, state, headers, _SAFE + lines)
         return ready
 
     def _written(self, replica: Replica, look: Look, shown: int) -> HeaderList:
@@ -80,6 +84,8 @@ class LocalOrigin:
             (POSITION, PositionToken.of_changelog(replica.topic, partition, shown).encode().encode()),
             (COMPLETE, b"true"),
         ]
+        if epoch := self._epoch():
+            headers.append((EPOCH, epoch.encode()))
         if look.offset_lag is not None:
             headers.append((OFFSET_LAG, b"%d" % look.offset_lag))
         return headers

@@ -51,11 +51,15 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scattered:
-    """The answers for many partitions. `missing` are those that no node answered for, `reasons` say why."""
+    """The answers for many partitions. `missing` are those that no node answered for.
+
+    `reasons` say why, `refusals` are what nodes said that refused.
+    """
 
     parts: tuple[Part, ...]
     missing: tuple[int, ...]
     reasons: tuple[str, ...]
+    refusals: tuple[Answer, ...] = ()
 
 
 @dataclass(slots=True)
@@ -166,7 +170,7 @@ class Router:
         parts = await self._ask_holders(question, wanted, frozenset(exclude))
         answered = {partition for part in parts for partition in part.partitions}
         missing = tuple(number for number in wanted if number not in answered)
-        return Scattered(tuple(parts), missing, tuple(question.reasons))
+        return Scattered(tuple(parts), missing, tuple(question.reasons), tuple(question.answers))
 
     def _question(
         self, store: str, request: Callable[[Sequence[int]], PeerRequest], deadline_s: float | None

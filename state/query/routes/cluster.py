@@ -1,0 +1,101 @@
+"""`/state/cluster`: the nodes, what each says that it holds, and whom to ask for what."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel
+
+from state.cluster.member import ReplicaReport
+from state.cluster.view import Member
+from state.query.answer import EPOCH
+from state.query.catalog import Catalog
+from state.replicas.states import ReplicaId
+
+
+class ReplicaReportView(BaseModel):
+    """One replica as its node told of it last."""
+
+    store: str
+    partition: int
+    role: str
+    state: str
+    serving: bool
+    offset: int | None
+    offset_lag: int | None
+    staleness_ms: int | None
+
+
+class MemberView(BaseModel):
+    """One node. `heard` is false for a configured one that has sent no heartbeat; `suspect`: silent for a moment."""
+
+    name: str
+    address: str
+    rack: str
+    suspect: bool
+    heard: bool
+    silent_s: float
+    replicas: list[ReplicaReportView]
+
+
+class ClusterView(BaseModel):
+    """The cluster as one node knows it.
+
+    `assignment` has, by store and partition, the nodes to ask, the best one first. `epoch` is the name of the
+    assignment: nodes with the same epoch agree on who is to hold what.
+    """
+
+    node: str
+    epoch: str
+    members: list[MemberView]
+    assignment: dict[str, list[list[str]]]
+
+
+def cluster_routes(catalog: Catalog) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(tags=["cluster"])
+
+    @routes.get("/state/cluster")
+    async def cluster(response: Response) -> ClusterView:
+        """Members, epoch, and whom to ask for each store partition, as this node knows it."""
+        response.headers[EPOCH.decode()] = catalog.epoch
+        return cluster_view(catalog)
+
+    return routes
+
+
+def cluster_view(catalog: Catalog) -> ClusterView:
+    """What the route answers; no members and no assignment before the heartbeats were heard."""
+    table = catalog.table
+    if table is None:
+        return ClusterView(node=catalog.node, epoch="", members=[], assignment={})
+    assignment = {
+        store: [list(table.holders[ReplicaId(store, partition)]) for partition in range(count)]
+        for store, count in sorted(table.assignment.partitions.items())
+    }
+    members = [_member(member) for member in table.members]
+    return ClusterView(node=catalog.node, epoch=table.epoch, members=members, assignment=assignment)
+
+
+def _member(member: Member) -> MemberView:
+    return MemberView(
+        name=member.name,
+        address=member.address,
+        rack=member.rack,
+        suspect=member.suspect,
+        heard=member.heard,
+        silent_s=round(member.silent_s, 3),
+        replicas=[_report(report) for report in member.replicas],
+    )
+
+
+def _report(report: ReplicaReport) -> ReplicaReportView:
+    return ReplicaReportView(
+        store=report.replica.store,
+        partition=report.replica.partition,
+        role=report.role.value,
+        state=report.state.value,
+        serving=report.serving,
+        offset=report.offset,
+        offset_lag=report.offset_lag,
+        staleness_ms=report.staleness_ms,
+    )
