@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import httpx2
@@ -44,17 +43,17 @@ LIMITS = QueryLimits(
 
 
 class InProcessNetwork(httpx2.AsyncBaseTransport):
-    """Brings requests to nodes by their host name. A node in `down` refuses connections."""
+    """Brings requests to nodes by their host name. A node in `down` refuses connections; `before_request` sees each."""
 
     def __init__(self) -> None:
         self.apps: dict[str, Any] = {}
         self.down: set[str] = set()
-        self.requests: list[str] = []
+        self.before_request: Callable[[], None] = lambda: None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """One request, from a node or from a test."""
         host = request.url.host
-        self.requests.append(str(request.url))
+        self.before_request()
         if host in self.down:
             raise httpx2.ConnectError("the node is down", request=request)
         return await httpx2.ASGITransport(self.apps[host]).handle_async_request(request)
@@ -66,7 +65,7 @@ class Node:
     def __init__(self, name: str, cluster: Cluster) -> None:
         self.name = name
         self.catalog = Catalog(name, cluster.addresses, cluster.definitions)
-        budget = IndexBudget(64 << 20)
+        budget = IndexBudget(cluster.ranked_bytes)
         self.replicas: dict[ReplicaId, Replica] = {}
         for store, partition, role in cluster.assignment.held_by(name):
             definition = cluster.definitions[store]
@@ -123,16 +122,19 @@ class Cluster:
         standbys: int = 0,
         limits: QueryLimits = LIMITS,
         stream_page_rows: int = 7,
+        ranked_bytes: int = 64 << 20,
     ) -> None:
         names = list(nodes)
         self.clock = SystemClock()
         self.limits = limits
+        self.ranked_bytes = ranked_bytes
         self.stream_limits = PageLimits(stream_page_rows, 1 << 20, limits.max_examined_rows)
         self.definitions = parse_definitions(STORES)
         self.addresses: Mapping[str, str] = {name: f"http://{name}:80" for name in names}
         self.assignment = Assignment(tuple(names), dict.fromkeys(self.definitions, partitions), standbys)
         self.network = InProcessNetwork()
         self._ends: dict[ReplicaId, int] = {}
+        self._written: set[tuple[ReplicaId, bytes]] = set()
         self.nodes = {name: Node(name, self) for name in names}
 
     def write(self, store: str, key: bytes, value: bytes | None, *, row_key: bytes | None = None) -> None:
@@ -142,6 +144,7 @@ class Cluster:
 
     def write_to(self, replica_id: ReplicaId, row_key: bytes, value: bytes | None) -> None:
         """Writes one record to all replicas of a partition."""
+        self._written.add((replica_id, row_key))
         offset = self._ends.get(replica_id, 0)
         self._ends[replica_id] = offset + 1
         topic = self.definitions[replica_id.store].topic
@@ -160,13 +163,15 @@ class Cluster:
         """One session of store `visits`."""
         self.write("visits", key, value, row_key=session_row_key(key, start_ms, end_ms))
 
+    def clear(self) -> None:
+        """Deletes every row: a cluster takes longer to make than to fill."""
+        for replica_id, row_key in list(self._written):
+            self.write_to(replica_id, row_key, None)
+        self._written.clear()
+
     async def get(self, node: str, path: str, **headers: str) -> httpx2.Response:
         """One request to a node, from outside."""
         async with httpx2.AsyncClient(transport=self.network) as client:
             return await client.get(
                 f"http://{node}{path}", headers={name.replace("_", "-"): value for name, value in headers.items()}
             )
-
-    def limited(self, **changes: int) -> QueryLimits:
-        """The limits with some changed."""
-        return dataclasses.replace(self.limits, **changes)
