@@ -19,6 +19,7 @@ import structlog
 from state.clock import Clock, SystemClock
 from state.cluster.part import cluster_part
 from state.errors import ConfigurationError
+from state.names import checked_name
 from state.query.app import make_app
 from state.query.catalog import Catalog
 from state.query.connection import ConnectionLimits
@@ -214,7 +215,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="state.node", description="Serve state stores; settings come from STOREKEEPER_*."
     )
     parser.add_argument("--name", required=True, help="this node's name")
-    name: str = parser.parse_args(arguments).name
+    parser.add_argument("--listen", help="host:port to listen on, in place of STOREKEEPER_LISTEN_HOST and _PORT")
+    parser.add_argument("--stores", help="the stores to serve, in place of STOREKEEPER_STORES")
+    options = parser.parse_args(arguments)
+    name: str = options.name
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -227,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     try:
-        node = Node(name, load_node_settings(), SystemClock())
+        node = Node(checked_name(name), load_node_settings(_overrides(options)), SystemClock())
     except ConfigurationError as error:
         sys.stderr.write(f"node {name}: {error}\n")
         return EXIT_CONFIGURATION
@@ -241,6 +245,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"node {name}: {error}\n")
         return 1
     return 0
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, object]:
+    found: dict[str, object] = {} if options.stores is None else {"stores": options.stores}
+    if options.listen is not None:
+        host, _, port = options.listen.rpartition(":")
+        found |= {"listen_host": host.strip("[]"), "listen_port": port}
+    return found
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

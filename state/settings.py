@@ -174,6 +174,9 @@ class NodeSettings(BaseSettings):
     )
     backend: str = Field("rocksdb", pattern="^(rocksdb|memory)$", description="Where rows live: rocksdb or memory.")
     memory_mib: int = Field(256, ge=16, le=1 << 20, description="Bound of RocksDB's caches and write buffers together.")
+    row_cache_mib: int = Field(
+        64, ge=0, le=1 << 16, description="Bound of the answers kept of each store's rows until a row changes; 0: none."
+    )
     cold_restore_records: int = Field(
         200_000, ge=1, description="A replica with at least so many records to go is restored in a process of its own."
     )
@@ -279,14 +282,14 @@ class NodeSettings(BaseSettings):
         return f"{'https' if self.tls_certificate else 'http'}://{host}:{port}"
 
 
-def load_node_settings() -> NodeSettings:
-    """Reads the environment.
+def load_node_settings(overrides: Mapping[str, object] | None = None) -> NodeSettings:
+    """Reads the environment; `overrides` go before it.
 
     Raises:
         ConfigurationError: with one sentence for each setting that can't work.
     """
     try:
-        return NodeSettings()  # type: ignore[call-arg]
+        return NodeSettings(**(overrides or {}))  # type: ignore[arg-type]
     except ValidationError as error:
         sentences = [
             (f"STOREKEEPER_{str(problem['loc'][0]).upper()}: " if problem["loc"] else "")
