@@ -17,7 +17,14 @@ def bought(partition: int, offset: int) -> PrimePurchase:
 
 def test_purchases_are_counted_once_and_in_their_order() -> None:
     marks: dict[int, int] = {0: 5}
-    records = [bought(0, 4), bought(0, 5), bought(1, 0), Reached(0, 9), bought(0, 7), bought(0, 10)]
+    records: list[PrimePurchase | Reached] = [
+        bought(0, 4),
+        bought(0, 5),
+        bought(1, 0),
+        Reached(0, 9),
+        bought(0, 7),
+        bought(0, 10),
+    ]
     assert list(unseen(records, marks)) == [bought(0, 5), bought(1, 0), bought(0, 10)]
     assert marks == {0: 11, 1: 1}
 
