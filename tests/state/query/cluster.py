@@ -123,14 +123,16 @@ class Cluster:
         limits: QueryLimits = LIMITS,
         stream_page_rows: int = 7,
         ranked_bytes: int = 64 << 20,
+        stores: str = STORES,
+        addresses: Mapping[str, str] | None = None,
     ) -> None:
         names = list(nodes)
         self.clock = SystemClock()
         self.limits = limits
         self.ranked_bytes = ranked_bytes
         self.stream_limits = PageLimits(stream_page_rows, 1 << 20, limits.max_examined_rows)
-        self.definitions = parse_definitions(STORES)
-        self.addresses: Mapping[str, str] = {name: f"http://{name}:80" for name in names}
+        self.definitions = parse_definitions(stores)
+        self.addresses = addresses or {name: f"http://{name}:80" for name in names}
         self.assignment = Assignment(tuple(names), dict.fromkeys(self.definitions, partitions), standbys)
         self.network = InProcessNetwork()
         self._ends: dict[ReplicaId, int] = {}

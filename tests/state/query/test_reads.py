@@ -144,7 +144,7 @@ def test_session_routes(table: dict[tuple[str, int, int], int], key: str, at_ms:
         await same_everywhere(cluster, path, overlapping, limit)
         active = [row for row in rows if _touches(row, at_ms - gap, at_ms + gap)]
         await same_everywhere(cluster, f"/state/sessions/visits/active?at_ms={at_ms}&gap_ms={gap}", active, limit)
-        ended = [row for row in rows if at_ms <= row["window"]["end_ms"] <= at_ms + gap]  # type: ignore[index]
+        ended = [row for row in rows if at_ms <= row["window"]["end_ms"] <= at_ms + gap]
         await same_everywhere(cluster, f"/state/sessions/visits/ended/{at_ms}/{at_ms + gap}", ended, limit)
 
     asyncio.run(check())
