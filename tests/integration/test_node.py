@@ -14,7 +14,10 @@ import pytest
 
 from state.changelog.partitioner import partition_for
 from state.client import StateClient
+from state.clock import SystemClock
 from state.errors import UnknownStoreError
+from state.security.cluster_secret import load_cluster_secret
+from state.security.hop import ANONYMOUS, HopSigner
 from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
 from tests.waiting import eventually
@@ -129,7 +132,10 @@ def test_a_forwarded_request_is_never_sent_on(split: tuple[NodeProcess, NodeProc
     one, _ = split
     held = set(one.replicas())
     foreign = next(key for key in ROWS if partition_for(key.encode(), 4) not in held)
-    answer = one.get(f"/state/keyvalue/rewards/{foreign}", headers={"Storekeeper-Hop": "b"})
+    path = f"/state/keyvalue/rewards/{foreign}"
+    secret = load_cluster_secret(Path(one.environment["STOREKEEPER_RUN_DIR"]) / "secrets" / "cluster.key")
+    headers = HopSigner("b", secret, SystemClock(), lambda: ANONYMOUS)("GET", path, b"", 1000)
+    answer = one.get(path, headers=dict(headers))
     assert answer.status_code == 421
     assert answer.json()["type"] == "urn:storekeeper:problem:not-held"
 
