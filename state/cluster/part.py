@@ -89,6 +89,7 @@ def cluster_part(
         listener=LoggingRestoreListener(clock),
         cold_restore=_cold_restore(settings, state_dir),
         index_for=index_for,
+        cache_bytes=settings.row_cache_mib << 20,
     )
     counts = PartitionCounts(catalog.topics, lambda: ChangelogReader(reader))
     holding = Holding(

@@ -10,13 +10,17 @@ from starlette.exceptions import HTTPException
 from state.errors import InvalidArgumentError, StateError
 from state.query.answer import SERVED_BY, Answer
 from state.query.hot_route import HotRoute
+from state.query.page.routes import page_routes
 from state.query.problems import Problem, problem_of
+from state.query.routes.cluster import cluster_routes
+from state.query.routes.documentation import documentation_routes
 from state.query.routes.health import health_routes
 from state.query.routes.instances import instance_routes
 from state.query.routes.internal import internal_routes
 from state.query.routes.keyvalue import keyvalue_routes
 from state.query.routes.ranked import ranked_routes
 from state.query.routes.sessions import session_routes
+from state.query.routes.several_keys import internal_keys_routes, several_keys_routes
 from state.query.routes.stores import store_routes
 from state.query.routes.topology import topology_routes
 from state.query.routes.windowed import windowed_routes
@@ -32,19 +36,25 @@ def make_app(services: QueryServices) -> HotRoute:
     app = FastAPI(
         title="Storekeeper",
         summary="Reads the state stores of streaming apps from replicas of their changelogs.",
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,  # a redirect would repeat whatever Host header was sent
     )
     for routes in (
         instance_routes(services.catalog),
         keyvalue_routes(services),
+        several_keys_routes(services),
         windowed_routes(services),
         session_routes(services),
         ranked_routes(services),
         internal_routes(services),
+        internal_keys_routes(services),
         store_routes(services.catalog, services.backend),
         topology_routes(services.catalog),
+        cluster_routes(services.catalog),
         health_routes(services),
+        page_routes(),
+        documentation_routes(app),
     ):
         app.include_router(routes)
     _answer_errors(app, services.catalog.node)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
@@ -25,7 +25,7 @@ from state.query.catalog import Catalog
 from state.query.demand_gate import DemandGate
 from state.query.freshness import Demand
 from state.query.origin import Origin
-from state.query.peers import AT_CAPACITY
+from state.query.peers import AT_CAPACITY, PeerRequest
 from state.query.problems import TooManyScansError
 from state.query.router import Router
 from state.query.too_stale import Freshest, TooStaleError, freshest
@@ -61,6 +61,15 @@ class Question(Protocol[_T_co]):
 
     def decode(self, body: bytes) -> tuple[_T_co, list[Origin]]:
         """Reads another node's answer. Raises SerializationError if it can't be read."""
+        ...
+
+
+@runtime_checkable
+class BodiedQuestion(Protocol):
+    """A question too long for a path: it is posted."""
+
+    def body(self, partitions: Sequence[int]) -> bytes:
+        """The body that asks for some partitions."""
         ...
 
 
@@ -229,7 +238,7 @@ class Gatherer:
         found = await self._router.scatter(
             question.store,
             partitions,
-            lambda numbers: f"{question.path()}&partitions={','.join(map(str, numbers))}&{demand}",
+            lambda numbers: _request(question, numbers, demand),
             deadline_s=asked.deadline_s,
         )
         answers: list[Answered[_T]] = []
@@ -301,6 +310,13 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):
         raise TooManyScansError(msg)
     raise StoreUnavailableError(msg)
+
+
+def _request(question: Question[_T], numbers: Sequence[int], demand: str) -> PeerRequest:
+    path = f"{question.path()}&partitions={','.join(map(str, numbers))}&{demand}"
+    if isinstance(question, BodiedQuestion):
+        return PeerRequest(path, "POST", question.body(numbers))
+    return PeerRequest(path)
 
 
 def _missing(wanted: Iterable[int], answers: Sequence[Answered[_T]]) -> list[int]:

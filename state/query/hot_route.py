@@ -17,10 +17,13 @@ from state.query.point import PointQueries
 from state.query.problems import problem_of
 
 PREFIX = b"/state/keyvalue/"
+MANY_PREFIX = b"/state/keyvalues/"
+_HOT_PREFIX = b"/state/keyvalue"
 _PREFIX_BYTES = len(PREFIX)
 _TARGET = re.compile(rb"[\x21-\x22\x24-\x7e]+")
 _KEY_FORMAT = b"key_format=base64url"
-_LONGEST_TARGET_BYTES = 8192
+_PLAIN_TARGET = re.compile(rb"[A-Za-z0-9._~!$'()*,;:@/?&=-]+")
+_LONGEST_TARGET_BYTES = 16_384
 """Longer ones are for the guard to judge."""
 _TEXT_KEY = b"key_format=string"
 
@@ -53,7 +56,7 @@ class HotRoute:
     @property
     def hot_answers(self) -> HotAnswers:
         """The same in front of ASGI, for what can be answered at once."""
-        return HotAnswers(PREFIX, self.now)
+        return HotAnswers(_HOT_PREFIX, self.now)
 
     def now(self, target: bytes) -> bytes | None:
         """The whole response to a request for a path with its query string, if it can be given without waiting.
@@ -62,12 +65,22 @@ class HotRoute:
         """
         if len(target) > _LONGEST_TARGET_BYTES:
             return None
+        if target.startswith(MANY_PREFIX):
+            return self._many(target)
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
-        found = self._hot_rows.answer(store, key)
+        found = self._hot_rows.answer(store, key) if target.startswith(PREFIX) else None
         return self._read(target) if found is None else found
 
+    def _many(self, target: bytes) -> bytes | None:
+        """`/state/keyvalues/{store}?key=a&key=b` with nothing else in it, and keys that need no decoding."""
+        store, question, query = target[len(MANY_PREFIX) :].partition(b"?key=")
+        keys = query.split(b"&key=")
+        if not question or len(keys) != query.count(b"&") + 1 or _PLAIN_TARGET.fullmatch(target) is None:
+            return None
+        return self._point.many_now(store, keys)
+
     def _read(self, target: bytes) -> bytes | None:
-        if _TARGET.fullmatch(target) is None:
+        if not target.startswith(PREFIX) or _TARGET.fullmatch(target) is None:
             return None
         path, _, query = target.partition(b"?")
         store, _, key = path[_PREFIX_BYTES:].partition(b"/")

@@ -7,6 +7,7 @@ a moment before the row was found unchanged, and it is used only if nothing more
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from state.changelog.restore import Role
@@ -20,6 +21,10 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 """How the response to a row begins."""
 _PLAIN = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@-]+")
 """Keys that stand in a path as they are, whoever writes it."""
+
+
+_AROUND_ROWS = len(b'{"rows":[],"complete":true}')
+_State = tuple[Replica, int, int, Role]
 
 
 @dataclass(slots=True)
@@ -42,6 +47,7 @@ class HotRows:
         self._origin = origin
         self._caches: dict[bytes, RowCache] = {}
         self._heads: dict[Replica, _Head] = {}
+        self._many: tuple[object, bytes] = (None, b"")
 
     def answer(self, store: bytes, key: bytes) -> bytes | None:
         """The whole HTTP response; None if the row must be looked for."""
@@ -68,23 +74,57 @@ class HotRows:
         staleness_ms = int((arrived_s - fresh_at_s) * 1000) + 1
         return b"%bstorekeeper-staleness-ms: %d\r\n%b" % (head.text, max(0, staleness_ms), entry[1])
 
-    def keep(self, replica: Replica, store: str, key: bytes, tail: bytes, writes: int) -> None:
-        """Keeps the rest of an answer, from `content-length` on.
+    def answer_many(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
+        """The whole HTTP response to several keys; None if one of them is not at hand."""
+        cache = self._caches.get(store)
+        if cache is None:
+            return None
+        get = cache.get
+        entries = list(map(get, keys))
+        if None in entries:
+            return None
+        arrived_s = self._monotonic_s()
+        replicas = {entry[0] for entry in entries if entry is not None}
+        states = [(replica, replica.tracker.version, replica.shown_offset, replica.role) for replica in replicas]
+        fresh_at_s = [replica.tracker.fresh_at_s for replica in replicas]
+        head = self._head_of_many(states)
+        still = all(_unchanged(*state) and self._catalog.answers_best(state[0], arrived_s) for state in states)
+        if not still or None in fresh_at_s or list(map(get, keys)) != entries:
+            return None
+        staleness_ms = max(0, *(int((arrived_s - at_s) * 1000) + 1 for at_s in fresh_at_s if at_s is not None))
+        rows = b",".join([entry[1][entry[2] :] for entry in entries if entry is not None])
+        return b'%bstorekeeper-staleness-ms: %d\r\ncontent-length: %d\r\n\r\n{"rows":[%b],"complete":true}' % (
+            head,
+            staleness_ms,
+            len(rows) + _AROUND_ROWS,
+            rows,
+        )
+
+    def keep(self, replica: Replica, store: str, key: bytes, body: bytes, writes: int) -> bytes:
+        """Keeps a row's answer, and returns all of it from `content-length` on.
 
         Args:
             replica: the replica that the row was read from.
             store: its store.
             key: the row's key.
-            tail: what follows the headers of its origin.
+            body: the row as JSON.
             writes: the replica's `writes` before the row was read.
         """
+        tail = b"content-length: %d\r\n\r\n%b" % (len(body), body)
         cache = replica.cache
-        if cache is None or _PLAIN.fullmatch(key) is None:
-            return
-        self._caches[store.encode()] = cache
-        cache.put(key, (replica, tail))
-        if replica.writes != writes:
-            cache.drop((key,))
+        if cache is not None and _PLAIN.fullmatch(key) is not None:
+            self._caches[store.encode()] = cache
+            cache.put(key, (replica, tail, len(tail) - len(body)))
+            if replica.writes != writes:
+                cache.drop((key,))
+        return tail
+
+    def _head_of_many(self, states: Sequence[_State]) -> bytes:
+        known = (tuple(states), self._catalog.epoch)
+        if self._many[0] != known:
+            looks = [(state[0], Look(state[0].offset or 0, state[0].offset_lag, None)) for state in states]
+            self._many = (known, OK + self._origin.block_of_many(looks))
+        return self._many[1]
 
     def _written(self, replica: Replica) -> _Head:
         if len(self._heads) > 2 * len(self._catalog.replicas) + 16:
@@ -95,3 +135,12 @@ class HotRows:
         head = _Head(version, shown, role, epoch, OK + text)
         self._heads[replica] = head
         return head
+
+
+def _unchanged(replica: Replica, version: int, shown: int, role: Role) -> bool:
+    return (
+        replica.tracker.version == version
+        and replica.shown_offset == shown
+        and replica.role is role
+        and replica.serving
+    )

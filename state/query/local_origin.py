@@ -6,7 +6,7 @@ Between two batches of a partition only the staleness changes, so the rest is wr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from state.query.answer import COMPLETE, EPOCH, OFFSET, OFFSET_LAG, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS
@@ -89,3 +89,17 @@ class LocalOrigin:
         if look.offset_lag is not None:
             headers.append((OFFSET_LAG, b"%d" % look.offset_lag))
         return headers
+
+    def block_of_many(self, looks: Sequence[tuple[Replica, Look]]) -> bytes:
+        """The lines of an answer from several replicas: the worst lag, and the position of them all."""
+        position = PositionToken()
+        for replica, look in looks:
+            shown = max(replica.shown_offset, look.offset)
+            position = position.merged(PositionToken.of_changelog(replica.topic, replica.replica_id.partition, shown))
+        headers = [(SERVED_BY, self._node), (POSITION, position.encode().encode()), (COMPLETE, b"true")]
+        if epoch := self._epoch():
+            headers.append((EPOCH, epoch.encode()))
+        lags = [look.offset_lag for _, look in looks]
+        if None not in lags:
+            headers.append((OFFSET_LAG, b"%d" % max(lag for lag in lags if lag is not None)))
+        return _SAFE + b"".join(b"%b: %b\r\n" % header for header in headers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -13,16 +14,17 @@ from state.errors import (
     InvalidArgumentError,
     InvalidStateStoreError,
     StateError,
-    StoreMigratedError,
     StoreRestoringError,
     StoreUnavailableError,
 )
 from state.metrics.latency import LatencyRecorder
-from state.query.answer import JSON, SERVED_BY, Answer
+from state.query.answer import JSON, SERVED_BY, STALENESS, Answer
 from state.query.catalog import Catalog
 from state.query.demand_gate import DemandGate
 from state.query.freshness import NO_DEMAND, Demand, Stale
+from state.query.hot_rows import OK, HotRows
 from state.query.json_rows import row_json
+from state.query.kinds import KEYED_KINDS
 from state.query.local_origin import LocalOrigin
 from state.query.problems import KeyTooLongError, UnknownKeyError, problem_of
 from state.query.raw_path import key_segments
@@ -33,8 +35,9 @@ from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
 
+_MANY_AT_ONCE = 256
 _LONGEST_S = 86_400.0
-_OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+_FRESHER_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,10 @@ class PointQueries:
         clock: the clock that replicas are followed by.
         gate: holds reads back until their demand is met; None waits for the log's end as it is told by and by.
         snapshots: answers when no replica can, for callers that allow it.
+
+    Attributes:
+        hot_rows: answers for rows that have not changed since they were asked for.
+        latency: of reading a row from its store, by store; answers of `hot_rows` read none.
     """
 
     def __init__(
@@ -77,7 +84,8 @@ class PointQueries:
         self._clock = clock or SystemClock()
         self._gate = gate or DemandGate(self._clock, lambda: None)
         self._snapshots = snapshots
-        self._origin = LocalOrigin(catalog.node)
+        self._origin = LocalOrigin(catalog.node, lambda: catalog.epoch)
+        self.hot_rows = HotRows(catalog, self._clock, self._origin)
         self.latency: dict[str, LatencyRecorder] = {store: LatencyRecorder() for store in catalog.topics}
 
     def now(self, store: str, key: bytes, demand: Demand) -> bytes | None:
@@ -88,9 +96,12 @@ class PointQueries:
             if replica is None or not replica.serving or len(key) > self._max_key_bytes:
                 return None
             arrived_s = self._clock.monotonic_s()
+            if not catalog.answers_best(replica, arrived_s):
+                return None
             if demand.asks_freshness and not demand.met_by(replica.freshness(arrived_s)):
                 return None
             look = self._origin.look(replica, arrived_s)
+            writes = replica.writes
             began_ns = time.perf_counter_ns()
             row = replica.get(key)
             self.latency[store].record(time.perf_counter_ns() - began_ns)
@@ -98,8 +109,40 @@ class PointQueries:
             return None
         if row is None:
             return None
-        body = row_json(key, row.value)
-        return b"%b%bcontent-length: %d\r\n\r\n%b" % (_OK, self._origin.block(replica, look), len(body), body)
+        tail = self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
+        return b"%b%b%b" % (OK, self._origin.block(replica, look), tail)
+
+    def many_now(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
+        """The same for several keys; those that nobody has asked for lately are read first."""
+        if not 1 <= len(keys) <= _MANY_AT_ONCE:
+            return None
+        found = self.hot_rows.answer_many(store, keys)
+        if found is None and self._warm(store.decode(), keys):
+            found = self.hot_rows.answer_many(store, keys)
+        return found
+
+    def _warm(self, store: str, keys: Sequence[bytes]) -> bool:
+        """Reads what isn't at hand; False if it isn't there, or not here."""
+        catalog = self._catalog
+        by_replica: dict[Replica, list[bytes]] = {}
+        try:
+            if catalog.definition(store).kind not in KEYED_KINDS:
+                return False
+            for key in keys:
+                replica = catalog.replica(store, catalog.partition(store, key))
+                if replica is None or replica.cache is None or not 0 < len(key) <= self._max_key_bytes:
+                    return False
+                if replica.cache.get(key) is None:
+                    by_replica.setdefault(replica, []).append(key)
+            for replica, wanted in by_replica.items():
+                writes = replica.writes
+                for key, row in zip(wanted, replica.get_many(wanted), strict=True):
+                    if row is None:
+                        return False
+                    self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
+        except StateError:
+            return False
+        return True
 
     async def answer(self, store: str, key: bytes, demand: Demand = NO_DEMAND, *, forwarded: bool) -> Answer:
         """The answer for a key; errors come as problems, none is raised.
@@ -125,6 +168,8 @@ class PointQueries:
         replica = self._catalog.replica(question.store, question.partition)
         if replica is not None and question.demand.allows(replica.role, caught_up=replica.serving):
             try:
+                if not forwarded and (fresher := await self._fresher(replica, question)) is not None:
+                    return fresher
                 if await self._admitted(replica, question, forwarded=forwarded):
                     return self._local(replica, question)
             except InvalidStateStoreError:
@@ -134,6 +179,22 @@ class PointQueries:
         if forwarded:
             self._refuse(replica, question)
         return await self._elsewhere(replica, question)
+
+    async def _fresher(self, replica: Replica, question: _Question) -> Answer | None:
+        """Another node's answer, where it is likely to be fresher than this node's own; None if it isn't."""
+        if self._catalog.answers_best(replica, question.arrived_s):
+            return None
+        deadline_s = min(question.deadline_s, question.arrived_s + _FRESHER_S)
+        try:
+            answer = await self._forwarded(question, deadline_s)
+        except NoHolderAnsweredError:
+            answer = None
+        mine_ms = self._origin.look(replica, question.arrived_s).staleness_ms
+        told = None if answer is None else dict(answer.headers).get(STALENESS)
+        if told is None or not told.isdigit() or (mine_ms is not None and int(told) >= mine_ms):
+            self._catalog.nobody_is_fresher(self._clock.monotonic_s())
+            return None
+        return answer
 
     async def _admitted(self, replica: Replica, question: _Question, *, forwarded: bool) -> bool:
         demand = question.demand
@@ -169,8 +230,7 @@ class PointQueries:
 
     def _refuse(self, replica: Replica | None, question: _Question) -> NoReturn:
         if replica is None:
-            msg = f"node {self._catalog.node} does not hold partition {question.partition} of {question.store}"
-            raise StoreMigratedError(msg)
+            raise self._catalog.not_held(question.store, question.partition)
         if replica.serving and question.demand.asks_freshness:
             raise self._too_stale(question, [self._freshest(replica, question)])
         replica.get(b"\0")
@@ -178,10 +238,8 @@ class PointQueries:
         raise StoreUnavailableError(msg)
 
     async def _elsewhere(self, replica: Replica | None, question: _Question) -> Answer:
-        (segment,), key_format = key_segments(question.key)
-        path = f"/state/keyvalue/{question.store}/{segment}?{key_format}{self._sent_on(question)}"
         try:
-            return await self._router.forward(question.store, question.partition, path, deadline_s=question.deadline_s)
+            return await self._forwarded(question, question.deadline_s)
         except NoHolderAnsweredError as error:
             snapshots, demand = self._snapshots, question.demand
             found = None if snapshots is None else await snapshots.answer(question.store, question.key, demand)
@@ -195,6 +253,11 @@ class PointQueries:
             if replica is not None and not error.asked:
                 self._refuse(replica, question)
             raise
+
+    async def _forwarded(self, question: _Question, deadline_s: float) -> Answer:
+        (segment,), key_format = key_segments(question.key)
+        path = f"/state/keyvalue/{question.store}/{segment}?{key_format}{self._sent_on(question)}"
+        return await self._router.forward(question.store, question.partition, path, deadline_s=deadline_s)
 
     def _sent_on(self, question: _Question) -> str:
         if question.demand == NO_DEMAND:

@@ -6,7 +6,7 @@ that resumes where it was. One thread opens, applies and closes; any thread read
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import NoReturn
@@ -261,6 +261,19 @@ class Replica:
         try:
             row = store.get(key)
             return None if row is None else decode_row(row)
+        except StoreCorruptedError:
+            self._damaged = True
+            raise
+        except StoreClosedError:
+            self._refuse()
+
+    def get_many(self, keys: Sequence[bytes]) -> list[ReplicaRow | None]:
+        """The rows at `keys`, in their order. Raises as `get` does."""
+        store = self._store
+        if store is None or not self._serving:
+            self._refuse()
+        try:
+            return [None if row is None else decode_row(row) for row in store.get_many(keys)]
         except StoreCorruptedError:
             self._damaged = True
             raise
