@@ -14,7 +14,6 @@ from state.errors import InvalidArgumentError, StateError
 from state.query.answer import SERVED_BY, Answer
 from state.query.connection import HotAnswers
 from state.query.guarded_send import GuardedSend, hardened
-from state.query.hot_route import PREFIX as HOT_PREFIX
 from state.query.page.routes import is_of_page
 from state.query.problems import (
     BodyTooLargeError,
@@ -71,6 +70,8 @@ class GuardLimits:
 class Guard:
     """ASGI: checks a request, then hands it to `app`. Belongs to one event loop.
 
+    What `app` can answer at once, the server may answer in front of the guard: see `hot_answers`.
+
     Args:
         app: what answers.
         node: this node's name.
@@ -119,12 +120,7 @@ class Guard:
             return
         self._running += 1
         try:
-            watched = self._inspect(scope)
-            plain = not watched and self._gate.open and scope["method"] == "GET"
-            if plain and scope["raw_path"].startswith(HOT_PREFIX) and _DEADLINE_QUERY not in scope["query_string"]:
-                await self._app(scope, receive, send)  # nothing more to check: this is the path that must be fast
-            else:
-                await self._admit(scope, receive, send, watched)
+            await self._admit(scope, receive, send, self._inspect(scope))
         except StateError as error:
             await self._refuse(error, send)
         finally:
