@@ -1,0 +1,184 @@
+"""Questions without end: through the client, whose every answer is judged, and bare, to see refusals."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+from urllib.parse import urlsplit
+
+from state.client import StateClient
+from state.errors import StateError
+from tests.faults.failover.oracle import Oracle
+
+_PAGE_ROWS = 500
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of the questions.
+
+    Attributes:
+        asked: how many were answered.
+        wrong: why answers can't be right.
+        failed: what the client raised.
+        latencies_s: (when asked, key, how long) of each point query.
+    """
+
+    asked: int = 0
+    wrong: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    latencies_s: list[tuple[float, str, float]] = field(default_factory=list)
+
+
+class ClientLoad:
+    """Threads that ask one `StateClient` for points, ranges and everything, at most so often a second."""
+
+    def __init__(
+        self, addresses: Sequence[str], oracle: Oracle, store: str, *, threads: int = 4, per_second: float = 200
+    ) -> None:
+        self.outcome = Outcome()
+        self._client = StateClient(addresses)
+        self._rows = self._client.key_value(store)
+        self._oracle = oracle
+        self._pause_s = threads / per_second
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(threads)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self._client.close()
+
+    def _run(self, seed: int) -> None:
+        chosen = random.Random(seed)
+        due_s = time.monotonic()
+        while not self._stop.is_set():
+            asked_at_s = time.monotonic()
+            ask = chosen.choices((self._point, self._range, self._all), (96, 3, 1))[0]
+            try:
+                ask(chosen, asked_at_s)
+                self.outcome.asked += 1
+            except StateError as error:
+                self.outcome.failed.append(f"{ask.__name__}: {type(error).__name__}: {error}")
+            due_s = max(due_s + self._pause_s, asked_at_s)
+            self._stop.wait(max(0.0, due_s - time.monotonic()))
+
+    def _point(self, chosen: random.Random, asked_at_s: float) -> None:
+        key = chosen.choice(self._oracle.keys)
+        found = self._rows.get(key).value
+        self.outcome.latencies_s.append((asked_at_s, key, time.monotonic() - asked_at_s))
+        self._judge(key, None if found is None else found["n"], asked_at_s)
+
+    def _range(self, chosen: random.Random, asked_at_s: float) -> None:
+        keys = self._oracle.keys
+        first = chosen.randrange(len(keys))
+        wanted = keys[first : first + 40]
+        self._judge_rows(wanted, dict(self._found(self._rows.range(wanted[0], wanted[-1]))), asked_at_s)
+
+    def _all(self, _: random.Random, asked_at_s: float) -> None:
+        found = dict(self._found(self._rows.all(page_rows=_PAGE_ROWS)))
+        self._judge_rows(self._oracle.keys, found, asked_at_s)
+
+    @staticmethod
+    def _found(rows: object) -> list[tuple[str, int]]:
+        return [(row.key, row.value["n"]) for row in rows]  # type: ignore[attr-defined]
+
+    def _judge_rows(self, wanted: Sequence[str], found: dict[str, int], asked_at_s: float) -> None:
+        for key in wanted:
+            self._judge(key, found.get(key), asked_at_s)
+        if len(found) != len(wanted):
+            self.outcome.wrong.append(f"{len(found)} rows where there are {len(wanted)}")
+
+    def _judge(self, key: str, number: int | None, asked_at_s: float) -> None:
+        reason = self._oracle.wrong(key, number, asked_at_s)
+        if reason is not None:
+            self.outcome.wrong.append(reason)
+
+
+class BareLoad:
+    """Asks the nodes that survive, in turn, with nothing but HTTP, and notes for how long it is refused.
+
+    Args:
+        survivors: the addresses to ask, as of now.
+        oracle: knows the keys, and judges.
+        store: the store to ask.
+    """
+
+    def __init__(self, survivors: Callable[[], Sequence[str]], oracle: Oracle, store: str) -> None:
+        self._survivors = survivors
+        self._oracle = oracle
+        self._store = store
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._connections: dict[str, http.client.HTTPConnection] = {}
+        self._refused_since_s: float | None = None
+        self.longest_refusal_s = 0.0
+        self.refusals: list[str] = []
+        self.wrong: list[str] = []
+        self.asked = 0
+
+    def forget(self) -> None:
+        """Begins to count anew."""
+        self.longest_refusal_s, self.refusals, self.wrong, self.asked = 0.0, [], [], 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        for connection in self._connections.values():
+            connection.close()
+
+    def _run(self) -> None:
+        chosen = random.Random(99)
+        while not self._stop.wait(0.005):
+            address = chosen.choice(list(self._survivors()))
+            key = chosen.choice(self._oracle.keys)
+            asked_at_s = time.monotonic()
+            refusal = self._ask(address, key, asked_at_s)
+            self.asked += 1
+            if refusal is None:
+                self._refused_since_s = None
+                continue
+            if address not in self._survivors():
+                continue  # it was ended while it was asked
+            self.refusals.append(refusal)
+            self._refused_since_s = self._refused_since_s or asked_at_s
+            self.longest_refusal_s = max(self.longest_refusal_s, time.monotonic() - self._refused_since_s)
+
+    def _ask(self, address: str, key: str, asked_at_s: float) -> str | None:
+        connection = self._connections.get(address)
+        if connection is None:
+            port = urlsplit(address).port
+            connection = self._connections[address] = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        try:
+            connection.request("GET", f"/state/keyvalue/{self._store}/{key}")
+            answer = connection.getresponse()
+            body = answer.read()
+        except OSError as error:
+            connection.close()
+            return f"{address}: {type(error).__name__}"
+        except http.client.HTTPException as error:
+            connection.close()
+            return f"{address}: {type(error).__name__}"
+        if answer.status not in {200, 404}:
+            return f"{address}: {answer.status} {body[:300]!r}"
+        number = json.loads(body)["value"]["n"] if answer.status == 200 else None
+        reason = self._oracle.wrong(key, number, asked_at_s)
+        if reason is not None:
+            self.wrong.append(f"{address} {answer.headers.get('storekeeper-served-by')}: {reason}")
+        return None

@@ -1,0 +1,73 @@
+"""Nodes behind proxies: each is reached by the others, and by clients that know the cluster, through its own proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.broker import Broker, free_ports
+from tests.faults.failover.proxy import Proxy
+from tests.integration.node_process import NodeProcess
+
+STORE = "counters"
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Nodes by name. They know nothing of one another at the start: heartbeats tell them."""
+
+    broker: Broker
+    folder: Path
+    topic: str
+    replicas: int = 1
+    nodes: dict[str, NodeProcess] = field(default_factory=dict)
+    proxies: dict[str, Proxy] = field(default_factory=dict)
+
+    def add(self, name: str) -> NodeProcess:
+        """Makes a node, which is not started yet, and its proxy."""
+        port = free_ports(1)[0]
+        proxy = Proxy(port)
+        proxy.start()
+        self.proxies[name] = proxy
+        environment = {
+            "STOREKEEPER_RUN_DIR": str(self.folder),
+            "STOREKEEPER_KAFKA_BOOTSTRAP": self.broker.bootstrap,
+            "STOREKEEPER_STORES": f"{STORE}={self.topic}",
+            "STOREKEEPER_PEERS": "",
+            "STOREKEEPER_LISTEN_PORT": str(port),
+            "STOREKEEPER_ADVERTISED_ADDRESS": proxy.address,
+            "STOREKEEPER_MEMBERS_TOPIC": f"{self.topic}-members",
+            "STOREKEEPER_REPLICAS": str(self.replicas),
+            "STOREKEEPER_HANDOVER_MS": "1000",
+        }
+        node = NodeProcess(name, f"http://127.0.0.1:{port}", environment, self.folder / f"{name}.log")
+        self.nodes[name] = node
+        return node
+
+    def addresses(self, *without: str) -> list[str]:
+        """The nodes' own addresses."""
+        return [node.address for name, node in self.nodes.items() if name not in without]
+
+    def close(self) -> None:
+        """Kills what runs."""
+        for node in self.nodes.values():
+            node.close()
+        for proxy in self.proxies.values():
+            proxy.close()
+
+
+@contextmanager
+def running_cluster(broker: Broker, folder: Path, topic: str, *names: str) -> Iterator[Cluster]:
+    """A cluster whose nodes are ready."""
+    folder.mkdir(parents=True, exist_ok=True)
+    cluster = Cluster(broker, folder, topic)
+    try:
+        for name in names:
+            cluster.add(name).start()
+        for node in cluster.nodes.values():
+            node.wait_ready()
+        yield cluster
+    finally:
+        cluster.close()
