@@ -110,4 +110,4 @@ class AppSpec:
         """Every topic that must exist before the app starts."""
         changelogs = tuple(store.changelog_topic for store in self.stores)
         named = self.sources(settings) + self.sinks(settings) + self.dead_letters(settings) + changelogs
-        return tuple(dict.fromkeys(named))  # two stores may be views of one topic
+        return tuple(dict.fromkeys(named))  # an app may read what it writes

@@ -27,10 +27,9 @@ ORDER_LOCATIONS = StoreSpec(
 ORDERS = StoreSpec(
     name="orders",
     app="order_location",
-    topic="order-locations",
     value_fields=_FIELDS,
 )
-"""The same rows from the same topic, each partition on the nodes that it is assigned to: asked for over the network."""
+"""The same rows, each partition on the nodes that it is assigned to: asked for over the network."""
 
 LATE_ORDERS = late_store("order_location")
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 import orjson
 
-from spark_apps.order_location.spec import ORDER_LOCATIONS
+from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
 from spark_apps.records.poison import Name, PoisonRecordError, StrictDecoder, TimeMs
@@ -78,7 +78,9 @@ class OrderLocation:
             return
         ended = event.status in ENDED
         context.put(key, _encode(OrderState(event.event_time_ms, ended)))
-        context.change(ORDER_LOCATIONS.name, key, None if ended else location_value(event))
+        value = None if ended else location_value(event)
+        for store in (ORDER_LOCATIONS, ORDERS):
+            context.change(store.name, key, value)
         if ended:
             context.schedule(event.event_time_ms + self.memory_ms, key)
 

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from spark_apps.testkit.fixtures import spark_session, topology_driver
+import pytest
 
-__all__ = ["spark_session", "topology_driver"]
+from spark_apps.testkit.fixtures import MakeDriver, spark_session, topology_driver
+
+__all__ = ["spark_session", "thorough_driver", "topology_driver"]
+
+
+@pytest.fixture
+def thorough_driver(request: pytest.FixtureRequest, topology_driver: MakeDriver) -> MakeDriver:
+    """As `topology_driver`, but on Spark only with `--long`: where another test in CI has the app on real Spark."""
+    if request.node.callspec.params["topology_driver"] == "spark" and not request.config.getoption("--long"):
+        pytest.skip("on Spark only with --long: tests/integration/test_seed_apps.py has it in CI")
+    return topology_driver

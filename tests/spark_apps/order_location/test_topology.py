@@ -82,8 +82,8 @@ def test_what_is_no_event_becomes_a_dead_letter(driver: TopologyDriver, wrong: d
     assert statuses(driver) == {}
 
 
-def test_shuffled_orders_on_either_engine(topology_driver: MakeDriver) -> None:
-    driver = topology_driver(ORDER_LOCATION)
+def test_shuffled_orders_on_either_engine(thorough_driver: MakeDriver) -> None:
+    driver = thorough_driver(ORDER_LOCATION)
     steps = ["PLACED", "PICKED-UP", "ON-THE-WAY", "DELIVERED"]
     chance = random.Random(5)
     events, expected = [], {}

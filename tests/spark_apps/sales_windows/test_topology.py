@@ -149,8 +149,8 @@ def test_sales_are_those_of_sql_however_batches_fall(driver: TopologyDriver, see
     assert late(driver), "the invoices must hold late ones"
 
 
-def test_a_crash_changes_nothing_on_either_engine(topology_driver: MakeDriver) -> None:
-    driver = topology_driver(SALES_WINDOWS, **SETTINGS)
+def test_a_crash_changes_nothing_on_either_engine(thorough_driver: MakeDriver) -> None:
+    driver = thorough_driver(SALES_WINDOWS, **SETTINGS)
     sent = day_of_sales(9)
     for record in sent[:120]:
         driver.pipe("pos", record.key, record.value)

@@ -166,22 +166,10 @@ def check_day(driver: TopologyDriver, step: str) -> None:
     assert late(driver) == late_by_sql(sent, GAP, GRACE)
 
 
-@pytest.mark.parametrize("step", ["plan", "state write", "commit"])
-def test_a_crash_changes_nothing(driver: TopologyDriver, step: str) -> None:
-    check_day(driver, step)
-
-
 def test_a_crash_changes_nothing_on_either_engine(topology_driver: MakeDriver) -> None:
     check_day(topology_driver(SESSION_TRACKER, **SETTINGS), "sink write")
 
 
-@pytest.mark.spark
-@pytest.mark.broker
-@pytest.mark.slow
 @pytest.mark.parametrize("step", ["plan", "state write", "commit"])
-def test_no_crash_changes_anything_on_spark(
-    topology_driver: MakeDriver, request: pytest.FixtureRequest, step: str
-) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("every step on Spark needs --long")
-    check_day(topology_driver(SESSION_TRACKER, **SETTINGS), step)
+def test_every_crash_changes_nothing_on_either_engine(thorough_driver: MakeDriver, step: str) -> None:
+    check_day(thorough_driver(SESSION_TRACKER, **SETTINGS), step)

@@ -1,0 +1,54 @@
+"""What the query nodes say about the five systems' stores, asked as any program would."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from deploy.demo.systems.oracle import Expected
+from state.client import StateClient
+
+_LAST_MS = 9_000_000_000_000
+
+
+def collect(client: StateClient) -> Expected:
+    """Every store whole, as the oracle tells it."""
+    return Expected(
+        prices={row.key: _exact(row.value["Price"]) for row in client.key_value("prices").all()},
+        players={
+            row.key: (row.value["HighScore"], row.value["GamesPlayed"], row.value["TotalScore"])
+            for row in client.ranked("players").all()
+        },
+        order_locations={
+            row.key: (row.value["Status"], row.value["UpdatedTime"])
+            for row in client.global_store("order-locations").all()
+        },
+        sessions={
+            (row.key, row.start_ms, row.end_ms): row.value["EventCount"]
+            for row in client.session("user-sessions").ended(0, _LAST_MS)
+        },
+        late_events=_late(client, "session_tracker-late"),
+        sales=_windows(client, "sales"),
+        sales_hopping=_windows(client, "sales-hopping"),
+        late_sales=_late(client, "sales_windows-late"),
+    )
+
+
+def _windows(client: StateClient, store: str) -> dict[Any, Any]:
+    return {
+        (row.key, row.start_ms): (
+            row.value["Sales"],
+            row.value["Quantity"],
+            _exact(row.value["Amount"]),
+        )
+        for row in client.window(store).fetch_all(0, _LAST_MS)
+    }
+
+
+def _late(client: StateClient, store: str) -> dict[Any, Any]:
+    return {row.key: row.value["LateRecords"] for row in client.key_value(store).all()}
+
+
+def _exact(number: float) -> Decimal:
+    """A number with at most four decimals, as it was written."""
+    return Decimal(str(round(number, 4)))

@@ -1,0 +1,209 @@
+"""What the five systems must have made of what lies in their topics, recomputed in plain Python.
+
+It shares no code with the apps that it checks: the rules are written down a second time, for whole topics, without
+batches, timers or state.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Protocol
+
+MINUTE_MS = 60_000
+GAP_MS = 30 * MINUTE_MS
+SESSION_GRACE_MS = 10 * MINUTE_MS
+WINDOW_MS = 60 * MINUTE_MS
+HOP_MS = 15 * MINUTE_MS
+SALES_GRACE_MS = 10 * MINUTE_MS
+RETENTION_MS = 7 * 24 * 60 * MINUTE_MS
+ORDER_MEMORY_MS = 7 * 24 * 60 * MINUTE_MS
+SYMBOL = re.compile("[A-Z]{1,5}")
+
+Rows = dict[Any, Any]
+
+
+class Placed(Protocol):
+    """A record as it lies in its topic."""
+
+    @property
+    def partition(self) -> int:
+        """Its partition."""
+        ...
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+        ...
+
+    @property
+    def value(self) -> bytes | None:
+        """Its value."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """By store, what it must hold."""
+
+    prices: Rows
+    players: Rows
+    order_locations: Rows
+    sessions: Rows
+    late_events: Rows
+    sales: Rows
+    sales_hopping: Rows
+    late_sales: Rows
+
+
+def expect(read: Callable[[str], Sequence[Placed]]) -> Expected:
+    """What the stores must hold. `read` gives a topic's records, by partition and offset."""
+    sessions, late_events = expected_sessions(read("user-events"))
+    invoices = read("pos")
+    sales, late_sales = expected_sales(invoices)
+    return Expected(
+        prices=expected_prices(read("ticks")),
+        players=expected_players(read("game-results")),
+        order_locations=expected_orders(read("order-events")),
+        sessions=sessions,
+        late_events=late_events,
+        sales=sales["sales"],
+        sales_hopping=sales["sales-hopping"],
+        late_sales=late_sales,
+    )
+
+
+def expected_prices(ticks: Iterable[Placed]) -> Rows:
+    """Symbol -> price."""
+    prices: Rows = {}
+    for tick in ticks:
+        symbol = (tick.key or b"").decode()
+        if not SYMBOL.fullmatch(symbol):
+            continue
+        prices.pop(symbol, None)
+        if tick.value:
+            prices[symbol] = Decimal(tick.value.decode())
+    return prices
+
+
+def expected_players(results: Iterable[Placed]) -> Rows:
+    """Player -> (best score, games, sum)."""
+    games = {(result["PlayerID"], result["ResultID"]): result["Score"] for result in map(_read, results)}
+    players: Rows = {}
+    for (player, _), score in games.items():
+        best, count, total = players.get(player, (0, 0, 0))
+        players[player] = max(best, score), count + 1, total + score
+    return players
+
+
+def expected_orders(events: Iterable[Placed]) -> Rows:
+    """Order -> (status, time), of those on their way."""
+    newest: dict[str, dict[str, Any]] = {}
+    for event in map(_read, events):
+        known = newest.get(event["OrderNumber"])
+        if known is None or event["EventTime"] >= known["EventTime"]:
+            newest[event["OrderNumber"]] = event
+    return {
+        order: (event["Status"], event["EventTime"])
+        for order, event in newest.items()
+        if event["Status"] not in {"DELIVERED", "CANCELLED"}
+    }
+
+
+def expected_sessions(events: Iterable[Placed]) -> tuple[Rows, Rows]:
+    """(user, start, end) -> events; and partition -> late events."""
+    taken: dict[str, set[tuple[int, str]]] = {}
+    late: Rows = {}
+    for partition, now_ms, event in _timed(events, "EventTime"):
+        if event["EventTime"] + GAP_MS + SESSION_GRACE_MS < now_ms:
+            late[str(partition)] = late.get(str(partition), 0) + 1
+        else:
+            taken.setdefault(event["UserID"], set()).add((event["EventTime"], event["EventID"]))
+    sessions: Rows = {}
+    for user, own in taken.items():
+        for session in _islands(sorted(time_ms for time_ms, _ in own)):
+            sessions[user, session[0], session[-1]] = len(session)
+    return sessions, late
+
+
+def expected_sales(invoices: Iterable[Placed]) -> tuple[dict[str, Rows], Rows]:
+    """Per store (key, window start) -> (sales, quantity, amount); and partition -> late invoices."""
+    stores: dict[str, Rows] = {"sales": {}, "sales-hopping": {}}
+    late: Rows = {}
+    seen: set[tuple[str, str, int]] = set()
+    final: dict[int, int] = {}
+    partitions: dict[str, int] = {}
+    for partition, now_ms, invoice in _timed(invoices, "CreatedTime"):
+        final[partition] = now_ms
+        windows = list(_windows(invoice["CreatedTime"]))
+        taking = [window for window in windows if window[1] + WINDOW_MS + SALES_GRACE_MS > now_ms]
+        identity = invoice["StoreID"], invoice["InvoiceNumber"], invoice["CreatedTime"]
+        if taking and identity in seen:
+            continue
+        if len(taking) < len(windows):
+            late[str(partition)] = late.get(str(partition), 0) + 1
+        if taking:
+            seen.add(identity)
+        for store, start_ms in taking:
+            for item, (quantity, amount) in _items(invoice).items():
+                key = f"{invoice['StoreID']}/{item}", start_ms
+                count, pieces, total = stores[store].get(key, (0, 0, Decimal(0)))
+                stores[store][key] = count + 1, pieces + quantity, total + amount
+                partitions[key[0]] = partition
+    newest = {key: final[partition] for key, partition in partitions.items()}
+    return {store: _retained(rows, newest) for store, rows in stores.items()}, late
+
+
+def _retained(rows: Rows, newest: dict[str, int]) -> Rows:
+    return {
+        (key, start_ms): row
+        for (key, start_ms), row in rows.items()
+        if _up(start_ms + WINDOW_MS + RETENTION_MS) > newest[key]
+    }
+
+
+def _up(time_ms: int) -> int:
+    return -(-time_ms // MINUTE_MS) * MINUTE_MS
+
+
+def _windows(time_ms: int) -> Iterator[tuple[str, int]]:
+    yield "sales", time_ms - time_ms % WINDOW_MS
+    for back in range(WINDOW_MS // HOP_MS):
+        yield "sales-hopping", time_ms - time_ms % HOP_MS - back * HOP_MS
+
+
+def _items(invoice: dict[str, Any]) -> dict[str, tuple[int, Decimal]]:
+    items: dict[str, tuple[int, Decimal]] = {}
+    for line in invoice["InvoiceLineItems"]:
+        quantity, amount = items.get(line["ItemCode"], (0, Decimal(0)))
+        items[line["ItemCode"]] = quantity + line["ItemQty"], amount + Decimal(line["TotalValue"])
+    return items
+
+
+def _timed(records: Iterable[Placed], field: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    """(partition, newest time that the partition has seen, record)."""
+    newest: dict[int, int] = {}
+    for record in records:
+        content = _read(record)
+        if not isinstance(content, dict) or field not in content:
+            continue
+        newest[record.partition] = max(newest.get(record.partition, -1), content[field])
+        yield record.partition, newest[record.partition], content
+
+
+def _islands(times: list[int]) -> Iterator[list[int]]:
+    island: list[int] = []
+    for time_ms in times:
+        if island and time_ms - island[-1] > GAP_MS:
+            yield island
+            island = []
+        island.append(time_ms)
+    if island:
+        yield island
+
+
+def _read(record: Placed) -> Any:
+    return json.loads(record.value or b"null", parse_float=Decimal)

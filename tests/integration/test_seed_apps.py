@@ -1,0 +1,184 @@
+"""The five smaller systems as they really run: one process on Spark, a broker, two nodes; killed once on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from deploy.demo.collect import read_topic
+from deploy.demo.systems.answers import collect
+from deploy.demo.systems.comparison import compare_systems
+from deploy.demo.systems.events import SystemRecord, system_records
+from deploy.demo.systems.oracle import Expected, expect, expected_players
+from spark_apps.registry import ON_DEMAND_APPS, ON_DEMAND_STORES
+from spark_apps.settings import AppSettings
+from state.changelog.headers import ChangelogHeaders
+from state.client import StateClient
+from tests.broker import Broker, start_broker
+from tests.integration.app_process import AppProcess, AppProcesses
+from tests.integration.node_process import NodeProcess, make_nodes
+from tests.integration.sales import good_sales
+from tests.integration.topics import end_offsets, write_topic
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+SETTINGS = AppSettings()
+SOURCES = sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.sources(SETTINGS)})
+CHANGELOGS = sorted({store.changelog_topic for store in ON_DEMAND_STORES.values()})
+
+
+@dataclass(frozen=True)
+class Systems:
+    """The systems after they have had everything."""
+
+    broker: Broker
+    nodes: list[NodeProcess]
+    expected: Expected
+
+    def client(self, node: int = 0) -> StateClient:
+        return StateClient(self.nodes[node].address)
+
+
+def publish(broker: Broker, records: list[SystemRecord]) -> None:
+    for topic in sorted({record.topic for record in records}):
+        write_topic(broker.bootstrap, topic, [(r.key, r.value) for r in records if r.topic == topic])
+
+
+def halved(records: list[SystemRecord]) -> tuple[list[SystemRecord], list[SystemRecord]]:
+    """The first and the second half of each topic."""
+    first, second = [], []
+    for topic in sorted({record.topic for record in records}):
+        own = [record for record in records if record.topic == topic]
+        first += own[: len(own) // 2]
+        second += own[len(own) // 2 :]
+    return first, second
+
+
+def started(apps: AppProcesses) -> list[AppProcess]:
+    process = apps._started("together", ["spark_apps", "run-together"], {})
+    return [AppProcess(app, process.process, apps.run_dir) for app in ON_DEMAND_APPS]
+
+
+def await_all(running: list[AppProcess], broker: Broker) -> None:
+    for process in running:
+        ends: dict[str, dict[str, int]] = {}
+        for topic in ON_DEMAND_APPS[process.app].sources(SETTINGS):
+            ends |= end_offsets(broker.bootstrap, topic)
+        process.await_caught_up(ends)
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
+    folder = tmp_path_factory.mktemp("systems")
+    broker = start_broker(folder / "broker")
+    apps = AppProcesses(folder / "run", broker.bootstrap, {"trigger_interval_ms": "100", "shuffle_partitions": "2"})
+    served = ",".join(str(store.definition) for store in ON_DEMAND_STORES.values())
+    nodes = make_nodes(broker, folder / "nodes", served)
+    try:
+        for topic in sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.topics(SETTINGS)}):
+            compacted = {"cleanup.policy": "compact"} if topic in CHANGELOGS else None
+            broker.create_topic(topic, config=compacted)
+        records = system_records()
+        records += [SystemRecord("pos", key, value) for key, value in good_sales(200, seed=3)]
+        halves = halved(records)
+        publish(broker, halves[0])
+        running = started(apps)
+        for node in nodes:
+            node.start()
+        await_all(running, broker)
+        kill(running)
+        publish(broker, halves[1])
+        running = started(apps)
+        await_all(running, broker)
+        for node in nodes:
+            node.wait_ready()
+        found = Systems(broker, nodes, expect(lambda topic: read_topic(broker.bootstrap, topic)))
+        await_equal(found)
+        yield found
+        assert running[0].terminate() == 0, running[0].log_tail()
+    finally:
+        apps.stop()
+        for node in nodes:
+            node.close()
+        broker.stop()
+
+
+def await_equal(systems: Systems) -> None:
+    """Returns once the nodes have applied everything; fails with what differs."""
+    deadline = time.monotonic() + 30
+    while differences := compare_systems(systems.expected, ask(systems)):
+        assert time.monotonic() < deadline, differences
+        time.sleep(0.2)
+
+
+def ask(systems: Systems) -> Expected:
+    client = systems.client()
+    try:
+        return collect(client)
+    finally:
+        client.close()
+
+
+def kill(running: list[AppProcess]) -> None:
+    """Kills the process and its JVM, as a loss of power would."""
+    beat = running[0].heartbeat
+    assert beat is not None
+    assert beat.jvm_pid is not None
+    os.kill(beat.jvm_pid, signal.SIGKILL)
+    running[0].process.kill()
+    running[0].await_exit()
+
+
+def test_every_store_holds_what_the_topics_add_up_to(systems: Systems) -> None:
+    assert compare_systems(systems.expected, ask(systems)) == []
+    expected = systems.expected
+    assert len(expected.prices) == 5
+    assert len(expected.players) == 50
+    assert len(expected.sessions) > 100
+    assert sum(expected.late_events.values()) > 10
+    assert len(expected.sales) > 100
+
+
+def test_the_board_is_ranked(systems: Systems) -> None:
+    players = expected_players(read_topic(systems.broker.bootstrap, "game-results"))
+    best = sorted(((row[0], player) for player, row in players.items()), key=lambda row: (-row[0], row[1]))
+    client = systems.client(1)
+    top = client.ranked("players").top(10).value
+    assert [(row.score, row.key) for row in top] == best[:10]
+    rank = client.ranked("players").rank(best[0][1]).value
+    assert rank is not None
+    assert (rank.rank, rank.of) == (1, len(players))
+    client.close()
+
+
+def test_a_users_sessions_and_those_of_a_moment(systems: Systems) -> None:
+    user, _, end_ms = max(systems.expected.sessions, key=lambda session: session[2])
+    client = systems.client()
+    found = [(row.start_ms, row.end_ms) for row in client.session("user-sessions").find_sessions(user)]
+    assert found == sorted((s, e) for u, s, e in systems.expected.sessions if u == user)
+    active = {row.key for row in client.session("user-sessions").active(end_ms, 30 * 60_000)}
+    assert active == {u for u, _, e in systems.expected.sessions if end_ms - e <= 30 * 60_000}
+    client.close()
+
+
+def test_both_nodes_answer_for_every_order_by_themselves(systems: Systems) -> None:
+    for node in (0, 1):
+        answer = systems.nodes[node].get("/state/keyvalues/order-locations/all?limit=1000")
+        assert {row["key"] for row in answer.json()} == set(systems.expected.order_locations)
+    order = next(iter(systems.expected.order_locations))
+    for node in (0, 1):
+        answer = systems.nodes[node].get(f"/state/keyvalue/order-locations/{order}")
+        assert answer.headers["storekeeper-served-by"] == systems.nodes[node].name
+
+
+def test_changelog_records_tell_whence_they_come(systems: Systems) -> None:
+    for topic in CHANGELOGS:
+        for record in read_topic(systems.broker.bootstrap, topic):
+            headers = ChangelogHeaders.decode([(name, value.encode()) for name, value in record.headers.items()])
+            assert headers.app in ON_DEMAND_APPS
+            assert headers.source
