@@ -209,13 +209,13 @@ def gate(tmp_path: Path) -> tuple[Gate, bytes]:
     return Gate(TokenBook(tmp_path / "tokens", ManualClock())), b"Bearer " + token.encode()
 
 
-def test_with_tokens_only_livez_is_open(gate: tuple[Gate, bytes]) -> None:
+def test_with_tokens_only_livez_and_the_files_of_the_page_are_open(gate: tuple[Gate, bytes]) -> None:
     guard, right = guarded(Echo(), gate[0]), [HOST, (b"authorization", gate[1])]
-    for path in ("/", "/docs", "/metrics", "/readyz", "/state/keyvalue/rewards/1", "/state/keyvalues/rewards/all"):
+    for path in ("/docs", "/metrics", "/readyz", "/state/keyvalue/rewards/1", "/state/keyvalues/rewards/all"):
         status, headers, body = asyncio.run(ask(guard, path))
         assert (status, kind(body), headers["www-authenticate"]) == (401, "unauthenticated", "Bearer")
         assert asyncio.run(ask(guard, path, right))[0] == 200
-    assert asyncio.run(ask(guard, "/livez"))[0] == 200
+    assert [asyncio.run(ask(guard, path))[0] for path in ("/livez", "/", "/page/app.js")] == [200, 200, 200]
     assert asyncio.run(ask(guard, "/livez/../metrics"))[0] == 401
     status, _, body = asyncio.run(ask(guard, "/state/keyvalue/other/1", right))
     assert (status, kind(body)) == (403, "forbidden")
