@@ -1,0 +1,141 @@
+"""Every question of both clients, answered by the nodes' own routes on three nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from state.client import Rank, SessionRow, WindowedRow
+from state.errors import InvalidArgumentError, StateError, UnknownStoreError
+from tests.state.client.both import Awaiting, Blocking, Either
+from tests.state.client.served_cluster import (
+    BEGAN_MS,
+    HOUR_MS,
+    POINTS_WITH_DIGITS,
+    REWARDS,
+    SCORES,
+    ServedCluster,
+    served_cluster,
+)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[ServedCluster]:
+    with served_cluster() as found:
+        yield found
+
+
+@pytest.fixture
+def asking(client: Either, nodes: ServedCluster) -> Iterator[Blocking | Awaiting]:
+    with client(*nodes.addresses) as found:
+        yield found
+
+
+def test_one_key(asking: Blocking | Awaiting) -> None:
+    found = asking.call(lambda client: client.key_value("rewards").get("card-07"))
+    assert found.value == REWARDS["card-07"]
+    assert found.served_by in {"a", "b", "c"}
+    assert found.role in {"active", "standby"}
+    assert found.partition in range(12)
+    assert found.offset >= 1
+    assert (found.offset_lag, found.complete) == (0, True)
+    assert found.position
+    missing = asking.call(lambda client: client.key_value("rewards").get("nobody"))
+    assert missing.value is None
+
+
+@pytest.mark.parametrize("key", ["käse/brot", "käse/brot".encode()])
+def test_numbers_keep_their_digits_and_keys_arrive_as_they_are(asking: Blocking | Awaiting, key: str | bytes) -> None:
+    found = asking.call(lambda client: client.key_value("rewards").get(key))
+    assert found.value == {"Points": POINTS_WITH_DIGITS}
+    assert str(found.value["Points"]) == "12.0300"
+
+
+def test_keys_that_are_no_text(asking: Blocking | Awaiting) -> None:
+    assert asking.call(lambda client: client.key_value("rewards").get(b"\xff\x00")).value == 7
+    rows = asking.rows(lambda client: client.key_value("rewards").range(b"\xff", b"\xff\xff"))
+    assert rows == [(b"\xff\x00", 7)]
+
+
+def test_rows_forwards_and_backwards_over_pages(asking: Blocking | Awaiting) -> None:
+    expected = list(REWARDS.items())
+    cards = asking.rows(lambda client: client.key_value("rewards").prefix_scan("card-", page_rows=7))
+    assert cards == expected
+    some = asking.rows(lambda client: client.key_value("rewards").range("card-05", "card-15", page_rows=3))
+    assert some == expected[5:16]
+    back = asking.rows(lambda client: client.key_value("rewards").reverse_range("card-05", "card-15", page_rows=3))
+    assert back == some[::-1]
+    everything = asking.rows(lambda client: client.key_value("rewards").all(page_rows=9))
+    assert [row.key for row in everything] == [*REWARDS, "käse/brot", b"\xff\x00"]
+    assert asking.rows(lambda client: client.key_value("rewards").reverse_all(page_rows=9)) == everything[::-1]
+    assert asking.rows(lambda client: client.key_value("rewards").range("x", "c")) == []
+
+
+def test_counts(asking: Blocking | Awaiting) -> None:
+    counted = asking.call(lambda client: client.key_value("rewards").approximate_num_entries())
+    assert (counted.value, counted.complete) == (len(REWARDS) + 2, True)
+
+
+def test_ranks(asking: Blocking | Awaiting) -> None:
+    top = asking.call(lambda client: client.ranked("players").top(3)).value
+    assert [(row.rank, row.key, row.score) for row in top] == [(1, "anna", 900), (2, "ben", 700), (2, "cleo", 700)]
+    assert top[0].value == {"Score": SCORES["anna"]}
+    assert asking.call(lambda client: client.ranked("players").rank("dan")).value == Rank(4, "dan", 100, 4)
+    assert asking.call(lambda client: client.ranked("players").rank("nobody")).value is None
+    middle = asking.call(lambda client: client.ranked("players").scores(100, 700)).value
+    assert [row.key for row in middle] == ["ben", "cleo", "dan"]
+    assert asking.call(lambda client: client.ranked("players").get("ben")).value == {"Score": 700}
+
+
+def test_windows(asking: Blocking | Awaiting) -> None:
+    later = BEGAN_MS + HOUR_MS
+    rows = asking.rows(lambda client: client.window("sales").fetch("s1", BEGAN_MS, later))
+    assert rows == [WindowedRow("s1", BEGAN_MS, {"Total": 0}), WindowedRow("s1", later, {"Total": 1})]
+    rows = asking.rows(lambda client: client.window("sales").fetch("all", later, later))
+    assert rows == [WindowedRow("all", later, {"Total": 1})], "a key may be named as the path's own words are"
+    rows = asking.rows(lambda client: client.window("sales").fetch_all(later, later, page_rows=2))
+    assert sorted(row.key for row in rows) == ["all", "s1", "s2"]
+
+
+def test_sessions(asking: Blocking | Awaiting) -> None:
+    one = SessionRow("u1", BEGAN_MS, BEGAN_MS + 60_000, {"Clicks": 3})
+    assert asking.rows(lambda client: client.session("visits").find_sessions("u1")) == [one]
+    named = asking.rows(lambda client: client.session("visits").find_sessions("active"))
+    assert [row.key for row in named] == ["active"]
+    assert asking.rows(lambda client: client.session("visits").find_sessions("u1", BEGAN_MS + 60_001)) == []
+    ended = asking.rows(lambda client: client.session("visits").ended(BEGAN_MS, BEGAN_MS + 60_000, page_rows=2))
+    assert sorted(row.key for row in ended) == ["active", "u1", "u2"]
+    at_ms = BEGAN_MS + 70_000
+    assert len(asking.rows(lambda client: client.session("visits").active(at_ms, 10_000))) == 3
+    assert asking.rows(lambda client: client.session("visits").active(at_ms, 9_999)) == []
+
+
+def test_the_catalogue_and_the_lag(asking: Blocking | Awaiting) -> None:
+    stores = asking.call(lambda client: client.stores())
+    assert {store["store"]: store["kind"] for store in stores} == {
+        "rewards": "keyvalue",
+        "players": "ranked",
+        "sales": "window",
+        "visits": "session",
+    }
+    lag = asking.call(lambda client: client.lag())
+    assert sorted(node.node for node in lag) == ["a", "b", "c"]
+    assert sum(len(node.replicas) for node in lag) == 4 * 12 * 2
+
+
+def test_what_is_not_there_or_no_question(asking: Blocking | Awaiting) -> None:
+    with pytest.raises(UnknownStoreError):
+        asking.call(lambda client: client.key_value("nowhere").get("k"))
+    with pytest.raises(InvalidArgumentError):
+        asking.call(lambda client: client.ranked("rewards").top(3))
+    for wrong in (
+        lambda client: client.key_value("rewards").get(""),
+        lambda client: client.key_value("rewards").get("k", max_lag=-1),
+        lambda client: client.key_value("rewards").get("k", position="no token"),
+        lambda client: client.ranked("players").top(0),
+    ):
+        with pytest.raises(InvalidArgumentError):
+            asking.call(wrong)
+    with pytest.raises(StateError):
+        asking.rows(lambda client: client.window("sales").fetch("s1", -1, 0))
