@@ -178,20 +178,28 @@ def _masks(invoice: Invoice) -> list[re.Pattern[str]]:
     address = invoice.delivery_address
     texts = [line.item_description for line in invoice.line_items]
     texts.append(invoice.payment_method)
-    numbers = [_digits(invoice.customer_card_no)]
-    words = [] if numbers[0] else [invoice.customer_card_no]
     if address is not None:
         texts += address.city, address.state
-        numbers.append(_digits(address.contact_number)[-_PHONE_DIGITS:])
-        words.append(address.address_line)
     joined = "\n".join(texts)
+    words = [] if _digits(invoice.customer_card_no) else [invoice.customer_card_no]
+    if address is not None:
+        words.append(address.address_line)
     masks = [_words_pattern(text) for text in words if _repeats_words(joined, text)]
     if _NUMBER_RUN.search(joined):
         packed = joined.translate(_SEPARATORS)
         masks += [
-            _number_pattern(digits) for digits in numbers if len(digits) >= _MIN_SECRET_CHARS and digits in packed
+            _number_pattern(digits)
+            for digits in _secret_numbers(invoice)
+            if len(digits) >= _MIN_SECRET_CHARS and digits in packed
         ]
     return masks
+
+
+def _secret_numbers(invoice: Invoice) -> list[str]:
+    numbers = [_digits(invoice.customer_card_no)]
+    if invoice.delivery_address is not None:
+        numbers.append(_digits(invoice.delivery_address.contact_number)[-_PHONE_DIGITS:])
+    return numbers
 
 
 def _digits(number: str) -> str:
@@ -199,11 +207,12 @@ def _digits(number: str) -> str:
 
 
 def _repeats_words(texts: str, secret: str) -> bool:
-    words = _WORDS.findall(secret.casefold())
-    if sum(map(len, words)) < _MIN_SECRET_CHARS:
+    folded, secret = texts.casefold(), secret.casefold()
+    first = _WORDS.search(secret)
+    if first is None or first.group() not in folded:
         return False
-    folded = texts.casefold()
-    return all(word in folded for word in words)
+    words = _WORDS.findall(secret)
+    return sum(map(len, words)) >= _MIN_SECRET_CHARS and all(word in folded for word in words)
 
 
 def _words_pattern(secret: str) -> re.Pattern[str]:

@@ -3,8 +3,8 @@
 Topic `<app>-gen-<n>-<sink>-markers`, compacted, made by the app itself. Each slot, that is each place that a task of a
 batch can take, has a partition of its own: an open transaction of another slot would hide what lies behind it.
 
-The key is `<query id>/<slot>`, the value JSON: {"batch": 17, "rows": 20000, "checksum": "1f3a..."}. A query id is new
-with each checkpoint, so that what an abandoned checkpoint has written says nothing about a new one's batches.
+The key is `<query id>/<slot>`, the value JSON: {"batch": 17, "rows": 20000, "records": 78013, "bytes": 19310412}. A
+query id is new with each checkpoint: what an abandoned one has written says nothing about a new one's batches.
 """
 
 from __future__ import annotations
@@ -26,20 +26,27 @@ MARKER_TOPIC_CONFIG = {
     "min.cleanable.dirty.ratio": "0.1",
 }
 _TIMEOUT_S = 30.0
+_PAUSE_S = 0.1
 _FIRST_STEP_BACK = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """The last committed batch of a slot: how many rows its task had, and a checksum over what it wrote."""
+    """The last committed batch of a slot: how many rows its task had, and what it wrote.
+
+    The numbers tell a batch that is run again from another that bears its id.
+    """
 
     batch_id: int
     rows: int
-    checksum: int
+    records: int
+    value_bytes: int
 
     def encode(self) -> bytes:
         """The marker's value."""
-        return orjson.dumps({"batch": self.batch_id, "rows": self.rows, "checksum": f"{self.checksum:x}"})
+        return orjson.dumps(
+            {"batch": self.batch_id, "rows": self.rows, "records": self.records, "bytes": self.value_bytes}
+        )
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
@@ -50,7 +57,7 @@ class Marker:
         """
         try:
             content = orjson.loads(value)
-            return cls(int(content["batch"]), int(content["rows"]), int(content["checksum"], 16))
+            return cls(*(int(content[name]) for name in ("batch", "rows", "records", "bytes")))
         except (ValueError, TypeError, KeyError) as error:
             msg = "a record of a markers topic is no marker: is something else writing to it?"
             raise ChangelogError(msg) from error
@@ -82,7 +89,7 @@ def read_marker(bootstrap: str, topic: str, slot: int, key: bytes) -> Marker | N
         }
     )
     try:
-        start, end = consumer.get_watermark_offsets(TopicPartition(topic, slot), timeout=_TIMEOUT_S)
+        start, end = _bounds(consumer, TopicPartition(topic, slot))
         step, begin = _FIRST_STEP_BACK, end
         while begin > start:
             stop, begin = begin, max(start, end - step)
@@ -93,6 +100,20 @@ def read_marker(bootstrap: str, topic: str, slot: int, key: bytes) -> Marker | N
         return None
     finally:
         consumer.close()
+
+
+def _bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            bounds: tuple[int, int] = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
+        except KafkaException:
+            # A topic made a moment ago, or a broker that has just started, takes a while to have leaders.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return bounds
 
 
 def _newest(consumer: Consumer, begin: TopicPartition, end: int, key: bytes) -> bytes | None:

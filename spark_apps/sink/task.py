@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.sink.markers import Marker, marker_key, read_marker
-from spark_apps.sink.records import MapRecords, SinkRecord, TopicRule, dead_letter
+from spark_apps.sink.records import Headers, MapRecords, SinkRecord, TopicRule, dead_letter
 from spark_apps.sink.task_input import check_input_complete
 
 if TYPE_CHECKING:
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
 
 _POLL_EVERY = 4096
 _ABORT_TIMEOUT_S = 5.0
-_MASK = (1 << 64) - 1
+_ROOM_BYTES = 4096
+"""A value this much smaller than its topic's limit fits with any key and headers of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,7 @@ def write_task(
     open_ms = _ms_since(opened_at)
     written_at = time.monotonic()
     try:
-        for record in records_of(iter(rows)):
-            writer.write(record)
+        writer.write(records_of(iter(rows)))
         check_input_complete()
         write_ms = _ms_since(written_at)
         committed_at = time.monotonic()
@@ -131,7 +130,7 @@ class TaskWriter:
         self._slot = slot
         self._key = marker_key(plan.query_id, slot)
         self._failed: list[KafkaError] = []
-        self._checksum = 0
+        self._value_bytes = 0
         self.records = 0
         self.dead_letters = 0
         settings: dict[str, object] = {
@@ -143,43 +142,39 @@ class TaskWriter:
         if plan.markers is not None:
             settings["transactional.id"] = f"{plan.transactional_id}-{slot}"
         self._producer = Producer(settings)
-        self._produce = self._producer.produce
-        self._rules = plan.rules
+        self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._committed = None if plan.markers is None else self._taken_over(plan.markers)
+        self._produce = _written_already if self._replayed else self._producer.produce
 
     @property
     def _replayed(self) -> bool:
         return self._committed is not None and self._committed.batch_id == self._plan.batch_id
 
-    def write(self, record: SinkRecord) -> None:
-        """Hands one record over."""
-        topic, key, value, headers, partition = record
-        if value is not None:
-            self._checksum += zlib.crc32(value)
-        rule = self._rules.get(topic)
-        if rule is not None and (value is None or key is None or len(value) + 4096 > rule.max_record_bytes):
-            refusal = rule.refusal(record)
-            if refusal is not None:
-                topic, key, value, headers, partition = self._refused(record, refusal)
-        self.records += 1
-        if topic in self._plan.dead_letter_topics:
-            self.dead_letters += 1
-        if self._replayed:
-            return
-        while True:
+    def write(self, records: Iterable[SinkRecord]) -> None:
+        """Hands records over."""
+        produce, dead_letter_topics = self._produce, self._plan.dead_letter_topics
+        # A loop over millions: what nearly every record passes is decided by comparisons alone.
+        plain_bytes, count, value_bytes = self._plain_bytes, 0, 0
+        for record in records:
+            topic, key, value, headers, partition = record
+            if value is None or key is None or len(value) > plain_bytes:
+                topic, key, value, headers, partition = self._checked(record)
+            if topic in dead_letter_topics:
+                self.dead_letters += 1
+            count += 1
+            value_bytes += len(value or b"")
             try:
-                self._produce(topic, value, key, partition, headers=headers)
+                produce(topic, value, key, partition, headers=headers)
             except BufferError:
-                self._producer.poll(0.05)
-            else:
-                break
-        if not self.records % _POLL_EVERY:
-            self._producer.poll(0)
-            self._check()
+                self._produce_later(topic, value, key, partition, headers)
+            if not count % _POLL_EVERY:
+                self._poll(0)
+        self.records += count
+        self._value_bytes += value_bytes
 
     def commit(self, rows: int) -> bool:
         """Makes everything visible at once; True if it had been before, so that nothing was written."""
-        marker = Marker(self._plan.batch_id, rows, self._checksum & _MASK)
+        marker = Marker(self._plan.batch_id, rows, self.records, self._value_bytes)
         if self._replayed:
             if marker != self._committed:
                 raise UnrepeatableBatchError(self._described("its rows are not those that it had when it was written"))
@@ -189,7 +184,7 @@ class TaskWriter:
                 raise BrokerRefusedError(self._described("the broker did not take all records in time"))
             self._check()
             return False
-        self._produce(self._plan.markers, marker.encode(), self._key, self._slot)
+        self._produce(self._plan.markers, marker.encode(), self._key, self._slot, headers=None)
         self._until_done(self._producer.commit_transaction)
         return False
 
@@ -211,11 +206,29 @@ class TaskWriter:
             self._producer.begin_transaction()
         return committed
 
-    def _refused(self, record: SinkRecord, reason: str) -> SinkRecord:
+    def _checked(self, record: SinkRecord) -> SinkRecord:
+        """The record, or a dead letter in its place if its topic would not take it."""
         plan = self._plan
+        rule = plan.rules.get(record[0])
+        reason = None if rule is None else rule.refusal(record)
+        if reason is None:
+            return record
         if plan.refused_to is None:
             raise BrokerRefusedError(self._described(f"{reason} (topic {record[0]}), and the app has no dead letters"))
-        return dead_letter(record, reason, app=plan.app, topic=plan.refused_to, rule=self._rules.get(plan.refused_to))
+        return dead_letter(record, reason, app=plan.app, topic=plan.refused_to, rule=plan.rules.get(plan.refused_to))
+
+    def _produce_later(
+        self, topic: str, value: bytes | None, key: bytes | None, partition: int, headers: Headers
+    ) -> None:
+        while True:
+            self._poll(0.05)
+            with contextlib.suppress(BufferError):
+                self._produce(topic, value, key, partition, headers=headers)
+                return
+
+    def _poll(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+        self._check()
 
     def _check(self) -> None:
         if self._failed:
@@ -242,6 +255,10 @@ class TaskWriter:
 
     def _described(self, what: str) -> str:
         return f"{self._plan.app} batch {self._plan.batch_id}, slot {self._slot}: {what}"
+
+
+def _written_already(*_: object, **__: object) -> None:
+    """Takes the place of writing when a batch is run again that an earlier attempt has committed."""
 
 
 def _ms_since(began_s: float) -> int:

@@ -1,0 +1,257 @@
+"""The whole POS topology beside Kafka Streams: `make bench-pos`.
+
+Both sides read the same topic of invoices and write shipments, masked line items, loyalty notifications and their
+state's changelog, on the same broker, in turns. The rate counts from the first read of the invoices to the moment when
+the last output is visible, on processes that have warmed up on some invoices before: ours from the plan of the first
+batch to the last commit of either app, the peer from its first record consumed to its last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Producer
+
+from benchmarks.invoices import InvoiceRecord, invoice_records, publish
+from benchmarks.results import Measure, write_results
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.topics import Topics
+from state.changelog.position import Position
+from tests.broker import Broker, start_broker
+
+PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
+PARTITIONS = 4
+GUARANTEES = {"at_least_once": "at_least_once", "exactly_once": "exactly_once_v2"}
+APPS = ("pos_fanout", "loyalty")
+CHANGELOG = "loyalty-rewards-changelog"
+SINKS = ("shipment", "loyalty", "hadoop-sink", "pos-dlq", "ks-shipment", "ks-loyalty", "ks-hadoop-sink")
+SETTINGS = {
+    "trigger_interval_ms": "100",
+    "max_offsets_per_trigger": "150100",
+    "driver_memory": "2g",
+    "driver_java_options": "-XX:+UseParallelGC",
+    "heartbeat_interval_s": "1",
+}
+_PATIENCE_S = 240
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Invoices to warm up with, and those that are timed."""
+
+    warm_up: list[InvoiceRecord]
+    timed: list[InvoiceRecord]
+
+    @property
+    def prime(self) -> int:
+        """How many of all are of prime customers."""
+        return sum(record.prime for record in self.warm_up + self.timed)
+
+
+@dataclass(slots=True)
+class Bench:
+    """A broker, a folder, and the number of the next run's topics."""
+
+    broker: Broker
+    folder: Path
+    load: Load
+    settings: Mapping[str, str]
+    together: bool
+    cpu: dict[str, float] = field(default_factory=dict)
+    _runs: int = field(default=0)
+
+    def ours(self, delivery: str) -> float:
+        """Invoices a second of our apps."""
+        pos, purchases, run_dir = self._next("pos"), f"purchases-{self._runs}", self.folder / f"ours-{self._runs}"
+        self.broker.create_topic(purchases, PARTITIONS)
+        publish(_producer(self.broker.bootstrap), pos, self.load.warm_up)
+        chosen = {
+            **self.settings,
+            "run_dir": str(run_dir),
+            "kafka_bootstrap": self.broker.bootstrap,
+            "topic_pos": pos,
+            "topic_purchases": purchases,
+            "delivery": delivery,
+        }
+        self.broker.create_topic(f"{pos}-dlq", PARTITIONS)
+        with _apps(chosen, run_dir, together=self.together) as processes:
+            checkpoints = [SparkCheckpoint(run_dir / "checkpoints" / app / "gen-1") for app in APPS]
+            self._await(checkpoints, pos, purchases)
+            warm = [checkpoint.last_committed_batch() for checkpoint in checkpoints]
+            before = cpu_seconds(processes)
+            self._publish_at_once(pos)
+            self._await(checkpoints, pos, purchases)
+            self.cpu = {name: spent - before.get(name, 0) for name, spent in cpu_seconds(processes).items()}
+            began = (checkpoints[0].path / "offsets" / str((warm[0] or 0) + 1)).stat().st_mtime
+            ended = max(
+                (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
+                for checkpoint in checkpoints
+            )
+        self._drop(pos, purchases, f"{pos}-dlq")
+        return len(self.load.timed) / (ended - began)
+
+    def peer(self, delivery: str) -> float:
+        """Invoices a second of Kafka Streams."""
+        pos = self._next("pos")
+        publish(_producer(self.broker.bootstrap), pos, self.load.warm_up)
+        self._publish_at_once(pos)
+        records = len(self.load.warm_up) + len(self.load.timed)
+        arguments = (str(records), str(self.load.prime), GUARANTEES[delivery], pos, str(len(self.load.warm_up)))
+        state = self.folder / f"peer-{self._runs}"
+        command = ["java", "-cp", f"{PEER_JARS}/*", "peer.Pos", self.broker.bootstrap, str(state), *arguments]
+        output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_PATIENCE_S).stdout
+        report = json.loads(output.splitlines()[-1])
+        self._drop(pos)
+        return float(report["records"] / report["millis"] * 1000)
+
+    def _publish_at_once(self, pos: str) -> None:
+        """Publishes the timed invoices in one transaction, so that readers find all of them there at once."""
+        producer = _producer(self.broker.bootstrap, {"transactional.id": pos, "transaction.timeout.ms": 300_000})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        publish(producer, pos, self.load.timed)
+        producer.commit_transaction(60)
+
+    def _await(self, checkpoints: list[SparkCheckpoint], *topics: str) -> None:
+        """Returns once each app has committed all of its topic, twice in a row: one's output is the other's input."""
+        ends, deadline, quiet = Topics(self.broker.bootstrap), time.monotonic() + _PATIENCE_S, 0
+        while quiet < 2:
+            if time.monotonic() > deadline:
+                msg = f"the apps did not finish: see their logs in {self.folder} (run with --keep)"
+                raise TimeoutError(msg)
+            time.sleep(0.5)
+            wanted = [ends.end([topic]) for topic in topics]
+            reached = [checkpoint.committed_position() for checkpoint in checkpoints]
+            done = all(_covers(has, end) for has, end in zip(reached, wanted, strict=True))
+            quiet = quiet + 1 if done and any(offset for *_, offset in wanted[-1]) else 0
+
+    def _next(self, name: str) -> str:
+        self._runs += 1
+        topic = f"{name}-{self._runs}"
+        self.broker.create_topic(topic, PARTITIONS)
+        return topic
+
+    def _drop(self, *topics: str) -> None:
+        for topic in topics:
+            self.broker.delete_topic(topic)
+
+
+def _covers(position: Position, end: Position) -> bool:
+    return all((position.offset(topic, partition) or 0) >= offset for topic, partition, offset in end)
+
+
+@contextmanager
+def _apps(settings: Mapping[str, str], run_dir: Path, *, together: bool) -> Iterator[list[int]]:
+    """Our apps, in one process with one JVM or in one each."""
+    environment = [f"STOREKEEPER_{name.upper()}={value}" for name, value in settings.items()]
+    commands = [["run-together", *APPS]] if together else [["run", app] for app in APPS]
+    run_dir.mkdir(parents=True)
+    running = []
+    try:
+        for number, command in enumerate(commands):
+            with (run_dir / f"{number}.log").open("wb") as log:
+                running.append(
+                    subprocess.Popen(
+                        ["env", *environment, sys.executable, "-m", "spark_apps", *command], stdout=log, stderr=log
+                    )
+                )
+        yield [process.pid for process in running]
+    finally:
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        for process in running:
+            process.wait(60)
+
+
+def cpu_seconds(pids: list[int]) -> dict[str, float]:
+    """The processor time that processes and all below them have used until now, by program."""
+    spent: dict[str, float] = {}
+    for pid in pids:
+        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                name = "driver" if process.pid == pid else process.name()
+                spent[name] = spent.get(name, 0) + times.user + times.system
+    return spent
+
+
+def _producer(bootstrap: str, more: Mapping[str, str | int] | None = None) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",
+            "compression.type": "lz4",
+            "linger.ms": 50,
+            "batch.size": 512 * 1024,
+            "queue.buffering.max.messages": 200_000,
+            **(more or {}),
+        }
+    )
+
+
+def main() -> None:
+    """Runs the benchmark and writes its results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--invoices", type=int, default=600_000)
+    parser.add_argument("--customers", type=int, default=100_000)
+    parser.add_argument("--warm-up", type=int, default=60_000)
+    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--only", choices=("ours", "peer"))
+    parser.add_argument("--delivery", choices=GUARANTEES, action="append")
+    parser.add_argument("--apart", action="store_true", help="a process for each app")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the apps")
+    parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
+    parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.invoices, arguments.warm_up, arguments.runs = 20_000, 2_000, 1
+    records = list(invoice_records(arguments.warm_up + arguments.invoices, arguments.customers))
+    load = Load(records[: arguments.warm_up], records[arguments.warm_up :])
+    settings = SETTINGS | dict(pair.split("=", 1) for pair in arguments.set)
+    folder = Path(tempfile.mkdtemp(prefix="bench-pos-"))
+    broker = start_broker(folder / "broker")
+    rates: dict[tuple[str, str], list[float]] = {}
+    try:
+        for topic in SINKS:
+            broker.create_topic(topic, PARTITIONS)
+        broker.create_topic(CHANGELOG, PARTITIONS, {"cleanup.policy": "compact"})
+        bench = Bench(broker, folder, load, settings, together=not arguments.apart)
+        for run in range(arguments.runs):
+            for delivery in arguments.delivery or GUARANTEES:
+                for side in (arguments.only,) if arguments.only else ("ours", "peer"):
+                    rate = bench.ours(delivery) if side == "ours" else bench.peer(delivery)
+                    rates.setdefault((side, delivery), []).append(rate)
+                    print(f"run {run}: {side}, {delivery}: {rate:,.0f} invoices/s", flush=True)
+                    if side == "ours":
+                        print("  processor seconds:", {name: round(s, 1) for name, s in bench.cpu.items()}, flush=True)
+    finally:
+        broker.stop()
+        if arguments.keep:
+            print(folder)
+        else:
+            shutil.rmtree(folder)
+    if arguments.only or arguments.smoke or arguments.delivery:
+        return
+    measures = [
+        Measure(f"POS topology, {d}", "invoices/s", rates["ours", d], rates["peer", d], "Kafka Streams 4.2, 2 threads")
+        for d in GUARANTEES
+    ]
+    sizes = {name: getattr(arguments, name) for name in ("invoices", "customers", "warm_up")}
+    print(write_results("pos", measures, {**sizes, "partitions": PARTITIONS, **settings}))
+
+
+if __name__ == "__main__":
+    main()
