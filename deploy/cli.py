@@ -33,6 +33,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper status --json         every process, its health, its address
   storekeeper get rewards CARD      a customer's entry, live
   storekeeper sql "SELECT ..."      SQL over the Delta tables
+  storekeeper new-app NAME          lay down a streaming app of your own
   storekeeper down                  stop it and leave no process behind
 
 Settings are environment variables that begin with STOREKEEPER_, such as STOREKEEPER_RUN_DIR.
@@ -122,6 +123,20 @@ def settings_command() -> None:
     from deploy.settings_reference import settings_markdown  # noqa: PLC0415
 
     typer.echo(settings_markdown(), nl=False)
+
+
+@app.command("new-app")
+def new_app_command(
+    name: Annotated[str, typer.Argument(help="The app's name, such as page_views.")],
+    into: Annotated[Path, typer.Option(help="The project's folder.")] = Path(),
+) -> None:
+    """Lay down a new app and its tests, which run at once. Example: storekeeper new-app page_views."""
+    from spark_apps.new_app.plan import plan_new_app, write_new_app  # noqa: PLC0415
+
+    for path in write_new_app(plan_new_app(name), into):
+        typer.echo(path)
+    _errors.print(f"Test it: python -m pytest tests/test_{name}.py -m 'not spark'", markup=False)
+    _errors.print(f"Run it: python -m spark_apps run {name}.spec:{name.upper()}", markup=False)
 
 
 @app.command("demo")

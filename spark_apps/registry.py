@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from spark_apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.leaderboard.spec import LEADERBOARD
 from spark_apps.loyalty.spec import LOYALTY
@@ -26,16 +28,31 @@ ON_DEMAND_STORES: dict[str, StoreSpec] = {store.name: store for app in ON_DEMAND
 
 
 def app_named(name: str) -> AppSpec:
-    """The app of that name.
+    """The app of that name. One that isn't registered is named by its spec: `<module>:<variable>`.
 
     Raises:
         ConfigurationError: there is none.
     """
+    if ":" in name:
+        return _imported(name)
     apps = APPS | ON_DEMAND_APPS
     if name not in apps:
         msg = f"there is no app {name[:140]!r}: choose one of {', '.join(apps)}"
         raise ConfigurationError(msg)
     return apps[name]
+
+
+def _imported(name: str) -> AppSpec:
+    module, _, variable = name.partition(":")
+    try:
+        spec = getattr(importlib.import_module(module), variable)
+    except (ImportError, ValueError, AttributeError) as error:
+        msg = f"{name[:140]!r} can't be imported ({error}): it is <module>:<variable>, from the folder of the package"
+        raise ConfigurationError(msg) from error
+    if not isinstance(spec, AppSpec):
+        msg = f"{name[:140]!r} is no AppSpec: name the variable that holds the app's spec"
+        raise ConfigurationError(msg)
+    return spec
 
 
 def store_named(name: str) -> StoreSpec:

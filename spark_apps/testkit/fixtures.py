@@ -2,10 +2,10 @@
 
 In a `conftest.py`:
 
-    from spark_apps.testkit.fixtures import spark_session, topology_driver
+    from spark_apps.testkit.fixtures import kafka_bootstrap, spark_session, topology_driver
 
 A test that takes `topology_driver` runs twice: in plain Python, and, marked `spark` and `broker`, on real Spark and the
-broker of the fixture `broker`, which has an attribute `bootstrap`. All tests share one Spark session.
+broker of the fixture `kafka_bootstrap`. All tests share one Spark session.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from spark_apps.errors import BrokerUnavailableError
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.testkit.driver import TopologyDriver, plain_driver
@@ -27,6 +28,19 @@ MakeDriver = Callable[..., TopologyDriver]
 """Takes an app's spec and settings that differ from the defaults, by name."""
 
 _ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.broker])]
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap() -> str:
+    """The broker for tests on Spark: that of the setting. Such a test is skipped while it doesn't answer."""
+    from spark_apps.topics import Topics  # noqa: PLC0415 (loads the Kafka client)
+
+    bootstrap = AppSettings().kafka_bootstrap
+    try:
+        Topics(bootstrap, timeout_s=2).missing([])
+    except BrokerUnavailableError as error:
+        pytest.skip(str(error))
+    return bootstrap
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +65,7 @@ def topology_driver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
         else:
             from spark_apps.testkit.spark_driver import SparkDriver  # noqa: PLC0415 (loads Spark)
 
-            bootstrap = request.getfixturevalue("broker").bootstrap
+            bootstrap = request.getfixturevalue("kafka_bootstrap")
             settings = AppSettings(kafka_bootstrap=bootstrap, shuffle_partitions=2, **changes)
             driver = SparkDriver(spec, settings, request.getfixturevalue("spark_session"), tmp_path / spec.name)
         made.append(driver)

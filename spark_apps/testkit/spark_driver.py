@@ -22,7 +22,7 @@ from spark_apps.testkit.crash import Crash, Step
 from spark_apps.testkit.driver import PARTITIONS, START_MS, Piped, encoded, store_of, stores_of
 from spark_apps.testkit.store_view import StoreView
 from state.changelog.partitioner import partition_for
-from state.errors import InvalidArgumentError, StateError
+from state.errors import ConfigurationError, InvalidArgumentError, StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,9 +38,12 @@ class PlannedCrash(Exception):  # noqa: N818 (nothing is wrong: the test wants i
 
 
 class SparkDriver:
-    """Runs an app's stream for a test. Its topics are made anew at the start and deleted at the end.
+    """Runs an app's stream for a test. Its topics are made at the start and deleted at the end.
 
     Use one at a time for each app, as its topics have their usual names. `folder` must be empty.
+
+    Raises:
+        ConfigurationError: topics of the app are there already: they may be somebody's.
     """
 
     def __init__(self, spec: AppSpec, settings: AppSettings, spark: SparkSession, folder: Path) -> None:
@@ -53,7 +56,7 @@ class SparkDriver:
         self._crash: Crash | None = None
         self._query: StreamingQuery | None = None
         self._topics = list(dict.fromkeys(spec.topics(self._settings)))
-        self._delete_topics()
+        self._refuse_others_topics()
         self._make_topics()
 
     def pipe(self, topic: str, key: Piped, value: Piped, *, partition: int | None = None) -> None:
@@ -153,6 +156,16 @@ class SparkDriver:
         if producer.flush(_TIMEOUT_S):
             raise StateError("the broker didn't take the records: look at its log")
         self._piped = []
+
+    def _refuse_others_topics(self) -> None:
+        there = self._admin.list_topics(timeout=_TIMEOUT_S).topics
+        others = [topic for topic in self._topics if topic in there]
+        if others:
+            msg = (
+                f"topics of {self._spec.name} are there already ({', '.join(others)}), and a test would delete them: "
+                "use a broker for tests (STOREKEEPER_KAFKA_BOOTSTRAP), or delete them yourself"
+            )
+            raise ConfigurationError(msg)
 
     def _make_topics(self) -> None:
         deadline = time.monotonic() + _TIMEOUT_S

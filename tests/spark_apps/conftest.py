@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from spark_apps.testkit.fixtures import MakeDriver, spark_session, topology_driver
+from tests.broker import Broker
 
 __all__ = ["spark_session", "thorough_driver", "topology_driver"]
+
+
+@pytest.fixture(scope="session")
+def kafka_bootstrap(broker: Broker) -> str:
+    """The session's broker."""
+    return broker.bootstrap
 
 
 @pytest.fixture

@@ -1,0 +1,77 @@
+"""What `storekeeper new-app` writes: the template app, under another name."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from state.errors import ConfigurationError, InvalidNameError
+
+_TEMPLATES = Path(__file__).resolve().parent
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+_TAKEN = frozenset({"state", "spark_apps", "quality", "dags", "deploy", "tests"})
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file to be written; `path` is relative to the project."""
+
+    path: Path
+    content: str
+
+
+def plan_new_app(name: str) -> list[NewFile]:
+    """The files of a new app: a package of that name, and tests in `tests/`.
+
+    Raises:
+        InvalidNameError: the name can't be that of a package and of topics.
+    """
+    if not _NAME.fullmatch(name) or len(name) > 40 or keyword.iskeyword(name) or name in _TAKEN:
+        msg = (
+            f"{name[:60]!r} can't name an app: use at most 40 lower-case letters, digits and single underscores, "
+            "beginning with a letter, and no name of Storekeeper's own packages"
+        )
+        raise InvalidNameError(msg)
+    package = [(Path(name), file) for file in sorted((_TEMPLATES / "template_app").glob("*.py"))]
+    tests = [(Path("tests"), file) for file in sorted((_TEMPLATES / "template_tests").glob("*.py"))]
+    return [
+        NewFile(folder / file.name.replace("template_app", name), _renamed(file.read_text("utf-8"), name))
+        for folder, file in (*package, *tests)
+        if (folder, file.name) != (Path("tests"), "__init__.py")
+    ]
+
+
+def write_new_app(files: list[NewFile], project: Path) -> list[Path]:
+    """Writes the files that are not there yet into `project`, and returns their paths.
+
+    A `tests/conftest.py` that is there already stays as it is.
+
+    Raises:
+        ConfigurationError: another of the files is there; nothing was written.
+    """
+    shared = Path("tests") / "conftest.py"
+    there = [file.path for file in files if file.path != shared and (project / file.path).exists()]
+    if there:
+        msg = f"{project / there[0]} is there already: choose another name, or another folder with --into"
+        raise ConfigurationError(msg)
+    written = []
+    for file in files:
+        path = project / file.path
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file.content, "utf-8")
+            written.append(path)
+    return written
+
+
+def _renamed(text: str, name: str) -> str:
+    camel = "".join(part.title() for part in name.split("_"))
+    return (
+        text.replace("# ruff: noqa: S101\n\n", "")  # only here are asserts out of place
+        .replace("spark_apps.new_app.template_app", name)
+        .replace("template_app", name)
+        .replace("TEMPLATE_APP", name.upper())
+        .replace("TemplateApp", camel)
+    )

@@ -1,0 +1,1 @@
+"""App `template_app`: what each key has added up to."""

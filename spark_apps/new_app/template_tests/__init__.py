@@ -1,0 +1,1 @@
+"""The tests that a new app begins with."""
