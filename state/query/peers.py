@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -123,8 +124,10 @@ class Peers:
         health.trying()
         began_s = self._clock.monotonic_s()
         try:
-            answer = await self._request(address, request, left_s)
-        except httpx2.HTTPError as error:
+            # The client's own time-outs begin anew with each piece of an answer.
+            async with asyncio.timeout(left_s):
+                answer = await self._request(address, request, left_s)
+        except (httpx2.HTTPError, TimeoutError) as error:
             health.failed()
             log.warning("peer_did_not_answer", peer=node, error=type(error).__name__)
             msg = f"node {node} does not answer: {type(error).__name__}"

@@ -152,13 +152,18 @@ class BareLoad:
             refusal = self._ask(address, key, asked_at_s)
             self.asked += 1
             if refusal is None:
+                self._note_refusal_until(time.monotonic())
                 self._refused_since_s = None
                 continue
             if address not in self._survivors():
                 continue  # it was ended while it was asked
             self.refusals.append(refusal)
             self._refused_since_s = self._refused_since_s or asked_at_s
-            self.longest_refusal_s = max(self.longest_refusal_s, time.monotonic() - self._refused_since_s)
+            self._note_refusal_until(time.monotonic())
+
+    def _note_refusal_until(self, now_s: float) -> None:
+        if self._refused_since_s is not None:
+            self.longest_refusal_s = max(self.longest_refusal_s, now_s - self._refused_since_s)
 
     def _ask(self, address: str, key: str, asked_at_s: float) -> str | None:
         connection = self._connections.get(address)

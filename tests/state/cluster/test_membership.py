@@ -1,0 +1,150 @@
+"""Sending and hearing heartbeats, over a topic in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from state.changelog.errors import BrokerUnavailableError
+from state.clock import SystemClock
+from state.cluster.channel import Record
+from state.cluster.member import Heartbeat, signed
+from state.cluster.membership import Identity, Membership, static_view
+from state.cluster.view import Member, ViewSettings
+from tests.waiting import eventually
+
+SECRET = b"s" * 32
+SETTINGS = ViewSettings(interval_s=0.02, suspect_after_s=0.3, expire_after_s=3)
+
+
+class Topic:
+    """Records in order, for any number of channels."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.written = threading.Condition()
+
+    def append(self, key: bytes, value: bytes, signature: bytes) -> None:
+        with self.written:
+            self.records.append(Record(key, value, signature))
+            self.written.notify_all()
+
+
+class Channel:
+    """One node's end of the topic. The broker may refuse a few times first."""
+
+    def __init__(self, topic: Topic, refusals: int = 0) -> None:
+        self._topic = topic
+        self._refusals = refusals
+        self._place = 0
+        self._ended = False
+
+    def open(self) -> None:
+        if self._refusals:
+            self._refusals -= 1
+            raise BrokerUnavailableError("not yet")
+
+    def send(self, key: bytes, value: bytes, signature: bytes) -> None:
+        self._topic.append(key, value, signature)
+
+    def read(self, timeout_s: float) -> Sequence[Record]:
+        with self._topic.written:
+            if len(self._topic.records) == self._place and self._ended:
+                self._topic.written.wait(timeout_s)
+            found = self._topic.records[self._place :]
+            self._place += len(found)
+        if not self._ended:
+            self._ended = True
+            return [*found, Record(end_reached=True)]
+        return found
+
+    def flush(self, timeout_s: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Node:
+    """A membership and what it was told."""
+
+    def __init__(self, name: str, topic: Topic, *, secret: bytes = SECRET, refusals: int = 0) -> None:
+        self.members: Sequence[Member] = ()
+        self.name_taken = threading.Event()
+        identity = Identity(name, f"http://127.0.0.1:{2000 + ord(name)}")
+        self.membership = Membership(
+            identity,
+            secret=secret,
+            channel=Channel(topic, refusals),
+            view=static_view({}, identity, SETTINGS),
+            settings=SETTINGS,
+            clock=SystemClock(),
+            allows=lambda address: address.startswith("http://127.0.0.1:"),
+            reports=list,
+            on_members=self._told,
+            on_name_taken=self.name_taken.set,
+        )
+
+    def _told(self, members: Sequence[Member]) -> None:
+        self.members = members
+
+    def names(self) -> list[str]:
+        return [member.name for member in self.members]
+
+
+@contextmanager
+def running(*nodes: Node) -> Iterator[None]:
+    for node in nodes:
+        node.membership.start()
+    try:
+        yield
+    finally:
+        for node in nodes:
+            node.membership.close()
+
+
+def test_nodes_find_one_another_and_a_good_bye_is_heard() -> None:
+    topic = Topic()
+    one, other = Node("a", topic, refusals=2), Node("b", topic)
+    with running(one, other):
+        eventually(lambda: one.names() == other.names() == ["a", "b"], 10, "they found one another")
+        other.membership.leave()
+        eventually(lambda: one.names() == ["a"], 10, "the good-bye was heard")
+
+
+def test_a_node_of_another_cluster_and_one_at_a_foreign_address_are_not_believed() -> None:
+    topic = Topic()
+    stranger = Node("x", topic, secret=b"another secret of another cluster")
+    value = Heartbeat("y", "http://203.0.113.9:80", "", 1, 1, SystemClock().now_ms()).encode()
+    topic.append(b"y", value, signed(SECRET, value))
+    one = Node("a", topic)
+    with running(one, stranger):
+        eventually(lambda: one.membership.counts.refused > 3, 10, "some were refused")
+        assert one.names() == ["a"]
+
+
+def test_a_heartbeat_that_is_sent_again_brings_nobody_back() -> None:
+    topic = Topic()
+    one, other = Node("a", topic), Node("b", topic)
+    with running(one, other):
+        eventually(lambda: one.names() == ["a", "b"], 10, "they found one another")
+        other.membership.leave()
+        eventually(lambda: one.names() == ["a"], 10, "the good-bye was heard")
+        old = next(record for record in topic.records if record.key == b"b")
+        assert old.value is not None
+        assert old.signature is not None
+        before = one.membership.counts.repeated
+        topic.append(b"b", old.value, old.signature)
+        eventually(lambda: one.membership.counts.repeated > before, 10, "it was heard again")
+        assert one.names() == ["a"]
+
+
+def test_of_two_nodes_with_one_name_the_later_one_stays() -> None:
+    topic = Topic()
+    first, second = Node("a", topic), Node("a", topic)
+    with running(first):
+        eventually(lambda: first.names() == ["a"], 10, "the first is there")
+        with running(second):
+            assert first.name_taken.wait(10)
+            assert not second.name_taken.is_set()
