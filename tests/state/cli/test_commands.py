@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from state.cli import app
 from tests.state.client.served_cluster import BEGAN_MS, HOUR_MS, REWARDS, ServedCluster, served_cluster

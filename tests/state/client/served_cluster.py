@@ -40,8 +40,8 @@ def fill(cluster: Cluster) -> None:
     for player, score in SCORES.items():
         cluster.write("players", player.encode(), json.dumps({"Score": score}).encode())
     for hour in range(3):
-        for key in (b"s1", b"s2", b"all"):
-            cluster.write_window(key, BEGAN_MS + hour * HOUR_MS, b'{"Total": %d}' % hour)
+        for shop in (b"s1", b"s2", b"all"):
+            cluster.write_window(shop, BEGAN_MS + hour * HOUR_MS, b'{"Total": %d}' % hour)
     for visitor in (b"u1", b"u2", b"active"):
         cluster.write_session(visitor, BEGAN_MS, BEGAN_MS + 60_000, b'{"Clicks": 3}')
 

@@ -32,8 +32,8 @@ def cluster() -> Cluster:
         made.write("rewards", key.encode(), b'{"TotalLoyaltyPoints": %b}' % points.encode())
     for key, score in (("anna", "450.5"), ("bob", "450.5"), ("carol", "900"), ("dave", "20"), ("eve", "null")):
         made.write("players", key.encode(), b'{"HighScore": %b}' % score.encode())
-    for key, start_ms, total in ((b"store-7", 0, 10), (b"store-7", 60000, 12), (b"store-8", 60000, 5)):
-        made.write_window(key, start_ms, b'{"total": %d}' % total)
+    for store, start_ms, total in ((b"store-7", 0, 10), (b"store-7", 60000, 12), (b"store-8", 60000, 5)):
+        made.write_window(store, start_ms, b'{"total": %d}' % total)
     made.write_session(b"anna", 1000, 4000, b'{"clicks": 3}')
     made.write_session(b"anna", 90000, 95000, b'{"clicks": 2}')
     return made
