@@ -124,7 +124,7 @@ class Node:
             ranked=RankedQueries(gatherer),
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
-            registry=make_registry(self._catalog, point, router),
+            registry=make_registry(self._catalog, point, router, self._part.membership.counts),
             limits=QueryLimits(
                 max_key_bytes=settings.max_key_bytes,
                 max_body_bytes=settings.max_body_bytes,

@@ -19,6 +19,7 @@ log = structlog.get_logger(__name__)
 _RETRY_S = 0.5
 _POLL_S = 0.1
 _GOODBYE_S = 2.0
+_LOGGED_EVERY = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +181,9 @@ class Membership:
         try:
             heartbeat = opened(self._secret, record.key, value, record.signature)
         except HeartbeatError as error:
+            if self.counts.refused % _LOGGED_EVERY == 0:
+                log.warning("heartbeat_refused", error=str(error), refused_before=self.counts.refused)
             self.counts.refused += 1
-            log.warning("heartbeat_refused", error=str(error))
             return False
         if heartbeat.name != self.identity.name and not self._allows(heartbeat.address):
             self._refuse_address(heartbeat)

@@ -88,7 +88,17 @@ TASKS = Metric(
 )  # fmt: skip
 COMMIT_SECONDS = Metric("state_commit_seconds", Kind.HISTOGRAM, "Time of one commit.", (), "commit-latency-avg")
 INSTANCE_READY = Metric("state_instance_ready", Kind.GAUGE, "1 when every replica answers.", (), "state")
-FORWARDED_REQUESTS = Metric("state_forwarded_requests_total", Kind.COUNTER, "Point queries sent to another node.")
+FORWARDED_REQUESTS = Metric("state_forwarded_requests_total", Kind.COUNTER, "Questions sent to another node.")
+HEDGED_REQUESTS = Metric(
+    "state_hedged_requests_total", Kind.COUNTER, "Questions that were sent to a second node as the first was slow."
+)
+MAP_CORRECTIONS = Metric(
+    "state_map_corrections_total",
+    Kind.COUNTER,
+    "Questions that another node sent elsewhere as it does not hold the rows.",
+)
+MEMBERS = Metric("state_members", Kind.GAUGE, "Nodes of the cluster by what is heard of them.", ("status",))
+HEARTBEATS = Metric("state_heartbeats_total", Kind.COUNTER, "Heartbeats by what became of them.", ("result",))
 
 ROCKSDB_PROPERTIES = {
     "rocksdb.cur-size-active-mem-table": Metric(

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from state.cluster.membership import HeartbeatCounts
 from state.metrics import names
 from state.metrics.latency import LatencyRecorder
 from state.metrics.names import Kind, Metric
@@ -24,10 +25,13 @@ Samples = Mapping[tuple[str, ...], float]
 class NodeCollector(Collector):
     """Prometheus collector over a node's catalog and queries."""
 
-    def __init__(self, catalog: Catalog, point: PointQueries, router: Router) -> None:
+    def __init__(
+        self, catalog: Catalog, point: PointQueries, router: Router, heartbeats: HeartbeatCounts | None = None
+    ) -> None:
         self._catalog = catalog
         self._point = point
         self._router = router
+        self._heartbeats = heartbeats or HeartbeatCounts()
 
     def collect(self) -> Iterator[Family]:
         """Every metric, read now."""
@@ -35,7 +39,21 @@ class NodeCollector(Collector):
         yield from self._rocksdb()
         yield _latency(self._point.latency.items())
         yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total})
+        yield _family(names.HEDGED_REQUESTS, {(): self._router.hedged_total})
+        yield _family(names.MAP_CORRECTIONS, {(): self._router.corrected_total})
+        yield from self._cluster()
         yield _family(names.INSTANCE_READY, {(): int(readiness(self._catalog).ready)})
+
+    def _cluster(self) -> Iterator[Family]:
+        members: dict[tuple[str, ...], float] = {("alive",): 0, ("suspect",): 0, ("unheard",): 0}
+        table = self._catalog.table
+        for member in () if table is None else table.members:
+            status = "suspect" if member.suspect else "alive" if member.heard else "unheard"
+            _add(members, (status,), 1)
+        yield _family(names.MEMBERS, members)
+        counts = self._heartbeats
+        results = {"sent": counts.sent, "heard": counts.heard, "refused": counts.refused, "repeated": counts.repeated}
+        yield _family(names.HEARTBEATS, {(result,): count for result, count in results.items()})
 
     def _replicas(self) -> Iterator[Family]:
         lag: dict[tuple[str, ...], float] = {}
@@ -68,10 +86,12 @@ class NodeCollector(Collector):
             yield _family(metric, sums)
 
 
-def make_registry(catalog: Catalog, point: PointQueries, router: Router) -> CollectorRegistry:
+def make_registry(
+    catalog: Catalog, point: PointQueries, router: Router, heartbeats: HeartbeatCounts | None = None
+) -> CollectorRegistry:
     """A registry with a node's metrics."""
     registry = CollectorRegistry()
-    registry.register(NodeCollector(catalog, point, router))
+    registry.register(NodeCollector(catalog, point, router, heartbeats))
     return registry
 
 
