@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from state.client import StateClient
 from state.errors import StateError
+from tests.faults.failover.nodes import STORE, WINDOWS
 from tests.faults.failover.oracle import Oracle
 
 _PAGE_ROWS = 500
@@ -37,15 +38,17 @@ class Outcome:
 
 
 class ClientLoad:
-    """Threads that ask one `StateClient` for points, ranges and everything, at most so often a second."""
+    """Threads that ask one `StateClient` for points, windows, ranges and everything, at most so often a second."""
 
     def __init__(
-        self, addresses: Sequence[str], oracle: Oracle, store: str, *, threads: int = 4, per_second: float = 200
+        self, addresses: Sequence[str], oracle: Oracle, windows: Oracle, *, threads: int = 4, per_second: float = 200
     ) -> None:
         self.outcome = Outcome()
         self._client = StateClient(addresses)
-        self._rows = self._client.key_value(store)
+        self._rows = self._client.key_value(STORE)
+        self._window_rows = self._client.window(WINDOWS)
         self._oracle = oracle
+        self._windows = windows
         self._pause_s = threads / per_second
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(threads)]
@@ -66,7 +69,7 @@ class ClientLoad:
         due_s = time.monotonic()
         while not self._stop.is_set():
             asked_at_s = time.monotonic()
-            ask = chosen.choices((self._point, self._range, self._all), (96, 3, 1))[0]
+            ask = chosen.choices((self._point, self._window, self._range, self._all), (86, 10, 3, 1))[0]
             try:
                 ask(chosen, asked_at_s)
                 self.outcome.asked += 1
@@ -80,6 +83,11 @@ class ClientLoad:
         found = self._rows.get(key).value
         self.outcome.latencies_s.append((asked_at_s, key, time.monotonic() - asked_at_s))
         self._judge(key, None if found is None else found["n"], asked_at_s)
+
+    def _window(self, chosen: random.Random, asked_at_s: float) -> None:
+        key = chosen.choice(self._windows.keys)
+        found = [row.value["n"] for row in self._window_rows.fetch(key, 0, 0)]
+        self._judge(key, found[0] if found else None, asked_at_s, self._windows)
 
     def _range(self, chosen: random.Random, asked_at_s: float) -> None:
         keys = self._oracle.keys
@@ -101,8 +109,8 @@ class ClientLoad:
         if len(found) != len(wanted):
             self.outcome.wrong.append(f"{len(found)} rows where there are {len(wanted)}")
 
-    def _judge(self, key: str, number: int | None, asked_at_s: float) -> None:
-        reason = self._oracle.wrong(key, number, asked_at_s)
+    def _judge(self, key: str, number: int | None, asked_at_s: float, oracle: Oracle | None = None) -> None:
+        reason = (oracle or self._oracle).wrong(key, number, asked_at_s)
         if reason is not None:
             self.outcome.wrong.append(reason)
 
@@ -113,13 +121,11 @@ class BareLoad:
     Args:
         survivors: the addresses to ask, as of now.
         oracle: knows the keys, and judges.
-        store: the store to ask.
     """
 
-    def __init__(self, survivors: Callable[[], Sequence[str]], oracle: Oracle, store: str) -> None:
+    def __init__(self, survivors: Callable[[], Sequence[str]], oracle: Oracle) -> None:
         self._survivors = survivors
         self._oracle = oracle
-        self._store = store
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._connections: dict[str, http.client.HTTPConnection] = {}
@@ -171,7 +177,7 @@ class BareLoad:
             port = urlsplit(address).port
             connection = self._connections[address] = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         try:
-            connection.request("GET", f"/state/keyvalue/{self._store}/{key}")
+            connection.request("GET", f"/state/keyvalue/{STORE}/{key}")
             answer = connection.getresponse()
             body = answer.read()
         except OSError as error:

@@ -12,6 +12,7 @@ from tests.faults.failover.proxy import Proxy
 from tests.integration.node_process import NodeProcess
 
 STORE = "counters"
+WINDOWS = "windows"
 
 
 @dataclass(slots=True)
@@ -34,7 +35,7 @@ class Cluster:
         environment = {
             "STOREKEEPER_RUN_DIR": str(self.folder),
             "STOREKEEPER_KAFKA_BOOTSTRAP": self.broker.bootstrap,
-            "STOREKEEPER_STORES": f"{STORE}={self.topic}",
+            "STOREKEEPER_STORES": f"{STORE}={self.topic},{WINDOWS}={self.topic}-windows:window",
             "STOREKEEPER_PEERS": "",
             "STOREKEEPER_LISTEN_PORT": str(port),
             "STOREKEEPER_ADVERTISED_ADDRESS": proxy.address,

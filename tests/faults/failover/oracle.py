@@ -11,6 +11,10 @@ from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from state.changelog.partitioner import partition_for
+from state.keys.windows import window_row_key
+
+PARTITIONS = 12
 _SCHEMA = {"schema-version": b"1", "app": b"counting", "store": b"counters", "generation": b"1", "batch-id": b"1"}
 
 
@@ -74,16 +78,23 @@ class Oracle:
 
 
 class Writer:
-    """Counts keys up, so many a second, until stopped. A context manager."""
+    """Counts keys up, so many a second, until stopped. A context manager.
 
-    def __init__(self, bootstrap: str, topic: str, oracle: Oracle, per_second: int) -> None:
+    Args:
+        bootstrap: the broker.
+        topic: the changelog, of `PARTITIONS` partitions.
+        oracle: knows the keys, and is told of all that is written.
+        per_second: how many records.
+        window: the keys are those of windows that begin at 0.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, oracle: Oracle, per_second: int, *, window: bool = False) -> None:
         self._topic = topic
         self._oracle = oracle
+        self._window = window
         self._per_second = per_second
         self._stop = threading.Event()
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "partitioner": "murmur2_random", "linger.ms": 5, "acks": "all"}
-        )
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "all"})
         self._thread = threading.Thread(target=self._run, name="writer")
         self.written = 0
 
@@ -122,5 +133,12 @@ class Writer:
             self._oracle.acknowledged(key, number)
 
         headers = [*_SCHEMA.items(), ("source-position", b'{"in":{"0":[0,1]}}')]
-        self._producer.produce(self._topic, key=key, value=b'{"n":%d}' % number, headers=headers, on_delivery=delivered)
+        self._producer.produce(
+            self._topic,
+            key=window_row_key(key.encode(), 0) if self._window else key.encode(),
+            value=b'{"n":%d}' % number,
+            partition=partition_for(key.encode(), PARTITIONS),
+            headers=headers,
+            on_delivery=delivered,
+        )
         self._producer.poll(0)
