@@ -55,7 +55,12 @@ class AsyncRemoteKeyValueStore(AsyncRemoteStore):
         return await self._client.ask(self._questions.get(key, demands))
 
     async def get_many(self, keys: Sequence[Key], **demands: Unpack[Demands]) -> Reading[dict[Key, Any]]:
-        """The values of keys in the order asked, None for those that are missing; in one request."""
+        """The values of keys in the order asked, None for those that are missing; in one request.
+
+        Nodes take 1,000 keys at once unless set otherwise. With `partial`, keys that nobody could look up are left out.
+        """
+        if not keys:
+            return Reading({})
         return await self._client.ask(self._questions.get_many(keys, demands))
 
     def range(

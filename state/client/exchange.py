@@ -108,8 +108,9 @@ class Exchange:
         self._end_slow_attempts(now_s)
         if now_s >= self._deadline_s:
             raise self._failure()
-        if now_s >= self._next_s and len(self._attempts) < self._limits.max_running:
-            address = self._next_address(now_s)
+        if now_s >= self._next_s:
+            full = len(self._attempts) >= self._limits.max_running
+            address = None if full else self._next_address(now_s)
             if address is not None:
                 return self._ask(address, now_s)
             self._end_round(now_s)
@@ -195,7 +196,7 @@ class Exchange:
         )
 
     def _end_round(self, now_s: float) -> None:
-        """No node is left to ask: once nothing runs any more, pause and begin again."""
+        """No other node may be asked now. Once nothing runs any more, pause and begin again."""
         self._next_s = _NEVER_S
         if self._attempts:
             return

@@ -86,7 +86,8 @@ class StoreQuestions:
         asked = list(dict.fromkeys(_checked(key) for key in keys))
 
         def read(reply: Reply) -> dict[Key, Any]:
-            return dict(zip(asked, (row["value"] for row in reply.json()["rows"]), strict=True))
+            found = {_key_bytes(_key(row)): row["value"] for row in reply.json()["rows"]}
+            return {key: found[_key_bytes(key)] for key in asked if _key_bytes(key) in found}
 
         body = orjson.dumps({"keys": [_base64url(key) for key in asked], "key_format": "base64url"})
         return replace(self._question("keyvalues/{}", [], read, demands), body=body)

@@ -58,6 +58,17 @@ def test_keys_that_are_no_text(asking: Blocking | Awaiting) -> None:
     assert rows == [(b"\xff\x00", 7)]
 
 
+def test_many_keys_in_one_request(asking: Blocking | Awaiting) -> None:
+    keys = ["card-30", "nobody", b"\xff\x00", "card-07", "card-30", "käse/brot"]
+    found = asking.call(lambda client: client.key_value("rewards").get_many(keys))
+    assert list(found.value) == ["card-30", "nobody", b"\xff\x00", "card-07", "käse/brot"]
+    assert found.value["card-30"] == REWARDS["card-30"]
+    assert found.value["nobody"] is None
+    assert found.value[b"\xff\x00"] == 7
+    assert found.complete
+    assert asking.call(lambda client: client.key_value("rewards").get_many([])).value == {}
+
+
 def test_rows_forwards_and_backwards_over_pages(asking: Blocking | Awaiting) -> None:
     expected = list(REWARDS.items())
     cards = asking.rows(lambda client: client.key_value("rewards").prefix_scan("card-", page_rows=7))
