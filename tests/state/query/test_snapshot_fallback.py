@@ -1,0 +1,153 @@
+"""Snapshots answer only who allows it, only when they are new enough, and only when they equal their manifest."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from state.changelog.partitioner import partition_for
+from state.changelog.position import Position
+from state.clock import ManualClock
+from state.errors import StorageError
+from state.query.answer import Answer
+from state.query.freshness import Demand
+from state.query.snapshot_fallback import SnapshotFallback
+from state.snapshots.digest import digest
+from state.snapshots.loaded import load_snapshot, newest_snapshot
+from state.snapshots.manifest import SnapshotManifest
+
+ROWS = {b"a": b'{"n":1}', b"b": b'{"n":2}', b"c": b'{"n":3}'}
+PARTITIONS = 2
+NEWEST_MS = 1_700_000_000_000
+
+
+def write_snapshot(folder: Path, *, wrong: bool = False) -> None:
+    by_partition = {p: {k: v for k, v in ROWS.items() if partition_for(k, PARTITIONS) == p} for p in range(PARTITIONS)}
+    manifest = SnapshotManifest(
+        store="rewards",
+        app="loyalty",
+        generation=1,
+        schema_version=1,
+        changelog_topic="t",
+        changelog_offsets={0: 10, 1: 20},
+        source_offsets=Position({"pos": {0: 100}}),
+        row_count=len(ROWS),
+        digests={p: digest(rows.items()) + int(wrong) for p, rows in by_partition.items()},
+        writer="test",
+        delta_version=0,
+    )
+    table = pa.table(
+        {
+            "_partition": pa.array([partition_for(key, PARTITIONS) for key in ROWS], pa.int32()),
+            "_timestamp_ms": pa.array([NEWEST_MS - 5, NEWEST_MS, NEWEST_MS - 9], pa.int64()),
+            "_key": pa.array(list(ROWS), pa.binary()),
+            "_value": pa.array(list(ROWS.values()), pa.binary()),
+        }
+    )
+    properties = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
+    write_deltalake(str(folder / "rewards"), table, mode="overwrite", commit_properties=properties)
+
+
+def ask(fallback: SnapshotFallback, key: bytes, query: str) -> Answer | None:
+    return asyncio.run(fallback.answer("rewards", key, Demand.parse(query)))
+
+
+@pytest.fixture
+def fallback(tmp_path: Path) -> SnapshotFallback:
+    write_snapshot(tmp_path)
+    return SnapshotFallback("a", tmp_path, {"rewards": "t"}, ManualClock(NEWEST_MS + 60_000))
+
+
+def test_it_answers_who_allows_it(fallback: SnapshotFallback) -> None:
+    answer = ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000")
+    assert answer is not None
+    headers = dict(answer.headers)
+    assert answer.body == b'{"key":"b","value":{"n":2}}'
+    assert headers[b"storekeeper-role"] == b"snapshot"
+    assert headers[b"storekeeper-staleness-ms"] == b"60000"
+    assert headers[b"storekeeper-offset"] in {b"10", b"20"}
+
+
+def test_an_unknown_key_is_one_here_too(fallback: SnapshotFallback) -> None:
+    answer = ask(fallback, b"nobody", "snapshot=ok&max_staleness_ms=60000")
+    assert answer is not None
+    assert answer.status == 404
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "max_staleness_ms=60000",
+        "snapshot=ok",
+        "snapshot=ok&max_staleness_ms=59999",
+        "snapshot=ok&max_staleness_ms=60000&max_lag=5",
+        "snapshot=ok&max_staleness_ms=60000&stale=no",
+        "snapshot=ok&max_staleness_ms=60000&position=pos:0:100",
+    ],
+)
+def test_it_is_silent_otherwise(fallback: SnapshotFallback, query: str) -> None:
+    assert ask(fallback, b"b", query) is None
+
+
+def test_a_position_that_it_holds_is_met(fallback: SnapshotFallback) -> None:
+    assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000&position=pos:0:99") is not None
+
+
+def test_a_snapshot_that_differs_from_its_manifest_never_answers(tmp_path: Path) -> None:
+    write_snapshot(tmp_path, wrong=True)
+    manifest = newest_snapshot(tmp_path / "rewards")
+    assert manifest is not None
+    with pytest.raises(StorageError, match="differs from its manifest"):
+        load_snapshot(tmp_path / "rewards", manifest)
+    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}, ManualClock(NEWEST_MS))
+    assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
+
+
+def test_no_snapshot_or_one_of_another_topic_is_none(tmp_path: Path) -> None:
+    clock = ManualClock(NEWEST_MS)
+    demand = "snapshot=ok&max_staleness_ms=60000"
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}, clock), b"b", demand) is None
+    write_snapshot(tmp_path)
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "other"}, clock), b"b", demand) is None
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}, clock, max_rows=2), b"b", demand) is None
+
+
+def test_a_version_is_read_once(tmp_path: Path) -> None:
+    write_snapshot(tmp_path)
+    clock = ManualClock(NEWEST_MS)
+    loads: list[int] = []
+    manifest = newest_snapshot(tmp_path / "rewards")
+    assert manifest is not None
+    snapshot = load_snapshot(tmp_path / "rewards", manifest)
+    current = [manifest]
+
+    def load(_path: Path, wanted: SnapshotManifest) -> object:
+        loads.append(wanted.delta_version)
+        return replace(snapshot, manifest=wanted)
+
+    fallback = SnapshotFallback(
+        "a",
+        tmp_path,
+        {"rewards": "t"},
+        clock,
+        newest=lambda _: current[0],
+        load=load,  # type: ignore[arg-type]
+    )
+    demand = Demand.parse("snapshot=ok&max_staleness_ms=600000")
+
+    async def scenario() -> None:
+        for _ in range(3):
+            await fallback.answer("rewards", b"b", demand)
+        clock.advance(6000)
+        await fallback.answer("rewards", b"b", demand)
+        current[0] = replace(manifest, delta_version=1)
+        clock.advance(6000)
+        await fallback.answer("rewards", b"b", demand)
+
+    asyncio.run(scenario())
+    assert loads == [0, 1]
