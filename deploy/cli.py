@@ -67,11 +67,14 @@ def _root(
 
 
 @app.command("up")
-def up_command(quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False) -> None:
+def up_command(
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
+    apps: Annotated[str | None, typer.Option(help="`pos` or `all`, in place of STOREKEEPER_APPS.")] = None,
+) -> None:
     """Start the platform and leave it running; heal it if it runs. Example: storekeeper up."""
     from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
 
-    show_up(PlatformSettings.load(), quiet=quiet)
+    show_up(PlatformSettings.load(**({} if apps is None else {"apps": apps})), quiet=quiet)
 
 
 @app.command("down")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.settings import PlatformSettings
+from spark_apps.registry import store_definitions
 
 PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
 """Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,
@@ -39,6 +40,8 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         "NO_PROXY": _LOOPBACK,
         "no_proxy": _LOOPBACK,
     }
+    if settings.apps == "all" and "STOREKEEPER_STORES" not in base:
+        own["STOREKEEPER_STORES"] = store_definitions()
     return base | own
 
 

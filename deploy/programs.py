@@ -15,6 +15,8 @@ from spark_apps import registry
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 APPS = tuple(registry.APPS)
+TOGETHER = "together"
+"""The process that runs all on-demand apps."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
 
 CONFIGURATION_ERROR_EXIT = 78
@@ -59,6 +61,7 @@ def platform_programs(
         ),
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
         *(_app_program(name, layout, settings) for name in APPS),
+        *([_together_program(layout, settings)] if settings.apps == "all" else []),
         *(_node_program(name, layout, settings) for name in settings.node_names),
     )
 
@@ -86,6 +89,17 @@ def _app_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Pr
     return Program(
         name=name,
         command=_paced(layout, name, "spark_apps", "run", name),
+        start_s=0,
+        stop_s=settings.stop_timeout_s,
+        group_stop=False,
+        restart_always=False,
+    )
+
+
+def _together_program(layout: RunLayout, settings: PlatformSettings) -> Program:
+    return Program(
+        name=TOGETHER,
+        command=_paced(layout, TOGETHER, "spark_apps", "run-together"),
         start_s=0,
         stop_s=settings.stop_timeout_s,
         group_stop=False,

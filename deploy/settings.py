@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -37,6 +37,9 @@ class PlatformSettings(BaseSettings):
     )
     node_port: _Port = Field(18101, description="Port of the first query node; the next ones follow upwards.")
 
+    apps: Literal["pos", "all"] = Field(
+        "pos", description="Which Spark apps there are: those of the tills, or also the on-demand ones, in one process."
+    )
     topic_partitions: int = Field(4, ge=1, le=1024, description="Partitions of each topic that is newly made.")
     topic_retention_hours: int = Field(168, ge=1, description="How long records stay in topics that aren't compacted.")
     max_message_bytes: int = Field(

@@ -14,7 +14,8 @@ from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.instance import Instance
 from deploy.layout import RunLayout
-from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, node_program
+from deploy.on_demand import together_problem
+from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, TOGETHER, node_program
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
@@ -109,6 +110,8 @@ class _Problems:
             return heartbeat_problem(
                 read_heartbeat(self._instance.layout.heartbeat(info.name)), info.pid, int(time.time() * 1000)
             )
+        if info.name == TOGETHER:
+            return together_problem(self._instance.layout, info.pid, int(time.time() * 1000), HEARTBEAT_STALE_MS)
         if info.name in AIRFLOW_PROGRAMS:
             return self._airflow(_AIRFLOW_COMPONENTS[info.name])
         return node_problem(_addresses(self._instance)[info.name])
@@ -168,5 +171,5 @@ def _app_fields(layout: RunLayout, processes: Iterable[ProcessStatus]) -> dict[s
 
 def _reading_order(instance: Instance) -> Any:
     nodes = (node_program(name) for name in instance.settings.node_names)
-    order = {name: index for index, name in enumerate((KAFKA, *AIRFLOW_PROGRAMS, *APPS, *nodes))}
+    order = {name: index for index, name in enumerate((KAFKA, *AIRFLOW_PROGRAMS, *APPS, TOGETHER, *nodes))}
     return lambda process: order.get(process.name, len(order))

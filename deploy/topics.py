@@ -55,6 +55,22 @@ def platform_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
     return (*streams, TopicSpec(REWARDS_CHANGELOG, partitions, _compact_config(settings)), *dead_letters)
 
 
+def stream_topic(settings: PlatformSettings, name: str) -> TopicSpec:
+    """A topic whose records go when they are old."""
+    return TopicSpec(name, settings.topic_partitions, _delete_config(settings, settings.max_message_bytes))
+
+
+def dead_letter_topic_spec(settings: PlatformSettings, name: str) -> TopicSpec:
+    """A topic of dead letters: whole records and where they came from."""
+    config = _delete_config(settings, settings.max_message_bytes + _DEAD_LETTER_HEADROOM_BYTES)
+    return TopicSpec(name, settings.topic_partitions, config)
+
+
+def compacted_topic(settings: PlatformSettings, name: str) -> TopicSpec:
+    """A topic that keeps the newest record of each key: a changelog."""
+    return TopicSpec(name, settings.topic_partitions, _compact_config(settings))
+
+
 def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: float = 30.0) -> list[str]:
     """Makes the topics that don't exist, and returns their names. Existing ones keep their configuration.
 

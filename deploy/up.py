@@ -16,13 +16,14 @@ from deploy.errors import AlreadyRunningError, StartError
 from deploy.instance import Instance
 from deploy.interruption import undisturbed
 from deploy.locking import exclusive
+from deploy.on_demand import all_topics
 from deploy.orphans import end_orphans
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, TOGETHER, node_program
 from deploy.status import PlatformStatus, collect_status
 from deploy.supervision import is_current, running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
-from deploy.topics import ensure_topics, platform_topics
+from deploy.topics import ensure_topics
 from deploy.waiting import eventually
 
 START_APPS_DAG = "stream_apps"
@@ -95,7 +96,7 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
     with ThreadPoolExecutor(max_workers=1) as background:
         database = background.submit(_prepare_database, instance)
         _await(instance, client, (KAFKA,), lambda: answers(settings.kafka_bootstrap, timeout_s=1.0))
-        made = ensure_topics(admin_client(settings.kafka_bootstrap), platform_topics(settings))
+        made = ensure_topics(admin_client(settings.kafka_bootstrap), all_topics(settings))
         report(f"topics are there ({len(made)} new)")
         _start_airflow(client, database, settings.airflow_url, report)
     nodes = tuple(node_program(name) for name in settings.node_names)
@@ -108,6 +109,9 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
         for dag in SCHEDULED_DAGS:
             airflow.unpause(dag)
+    if settings.apps == "all":
+        report("starting the on-demand apps, in one process")
+        client.start(TOGETHER)
     report("waiting until every app and node works")
     _await_health(instance, client)
 

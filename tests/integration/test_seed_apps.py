@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import orjson
 import pytest
 
 from deploy.demo.collect import read_topic
@@ -61,6 +62,10 @@ def halved(records: list[SystemRecord]) -> tuple[list[SystemRecord], list[System
 
 def started(apps: AppProcesses) -> list[AppProcess]:
     process = apps._started("together", ["spark_apps", "run-together"], {})
+    for app in ON_DEMAND_APPS:
+        log = apps.run_dir / f"{app}.log"  # theirs is the process's
+        log.unlink(missing_ok=True)
+        log.symlink_to("together.log")
     return [AppProcess(app, process.process, apps.run_dir) for app in ON_DEMAND_APPS]
 
 
@@ -84,7 +89,8 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
             compacted = {"cleanup.policy": "compact"} if topic in CHANGELOGS else None
             broker.create_topic(topic, config=compacted)
         records = system_records()
-        records += [SystemRecord("pos", key, value) for key, value in good_sales(200, seed=3)]
+        sales = sorted(good_sales(200, seed=3), key=lambda sale: orjson.loads(sale[1])["CreatedTime"])
+        records += [SystemRecord("pos", key, value) for key, value in sales[10:] + sales[:10]]
         halves = halved(records)
         publish(broker, halves[0])
         running = started(apps)

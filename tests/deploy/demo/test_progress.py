@@ -12,7 +12,13 @@ ENDS = {0: 100, 1: 50}
 
 def _heartbeat(offsets: dict[str, int]) -> Heartbeat:
     return Heartbeat(
-        "loyalty", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=0, offsets={"pos": offsets} if offsets else {}
+        "pos_fanout",
+        1,
+        7,
+        AppState.RUNNING,
+        started_at_ms=0,
+        updated_at_ms=0,
+        offsets={"pos": offsets} if offsets else {},
     )
 
 
@@ -27,6 +33,6 @@ def _heartbeat(offsets: dict[str, int]) -> Heartbeat:
     ],
 )
 def test_only_reaching_every_end_is_done(heartbeat: Heartbeat | None, processed: int, done: bool) -> None:
-    progress = app_progress(heartbeat, "loyalty", ENDS)
-    assert progress == AppProgress("loyalty", processed, 150)
+    progress = app_progress(heartbeat, "pos_fanout", ENDS)
+    assert progress == AppProgress("pos_fanout", processed, 150)
     assert progress.done is done

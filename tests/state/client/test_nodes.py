@@ -77,7 +77,13 @@ def test_the_map_is_fetched_after_two_keys_then_rarely_unless_it_is_wrong() -> N
 
 def test_a_map_that_cannot_be_read_changes_nothing() -> None:
     core = ClientCore([A], ClientLimits(), monotonic=False)
-    wrongs: list[object] = [None, [], {}, {"epoch": "e", "members": 7}, {"epoch": "e", "members": [{}], "assignment": 1}]
+    wrongs: list[object] = [
+        None,
+        [],
+        {},
+        {"epoch": "e", "members": 7},
+        {"epoch": "e", "members": [{}], "assignment": 1},
+    ]
     for wrong in wrongs:
         core.learn(wrong, 0.0)
     assert core.nodes.addresses == (A,)
