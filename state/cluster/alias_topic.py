@@ -1,0 +1,222 @@
+"""The topic of aliases: written by whoever operates a migration, read by nodes and by whoever wants to know."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from state.changelog.errors import BrokerUnavailableError
+from state.cluster.aliases import ALIASES_TOPIC, Alias, AliasError, newest, opened_alias, signature_of
+from state.cluster.member import SIGNATURE
+
+log = structlog.get_logger(__name__)
+
+_TIMEOUT_S = 10.0
+_POLL_S = 0.2
+_RETRY_S = 0.5
+_CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
+_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite of its underscore
+
+
+def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = ALIASES_TOPIC) -> None:
+    """Writes an alias and returns when the broker has it; makes the topic if there is none.
+
+    Raises:
+        BrokerUnavailableError: no broker took it: nothing has changed, or the alias is there. Publish it again.
+    """
+    create_alias_topic(bootstrap, topic)
+    producer = Producer({**_client(bootstrap), "acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            failed.append(error)
+
+    value = alias.encode()
+    headers = {SIGNATURE: signature_of(secret, value)}
+    producer.produce(topic, value, alias.store.encode(), partition=0, headers=headers, on_delivery=delivered)
+    left = producer.flush(_TIMEOUT_S + 1)
+    if failed or left:
+        told = failed[0].str() if failed else f"no answer within {_TIMEOUT_S:.0f} s"
+        msg = f"the alias of {alias.store} was not taken by the broker ({told}): publish it again"
+        raise BrokerUnavailableError(msg)
+    log.info("alias_published", store=alias.store, topic=alias.topic, prepare=alias.prepare)
+
+
+def read_aliases(bootstrap: str, secret: bytes, *, topic: str = ALIASES_TOPIC) -> Mapping[str, Alias]:
+    """The aliases by store as of now; none if there is no such topic. Records that are no aliases are passed over.
+
+    Raises:
+        BrokerUnavailableError: no broker answers.
+    """
+    reader = AliasReader(bootstrap, secret, topic)
+    try:
+        while not reader.caught_up:
+            reader.read(_POLL_S)
+        return reader.aliases
+    finally:
+        reader.close()
+
+
+def create_alias_topic(bootstrap: str, topic: str = ALIASES_TOPIC) -> None:
+    """Makes the topic if there is none: one partition, compacted.
+
+    Raises:
+        BrokerUnavailableError: no broker answers.
+    """
+    admin = AdminClient(_client(bootstrap))
+    try:
+        if admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].error is None:
+            return
+        wanted = NewTopic(topic, 1, -1, config=_CONFIG)
+        admin.create_topics([wanted], request_timeout=_TIMEOUT_S)[topic].result(_TIMEOUT_S + 1)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        msg = f"the topic {topic} can't be looked up or made: {error.args[0].str()}"
+        raise BrokerUnavailableError(msg) from error
+    except TimeoutError as error:
+        msg = f"no broker makes the topic {topic} within {_TIMEOUT_S:.0f} s"
+        raise BrokerUnavailableError(msg) from error
+
+
+class AliasReader:
+    """Reads the topic from its start and goes on. Belongs to one thread.
+
+    Attributes:
+        aliases: the last alias of each store. Never changed in place.
+        caught_up: whether all that was there at the start has been read.
+    """
+
+    def __init__(self, bootstrap: str, secret: bytes, topic: str = ALIASES_TOPIC) -> None:
+        create_alias_topic(bootstrap, topic)
+        self._topic = topic
+        self.aliases: Mapping[str, Alias] = {}
+        self.caught_up = False
+        self._secret = secret
+        self._silent_s = 0.0
+        self._consumer = Consumer(
+            {
+                **_client(bootstrap),
+                "group.id": "storekeeper-aliases",  # required by the client; never joined nor committed to
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 100,
+                "reconnect.backoff.max.ms": 250,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+
+    def read(self, timeout_s: float) -> None:
+        """Takes what comes within a time.
+
+        Raises:
+            BrokerUnavailableError: nothing was heard at all for ten seconds after the start.
+        """
+        message = self._consumer.poll(timeout_s)
+        if message is None:
+            self._silent_s += timeout_s
+            if not self.caught_up and self._silent_s > _TIMEOUT_S:
+                msg = f"no broker tells of the topic {self._topic}"
+                raise BrokerUnavailableError(msg)
+            return
+        error = message.error()
+        if error is not None:
+            self.caught_up |= error.code() == _END_OF_PARTITION
+            return
+        self._take(message)
+
+    def close(self) -> None:
+        """Frees the client."""
+        self._consumer.close()
+
+    def _take(self, message: Message) -> None:
+        key, value = message.key(), message.value()
+        if value is None:
+            return
+        signature = dict(message.headers() or ()).get(SIGNATURE)
+        try:
+            found = opened_alias(
+                self._secret, _bytes(key), _bytes(value) or b"", signature if isinstance(signature, bytes) else None
+            )
+        except AliasError as refusal:
+            log.warning("alias_refused", offset=message.offset(), error=str(refusal))
+            return
+        self.aliases = newest(self.aliases, found)
+
+
+class AliasWatch:
+    """One thread that keeps reading. `known` may be asked for from any thread.
+
+    Args:
+        bootstrap: the broker.
+        secret: the cluster's.
+        topic: where aliases are.
+        on_change: called on that thread after an alias has changed, and once when all were read.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        secret: bytes,
+        topic: str = ALIASES_TOPIC,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._secret = secret
+        self._on_change = on_change
+        self._known: Mapping[str, Alias] | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="aliases", daemon=True)
+
+    @property
+    def known(self) -> Mapping[str, Alias] | None:
+        """The aliases by store; None until they have been read once."""
+        return self._known
+
+    def start(self) -> None:
+        """Begins, and returns at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends. Safe to call twice, or without `start`."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except BrokerUnavailableError as error:
+                log.warning("aliases_wait_for_broker", error=str(error))
+            except Exception:
+                log.exception("aliases_not_read")
+            self._stop.wait(_RETRY_S)
+
+    def _follow(self) -> None:
+        reader = AliasReader(self._bootstrap, self._secret, self._topic)
+        try:
+            while not self._stop.is_set():
+                reader.read(_POLL_S)
+                if reader.caught_up and reader.aliases is not self._known:
+                    self._known = reader.aliases
+                    log.info("aliases_known", topics={name: found.topic for name, found in self._known.items()})
+                    self._on_change()
+        finally:
+            reader.close()
+
+
+def _client(bootstrap: str) -> dict[str, str | int | float | bool]:
+    return {"bootstrap.servers": bootstrap, "log_level": 0}
+
+
+def _bytes(found: object) -> bytes | None:
+    return found.encode() if isinstance(found, str) else found if isinstance(found, bytes) else None

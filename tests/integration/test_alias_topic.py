@@ -1,0 +1,52 @@
+"""Aliases through a real broker: what is published is read, by whoever comes and whoever watches."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+
+from state.cluster.alias_topic import AliasWatch, publish_alias, read_aliases
+from state.cluster.aliases import ALIASES_TOPIC, Alias
+from tests.broker import Broker
+
+pytestmark = pytest.mark.broker
+
+SECRET = b"s" * 32
+
+
+def _alias() -> Alias:
+    store = f"rewards-{uuid.uuid4().hex[:8]}"
+    return Alias(store, 2, f"{store}-g2", f"{store}-g1", 7)
+
+
+def test_what_is_published_is_read(broker: Broker) -> None:
+    alias = _alias()
+    publish_alias(broker.bootstrap, SECRET, alias)
+    later = replace(alias, topic=f"{alias.store}-g3", generation=3, at_ms=8)
+    publish_alias(broker.bootstrap, SECRET, later)
+    assert read_aliases(broker.bootstrap, SECRET)[alias.store] == later
+    assert alias.store not in read_aliases(broker.bootstrap, b"another cluster's secret, as long")
+
+
+def test_a_watch_hears_of_changes_and_passes_over_forgeries(broker: Broker) -> None:
+    alias = _alias()
+    changed = threading.Event()
+    watch = AliasWatch(broker.bootstrap, SECRET, on_change=changed.set)
+    watch.start()
+    try:
+        assert changed.wait(30)
+        changed.clear()
+        forged = replace(alias, topic="somewhere-else", at_ms=99)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        producer.produce(ALIASES_TOPIC, forged.encode(), alias.store.encode(), headers={"signature": b"x" * 32})
+        assert producer.flush(10) == 0
+        publish_alias(broker.bootstrap, SECRET, alias)
+        assert changed.wait(30)
+        assert watch.known is not None
+        assert watch.known[alias.store] == alias
+    finally:
+        watch.stop()
