@@ -1,0 +1,95 @@
+"""The rows that a clean-up deletes, kept for an undo: one Parquet file a partition, readable by the owner alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state.errors import StorageError
+from state.maintenance.log_record import LogRecord
+
+_SCHEMA = pa.schema(
+    [
+        ("offset", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+_BATCH_ROWS = 10_000
+
+
+class Archive:
+    """The archive of one clean-up, in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, partition: int, records: Sequence[LogRecord]) -> None:
+        """Writes a partition's rows, whole and in one step, replacing what was there."""
+        path = self._file(partition)
+        draft = path.with_name(path.name + ".new")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file, pq.ParquetWriter(file, _SCHEMA, compression="zstd") as writer:
+            for start in range(0, len(records), _BATCH_ROWS):
+                writer.write_batch(_batch(records[start : start + _BATCH_ROWS]))
+        draft.replace(path)
+
+    def rows(self, partition: int) -> Iterator[LogRecord]:
+        """A partition's rows, by offset.
+
+        Raises:
+            StorageError: there is no such file, or it can't be read.
+        """
+        path = self._file(partition)
+        try:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(_BATCH_ROWS):
+                    yield from map(_record, batch.to_pylist())
+        except (OSError, pa.ArrowException) as error:
+            msg = f"the archive {path} can't be read ({type(error).__name__}): restore it from a backup"
+            raise StorageError(msg) from error
+
+    def keys(self, partition: int) -> set[bytes]:
+        """A partition's keys."""
+        return {record.key for record in self.rows(partition) if record.key is not None}
+
+    def exists(self, partition: int) -> bool:
+        """Whether the partition's file is there."""
+        return self._file(partition).exists()
+
+    def forget(self) -> int:
+        """Deletes the files; returns how many."""
+        files = list(self._folder.glob("archive-*.parquet*"))
+        for path in files:
+            path.unlink()
+        return len(files)
+
+    def _file(self, partition: int) -> Path:
+        return self._folder / f"archive-{partition:05d}.parquet"
+
+
+def _batch(records: Sequence[LogRecord]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [
+            {
+                "offset": record.offset,
+                "timestamp_ms": record.timestamp_ms,
+                "key": record.key,
+                "value": record.value,
+                "headers": [{"name": name, "value": value} for name, value in record.headers],
+            }
+            for record in records
+        ],
+        schema=_SCHEMA,
+    )
+
+
+def _record(row: dict[str, object]) -> LogRecord:
+    headers = [(header["name"], header["value"]) for header in row.pop("headers")]  # type: ignore[attr-defined]
+    return LogRecord(**row, headers=headers)  # type: ignore[arg-type]

@@ -1,0 +1,309 @@
+"""Deleting a store's expired rows from its changelog: preview, archive, canary, the rest, proof, undo.
+
+Each step is a call of its own, finds on disk and in the changelog what the steps before have done, and may be repeated:
+a clean-up that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+from xxhash import xxh64_intdigest
+
+from state.clock import Clock
+from state.errors import ChangelogError, InvalidArgumentError, StateError
+from state.maintenance.archive import Archive
+from state.maintenance.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
+from state.maintenance.conditional_write import ConditionalWriter
+from state.maintenance.expiry import added, content_of, no_ages
+from state.maintenance.fates import Fate, Fates, fates_of
+from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
+from state.maintenance.log_record import CleanupAction, LogRecord, cleanup_headers
+from state.maintenance.masking import masked_key
+from state.maintenance.pace import Pace
+
+_CHUNK_RECORDS = 500
+_CANARY_SEED = 7
+_SHARES = 1 << 32
+
+log = structlog.get_logger(__name__)
+
+
+class CleanupRefusedError(StateError):
+    """The clean-up must not go on: the message says why. What was deleted so far can be undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """What the changelog says of a clean-up: numbers of rows.
+
+    Attributes:
+        expired: in the archive.
+        deleted: gone now.
+        refreshed: written by their app before the clean-up came to them, so left alone.
+        came_back: written by their app after they were deleted.
+        restored: brought back by an undo.
+        untouched: still there as they were.
+        hit: refreshed before, and deleted nevertheless: never any.
+        foreign: deleted without being expired: never any.
+    """
+
+    cleanup_id: str
+    store: str
+    expired: int
+    deleted: int
+    refreshed: int
+    came_back: int
+    restored: int
+    untouched: int
+    hit: int
+    foreign: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether the clean-up deleted nothing that it must not."""
+        return not self.hit and not self.foreign
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON's own types."""
+        return {**asdict(self), "holds": self.holds}
+
+
+class Cleanup:
+    """The clean-ups of one store. One at a time: a second one shuts the first out.
+
+    Args:
+        bootstrap: the brokers.
+        folder: where this store's clean-ups are kept.
+        store, topic: the store and its changelog.
+        clock: for ages and the rate limit.
+        wait: waits for so many seconds.
+    """
+
+    def __init__(
+        self, bootstrap: str, folder: Path, store: str, topic: str, *, clock: Clock, wait: Callable[[float], object]
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self._store = store
+        self._topic = topic
+        self._clock = clock
+        self._wait = wait
+
+    def preview(self, options: CleanupOptions) -> CleanupPlan:
+        """Reads the whole changelog and keeps the plan; changes nothing."""
+        now_ms = self._clock.now_ms()
+        cutoff_ms = now_ms - options.ttl_ms
+        rows = size_bytes = expired_rows = expired_bytes = 0
+        ages, sample = no_ages(), list[str]()
+        with Changelog(self._bootstrap, self._topic) as changelog:
+            ends = changelog.ends()
+            for partition, end in ends.items():
+                records = changelog.scan(partition, changelog.bounds(partition)[0], end)
+                content = content_of(records, cutoff_ms=cutoff_ms, now_ms=now_ms)
+                rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes
+                expired_rows += len(content.expired)
+                expired_bytes += sum(record.size_bytes for record in content.expired)
+                ages = added(ages, content.ages)
+                shown = content.expired[: SAMPLE_ROWS - len(sample)]
+                sample += [f"{partition}@{record.offset} {masked_key(record.key or b'')}" for record in shown]
+            undo_ms = min(options.undo_ms, changelog.facts.delete_retention_ms)
+            plan = CleanupPlan(
+                cleanup_id=datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3] + "Z",
+                store=self._store,
+                topic=self._topic,
+                topic_id=changelog.facts.topic_id,
+                options=options,
+                created_ms=now_ms,
+                cutoff_ms=cutoff_ms,
+                ends=ends,
+                rows=rows,
+                size_bytes=size_bytes,
+                expired_rows=expired_rows,
+                expired_bytes=expired_bytes,
+                ages=ages,
+                sample=tuple(sample),
+                undo_until_ms=now_ms + undo_ms,
+            )
+        folder = self._folder / plan.cleanup_id
+        folder.mkdir(parents=True, mode=0o700)
+        (folder / "plan.json").write_bytes(plan.to_json())
+        return plan
+
+    def plan(self, cleanup_id: str) -> CleanupPlan:
+        """A plan that was made.
+
+        Raises:
+            InvalidArgumentError: there is none of that id.
+        """
+        path = self._folder / cleanup_id / "plan.json"
+        if Path(cleanup_id).name != cleanup_id or not path.is_file():
+            known = ", ".join(sorted(found.parent.name for found in self._folder.glob("*/plan.json"))) or "none"
+            msg = f"store {self._store} has no clean-up {cleanup_id!r}: there are {known}"
+            raise InvalidArgumentError(msg)
+        return CleanupPlan.from_json(path.read_bytes())
+
+    def archive(self, plan: CleanupPlan) -> int:
+        """Keeps what is to be deleted, before anything is. Returns the number of rows."""
+        rows = 0
+        with self._changelog(plan) as changelog:
+            for partition, end in plan.ends.items():
+                start, _ = changelog.bounds(partition)
+                records = changelog.scan(partition, start, end)
+                expired = content_of(records, cutoff_ms=plan.cutoff_ms, now_ms=plan.created_ms).expired
+                self._archive(plan).put(partition, expired)
+                rows += len(expired)
+        return rows
+
+    def delete(self, plan: CleanupPlan, *, only_canary: bool = False) -> CleanupReport:
+        """Deletes the expired rows that nobody has touched since the preview; raises what `report` raises."""
+
+        def wanted(record: LogRecord, fate: Fate | None) -> LogRecord | None:
+            if fate is not None or (only_canary and not _in_share(record, plan.options.canary_share)):
+                return None
+            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE)
+            return LogRecord(0, self._clock.now_ms(), record.key, None, headers)
+
+        if not only_canary:
+            self._check_canary(plan)
+        self._write(plan, wanted)
+        return self.report(plan)
+
+    def undo(self, plan: CleanupPlan) -> CleanupReport:
+        """Brings back what was deleted, with value and timestamp as they were, unless somebody has written it since.
+
+        Raises:
+            CleanupRefusedError: it is too late: the changelog may not tell any more what happened since.
+        """
+        if self._clock.now_ms() >= plan.undo_until_ms:
+            until = datetime.fromtimestamp(plan.undo_until_ms / 1000, UTC).isoformat(timespec="minutes")
+            msg = (
+                f"clean-up {plan.cleanup_id} could be undone until {until}: take the rows from its archive by hand, "
+                "or from an older snapshot"
+            )
+            raise CleanupRefusedError(msg)
+
+        def wanted(record: LogRecord, fate: Fate | None) -> LogRecord | None:
+            if fate is not Fate.DELETED:
+                return None
+            headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE)
+            return record._replace(headers=headers)
+
+        self._write(plan, wanted)
+        return self.report(plan)
+
+    def report(self, plan: CleanupPlan) -> CleanupReport:
+        """What the changelog says of the clean-up, from the preview to now.
+
+        Raises:
+            CleanupRefusedError: it deleted what it must not.
+        """
+        expired, fates = 0, list[Fates]()
+        with self._changelog(plan) as changelog:
+            for partition in plan.ends:
+                keys = self._archive(plan).keys(partition)
+                expired += len(keys)
+                fates.append(fates_of(keys, self._since(changelog, plan, partition), plan.cleanup_id))
+        counts = {fate: sum(found.count(fate) for found in fates) for fate in Fate}
+        report = CleanupReport(
+            cleanup_id=plan.cleanup_id,
+            store=plan.store,
+            expired=expired,
+            deleted=counts[Fate.DELETED],
+            refreshed=counts[Fate.TOUCHED],
+            came_back=counts[Fate.CAME_BACK],
+            restored=counts[Fate.RESTORED],
+            untouched=expired - sum(counts.values()),
+            hit=sum(len(found.hit) for found in fates),
+            foreign=sum(len(found.foreign) for found in fates),
+        )
+        (self._folder / plan.cleanup_id / "report.json").write_bytes(orjson.dumps(report.as_dict()))
+        log.info("cleanup", **report.as_dict())
+        if not report.holds:
+            msg = (
+                f"clean-up {plan.cleanup_id} deleted {report.hit} rows that were refreshed and {report.foreign} that "
+                "were not expired: undo it, and report this"
+            )
+            raise CleanupRefusedError(msg)
+        return report
+
+    def forget_old(self) -> list[str]:
+        """Deletes the archives of clean-ups that can't be undone any more; returns their ids."""
+        forgotten = []
+        for path in sorted(self._folder.glob("*/plan.json")):
+            plan = CleanupPlan.from_json(path.read_bytes())
+            if self._clock.now_ms() >= plan.undo_until_ms and Archive(path.parent).forget():
+                forgotten.append(plan.cleanup_id)
+        return forgotten
+
+    def _write(self, plan: CleanupPlan, wanted: Callable[[LogRecord, Fate | None], LogRecord | None]) -> None:
+        pace = Pace(plan.options.tombstones_per_s, self._clock, self._wait)
+        chunk_records = max(1, min(_CHUNK_RECORDS, int(plan.options.tombstones_per_s)))
+        # Before the changelog is read: from here on no earlier run can commit anything.
+        tentative = KafkaTentativeLog(self._bootstrap, plan.topic, f"cleanup-{plan.topic}")
+        try:
+            with self._changelog(plan) as changelog:
+                for partition in plan.ends:
+                    _, end = changelog.bounds(partition)
+                    archive = self._archive(plan)
+                    seen = fates_of(
+                        archive.keys(partition),
+                        changelog.scan(partition, plan.ends[partition], end),
+                        plan.cleanup_id,
+                    ).by_key
+                    writer = ConditionalWriter(
+                        tentative.at(partition, end), lambda record: record.action_of(plan.cleanup_id) is not None
+                    )
+                    chosen = _chosen(archive.rows(partition), seen, wanted)
+                    while chunk := list(islice(chosen, chunk_records)):
+                        pace.take(len(chunk))
+                        writer.write(chunk)
+        finally:
+            tentative.close()
+
+    def _check_canary(self, plan: CleanupPlan) -> None:
+        if not plan.options.canary_share:
+            return
+        report = self.report(plan)
+        gone = report.deleted + report.came_back
+        if gone and report.came_back > plan.options.max_came_back_share * gone:
+            msg = (
+                f"{report.came_back} of the {gone} rows deleted first were written by the app again: they are still "
+                f"in use, so the TTL of {plan.options.ttl_ms / 86_400_000:g} days is too short. "
+                f"Bring the others back with undo, then use a longer one"
+            )
+            raise CleanupRefusedError(msg)
+
+    def _changelog(self, plan: CleanupPlan) -> Changelog:
+        changelog = Changelog(self._bootstrap, plan.topic)
+        if changelog.facts.topic_id != plan.topic_id:
+            changelog.close()
+            msg = f"{plan.topic} was made anew since clean-up {plan.cleanup_id} was planned: plan another one"
+            raise ChangelogError(msg)
+        return changelog
+
+    def _archive(self, plan: CleanupPlan) -> Archive:
+        return Archive(self._folder / plan.cleanup_id)
+
+    def _since(self, changelog: Changelog, plan: CleanupPlan, partition: int) -> Iterator[LogRecord]:
+        return changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
+
+
+def _chosen(
+    rows: Iterator[LogRecord], fates: dict[bytes, Fate], wanted: Callable[[LogRecord, Fate | None], LogRecord | None]
+) -> Iterator[LogRecord]:
+    for row in rows:
+        record = wanted(row, fates.get(row.key or b""))
+        if record is not None:
+            yield record
+
+
+def _in_share(record: LogRecord, share: float) -> bool:
+    return (xxh64_intdigest(record.key or b"", seed=_CANARY_SEED) >> 32) < share * _SHARES

@@ -1,0 +1,58 @@
+"""A changelog record as maintenance sees it, and the records that maintenance itself writes.
+
+A record of a clean-up bears the headers of the record that it replaces, so that whoever reads the changelog takes it
+for a change of the same app, generation and batch; without `source-position`, for it comes from no input. Behind them:
+
+| header           | value (UTF-8)                                            |
+|------------------|----------------------------------------------------------|
+| `cleanup`        | the clean-up's id                                        |
+| `cleanup-action` | `delete`, or `restore` for a row that was brought back   |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from state.changelog.headers import SOURCE_POSITION
+
+CLEANUP = "cleanup"
+CLEANUP_ACTION = "cleanup-action"
+
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+class CleanupAction(StrEnum):
+    """What a clean-up's record does."""
+
+    DELETE = "delete"
+    RESTORE = "restore"
+
+
+class LogRecord(NamedTuple):
+    """A record of one partition; value None is a tombstone. A tuple, for there are millions."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of key and value."""
+        return len(self.key or b"") + len(self.value or b"")
+
+    def action_of(self, cleanup_id: str) -> CleanupAction | None:
+        """What this record did for that clean-up; None if it is not of it."""
+        found = dict(self.headers)
+        if found.get(CLEANUP) != cleanup_id.encode():
+            return None
+        return CleanupAction((found.get(CLEANUP_ACTION) or b"").decode())
+
+
+def cleanup_headers(headers: Headers, cleanup_id: str, action: CleanupAction) -> list[tuple[str, bytes | None]]:
+    """The headers of the record that takes the place of one with `headers`."""
+    kept = [(name, value) for name, value in headers if name not in {SOURCE_POSITION, CLEANUP, CLEANUP_ACTION}]
+    return [*kept, (CLEANUP, cleanup_id.encode()), (CLEANUP_ACTION, action.encode())]
