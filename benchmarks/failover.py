@@ -4,44 +4,55 @@ Three nodes, two replicas of each of twelve partitions, 2,000 updates a second. 
 and everything go through `StateClient`; each answer is judged by an oracle outside. A second, bare HTTP client keeps
 asking the nodes that survive. For each fault: wrong answers, failed client requests, the longest time for which the
 bare client was refused, and p99 of point queries for keys that another node than the troubled one is asked for first,
-before (as the peer) and during.
+before (as the peer) and during. For each node that was killed: what it read again of what it had, and when it answered
+again. What was reached of the load, and which share of the processors each part took, is in the result's settings.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import psutil
 
 from benchmarks.results import Measure, write_results
 from state.changelog.partitioner import partition_for
 from tests.broker import Broker, start_broker
-from tests.faults.failover.faults import FAULTS, Scene
+from tests.faults.failover.faults import FAULTS, TROUBLED, Return, Scene
 from tests.faults.failover.load import BareLoad, ClientLoad, Outcome
 from tests.faults.failover.nodes import STORE, Cluster, running_cluster
 from tests.faults.failover.oracle import PARTITIONS, Oracle, Writer
 
-KEYS = 3000
+KEYS = 2000
 WINDOW_KEYS = 300
-TROUBLED = "b"
 TOLERANCE_S = 3.0
 MOST_REFUSAL_S = 1.0
-QUIET_S = 5.0
+WARM_UP_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is asked and written a second, and how long a fault lasts."""
+    """How much is asked and written a second, how long a fault and the quiet before it last, and how many die."""
 
     updates: int
-    queries: int
+    questions: int
     threads: int
     seconds: float
+    quiet_s: float
+    kills: int
+
+
+FULL = Sizes(updates=2000, questions=560, threads=12, seconds=8.0, quiet_s=6.0, kills=3)
+SMOKE = Sizes(updates=400, questions=100, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +61,58 @@ class Found:
 
     fault: str
     outcome: Outcome
-    wrong: int
+    bare_wrong: list[str]
     refusal_ms: float
+    refusals: list[str]
     before_ms: float
     during_ms: float
-    queries_per_second: float
+    questions_per_second: float
+    updates_per_second: float
+    bare_per_second: float
+    incomplete: int
+
+    @property
+    def wrong(self) -> list[str]:
+        """Why answers can't be right."""
+        return [*self.outcome.wrong, *self.bare_wrong]
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """All faults, what became of killed nodes, and the processors' time by who took it while nothing was wrong."""
+
+    found: list[Found]
+    returns: list[Return]
+    processors: dict[str, float]
+
+
+@dataclass(slots=True)
+class Processors:
+    """How many processors each part of the measurement takes."""
+
+    groups: Callable[[], Mapping[str, Iterable[int]]]
+    shares: list[dict[str, float]] = field(default_factory=list)
+
+    def during(self, wait_s: float) -> None:
+        """Waits, and takes note of who worked meanwhile."""
+        before, began_s = self._seconds(), time.monotonic()
+        time.sleep(wait_s)
+        after, lasted_s = self._seconds(), time.monotonic() - began_s
+        self.shares.append({name: (after[name] - before[name]) / lasted_s for name in after})
+
+    def medians(self) -> dict[str, float]:
+        """Of all times that were noted."""
+        return {name: round(statistics.median(share[name] for share in self.shares), 2) for name in self.shares[0]}
+
+    def _seconds(self) -> dict[str, float]:
+        return {name: sum(map(_cpu_s, pids)) for name, pids in self.groups().items()}
+
+
+def _cpu_s(pid: int) -> float:
+    with suppress(psutil.Error):
+        times = psutil.Process(pid).cpu_times()
+        return float(times.user + times.system)
+    return 0.0
 
 
 def p99_ms(latencies_s: Iterable[float]) -> float:
@@ -71,28 +129,42 @@ def others_keys(cluster: Cluster) -> set[str]:
     return {key for key in keys if holders[partition_for(key.encode(), PARTITIONS)][0] != TROUBLED}
 
 
-def play(fault: Callable[[Scene], None], scene: Scene, client: ClientLoad, bare: BareLoad) -> Found:
-    """Some quiet time, then a fault."""
-    quiet = client.outcome = Outcome()
-    time.sleep(QUIET_S)
-    others = others_keys(scene.cluster)
-    client.outcome = outcome = Outcome()
-    bare.forget()
-    began_s = time.monotonic()
-    fault(scene)
-    lasted_s = time.monotonic() - began_s
-    return Found(
-        fault=fault.__name__,
-        outcome=outcome,
-        wrong=len(outcome.wrong) + len(bare.wrong),
-        refusal_ms=bare.longest_refusal_s * 1000,
-        before_ms=p99_ms(took for _, key, took in quiet.latencies_s if key in others),
-        during_ms=p99_ms(took for _, key, took in outcome.latencies_s if key in others),
-        queries_per_second=(outcome.asked + bare.asked) / lasted_s,
-    )
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Everybody who takes part."""
+
+    scene: Scene
+    client: ClientLoad
+    bare: BareLoad
+    processors: Processors
+    quiet_s: float
+
+    def play(self, fault: Callable[[Scene], None]) -> Found:
+        """Some quiet time, then a fault."""
+        quiet = self.client.outcome = Outcome()
+        self.processors.during(self.quiet_s)
+        others = others_keys(self.scene.cluster)
+        self.client.outcome = outcome = Outcome()
+        self.bare.forget()
+        written, began_s = self.scene.writer.written, time.monotonic()
+        fault(self.scene)
+        lasted_s = time.monotonic() - began_s
+        return Found(
+            fault=fault.__name__,
+            outcome=outcome,
+            bare_wrong=self.bare.wrong,
+            refusal_ms=self.bare.longest_refusal_s * 1000,
+            refusals=self.bare.refusals,
+            before_ms=p99_ms(took for _, key, took in quiet.latencies_s if key in others),
+            during_ms=p99_ms(took for _, key, took in outcome.latencies_s if key in others),
+            questions_per_second=outcome.asked / lasted_s,
+            updates_per_second=(self.scene.writer.written - written) / lasted_s,
+            bare_per_second=self.bare.asked / lasted_s,
+            incomplete=self.bare.incomplete,
+        )
 
 
-def run(broker: Broker, folder: Path, sizes: Sizes) -> list[Found]:
+def run(broker: Broker, folder: Path, sizes: Sizes) -> Campaign:
     """All faults, one after the other."""
     topic = "failover"
     for name in (topic, f"{topic}-windows"):
@@ -104,24 +176,39 @@ def run(broker: Broker, folder: Path, sizes: Sizes) -> list[Found]:
     writer.write_all()
     window_writer.write_all()
     with running_cluster(broker, folder, topic, "a", "b", "c") as cluster:
-        scene = Scene(cluster, oracle, writer, set(), sizes.seconds)
-        client = ClientLoad(cluster.addresses(), oracle, windows, threads=sizes.threads, per_second=sizes.queries)
+        scene = Scene(cluster, oracle, writer, set(), sizes.seconds, sizes.kills)
+        client = ClientLoad(cluster.announced(), oracle, windows, threads=sizes.threads, per_second=sizes.questions)
         bare = BareLoad(scene.survivors, oracle)
+        processors = Processors(
+            lambda: {
+                "nodes": [cluster.nodes[name].pid for name in "abc"],
+                "broker": [broker.pid],
+                "load and oracle": [os.getpid()],
+                "proxies": [cluster.network.pid],
+            }
+        )
         with writer, window_writer, client, bare:
-            return [play(fault, scene, client, bare) for fault in FAULTS]
+            time.sleep(WARM_UP_S)
+            stage = Stage(scene, client, bare, processors, sizes.quiet_s)
+            found = [stage.play(fault) for fault in FAULTS]
+    return Campaign(found, scene.returns, processors.medians())
 
 
-def measures(found: Sequence[Found]) -> list[Measure]:
-    """One figure per fault, and the worst of the counts."""
+def measures(campaign: Campaign) -> list[Measure]:
+    """The counts, one figure per fault, and what became of killed nodes."""
+    found, returns = campaign.found, campaign.returns
+
+    def total(name: str, unit: str, counts: Iterable[int]) -> Measure:
+        return Measure(name, unit, [float(sum(counts))], higher_is_better=False)
+
     rows = [
-        Measure("wrong answers", "answers", [float(sum(one.wrong for one in found))], higher_is_better=False),
-        Measure(
-            "failed client requests",
-            "requests",
-            [float(sum(len(one.outcome.failed) for one in found))],
-            higher_is_better=False,
-        ),
-        Measure("questions", "questions/s", [one.queries_per_second for one in found]),
+        total("wrong answers", "answers", (len(one.wrong) for one in found)),
+        total("failed client requests", "requests", (len(one.outcome.failed) for one in found)),
+        total("records that killed nodes read again", "records", (one.replayed for one in returns)),
+        Measure("records that killed nodes had", "records", [float(one.had) for one in returns]),
+        Measure("start to ready of a killed node", "s", [one.ready_s for one in returns], higher_is_better=False),
+        Measure("questions through the client", "questions/s", [one.questions_per_second for one in found]),
+        Measure("updates", "updates/s", [one.updates_per_second for one in found]),
     ]
     for one in found:
         rows.append(Measure(f"{one.fault}: longest refusal", "ms", [one.refusal_ms], higher_is_better=False))
@@ -138,35 +225,63 @@ def measures(found: Sequence[Found]) -> list[Measure]:
     return rows
 
 
+def settings_of(campaign: Campaign, sizes: Sizes) -> dict[str, object]:
+    """What was asked for, and what was reached."""
+    kinds = sum((one.outcome.kinds for one in campaign.found), start=type(campaign.found[0].outcome.kinds)())
+    return {
+        "updates_per_second_wanted": sizes.updates,
+        "questions_per_second_wanted": sizes.questions,
+        "questions_by_kind": dict(kinds),
+        "bare_questions_per_second": round(statistics.median(one.bare_per_second for one in campaign.found)),
+        "ranges_that_said_that_they_lack_something": sum(one.incomplete for one in campaign.found),
+        "processors_taken_while_nothing_was_wrong": campaign.processors,
+        "keys": KEYS,
+        "partitions": PARTITIONS,
+        "nodes": 3,
+        "replicas_of_a_partition": 2,
+        "fault_seconds": sizes.seconds,
+        "oracle_tolerance_s": TOLERANCE_S,
+    }
+
+
+def report(campaign: Campaign) -> None:
+    """For people."""
+    for one in campaign.found:
+        print(
+            f"{one.fault:18} wrong {len(one.wrong)}  failed {len(one.outcome.failed)}  "
+            f"refusal {one.refusal_ms:5.0f} ms ({len(one.refusals)})  "
+            f"p99 {one.before_ms:6.1f} -> {one.during_ms:6.1f} ms  "
+            f"{one.questions_per_second:4.0f} questions/s  {one.updates_per_second:5.0f} updates/s"
+        )
+        for reason in [*one.outcome.wrong[:2], *one.bare_wrong[:2], *one.outcome.failed[:2], *one.refusals[:2]]:
+            print(f"    {reason}")
+    for back in campaign.returns:
+        print(f"{back.node} had {back.had}, read {back.replayed} again, missed {back.missed}; {back.ready_s:.1f} s")
+    print(campaign.processors)
+
+
+def holds(one: Found) -> bool:
+    """Whether nothing happened that must not."""
+    return not one.wrong and not one.outcome.failed and one.refusal_ms <= MOST_REFUSAL_S * 1000
+
+
 def main() -> int:
     """Measures, writes the result; fails on a wrong answer, a failed request or a long refusal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="short and small, and nothing is written")
     smoke: bool = parser.parse_args().smoke
-    sizes = Sizes(400, 100, 4, 2.0) if smoke else Sizes(2000, 550, 12, 8.0)
+    sizes = SMOKE if smoke else FULL
     folder = Path(tempfile.mkdtemp(prefix="sk-bench-"))
     broker = start_broker(folder / "broker")
     try:
-        found = run(broker, folder / "run", sizes)
+        campaign = run(broker, folder / "run", sizes)
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    for one in found:
-        print(
-            f"{one.fault:18} wrong {one.wrong}  failed {len(one.outcome.failed)}  refusal {one.refusal_ms:7.0f} ms  "
-            f"p99 {one.before_ms:6.1f} -> {one.during_ms:6.1f} ms  {one.queries_per_second:6.0f} questions/s"
-        )
-        for reason in [*one.outcome.wrong[:2], *one.outcome.failed[:2]]:
-            print(f"    {reason}")
+    report(campaign)
     if not smoke:
-        settings = {
-            "updates_per_second": sizes.updates, "queries_per_second": sizes.queries, "keys": KEYS,
-            "partitions": PARTITIONS, "nodes": 3, "replicas_of_a_partition": 2, "fault_seconds": sizes.seconds,
-            "oracle_tolerance_s": TOLERANCE_S,
-        }  # fmt: skip
-        print(write_results("failover", measures(found), settings))
-    held = all(not one.wrong and not one.outcome.failed and one.refusal_ms <= MOST_REFUSAL_S * 1000 for one in found)
-    return 0 if held else 1
+        print(write_results("failover", measures(campaign), settings_of(campaign, sizes)))
+    return 0 if all(map(holds, campaign.found)) else 1
 
 
 if __name__ == "__main__":

@@ -56,6 +56,12 @@ class Broker:
         """Whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Starts the process and waits until it answers."""
         with (self.folder / "broker.log").open("ab") as log:

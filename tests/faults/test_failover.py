@@ -6,7 +6,6 @@ was sent. `pytest --long` lets every fault happen more often and for longer.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,8 +21,31 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.broker
 
 KEYS = [f"{number:05d}" for number in range(600)]
-TOLERANCE_S = 3.0
-MOST_REFUSAL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much happens, and what is asked of the times: nothing where other work may keep the machine busy.
+
+    Attributes:
+        seconds: how long a fault lasts.
+        kills: how often a node is killed.
+        updates: so many a second.
+        questions: so many a second.
+        tolerance_s: an answer may miss what was acknowledged within so long, if it doesn't say itself how much.
+        refusal_s: a bare client may be refused for so long.
+    """
+
+    seconds: float
+    kills: int
+    updates: int
+    questions: float
+    tolerance_s: float
+    refusal_s: float
+
+
+SHORT = Sizes(seconds=2.0, kills=1, updates=400, questions=100, tolerance_s=60, refusal_s=60)
+LONG = Sizes(seconds=15.0, kills=6, updates=2000, questions=500, tolerance_s=3, refusal_s=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,37 +55,39 @@ class Stage:
     scene: Scene
     client: ClientLoad
     bare: BareLoad
+    sizes: Sizes
 
     def play(self, fault: Callable[[Scene], None]) -> None:
         """Lets a fault happen, then looks at every answer that was given meanwhile."""
         self.client.outcome = outcome = Outcome()
         self.bare.forget()
         fault(self.scene)
-        time.sleep(0.5)
-        assert outcome.asked > 30 * self.scene.seconds, "there was hardly any load"
+        answered = self.bare.answered
+        eventually(lambda: self.bare.answered > answered, 60, "the bare client is answered in the end")
+        assert outcome.kinds["point"] > 10, "there was hardly any load"
         assert (outcome.wrong[:3], self.bare.wrong[:3]) == ([], [])
         assert outcome.failed[:3] == []
-        assert self.bare.longest_refusal_s <= MOST_REFUSAL_S, self.bare.refusals[-3:]
+        assert self.bare.longest_refusal_s <= self.sizes.refusal_s, self.bare.refusals[-3:]
 
 
 @pytest.fixture(scope="module")
 def stage(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """Three ready nodes under load, for all faults one after the other."""
-    seconds, per_second = (15.0, 2000) if request.config.getoption("--long") else (2.0, 400)
+    sizes = LONG if request.config.getoption("--long") else SHORT
     topic = "failover"
     for name in (topic, f"{topic}-windows"):
         broker.create_topic(name, PARTITIONS, {"cleanup.policy": "compact"})
-    oracle, windows = Oracle(KEYS, TOLERANCE_S), Oracle(KEYS[:60], TOLERANCE_S)
-    writer = Writer(broker.bootstrap, topic, oracle, per_second)
-    window_writer = Writer(broker.bootstrap, f"{topic}-windows", windows, per_second // 10, window=True)
+    oracle, windows = Oracle(KEYS, sizes.tolerance_s), Oracle(KEYS[:60], sizes.tolerance_s)
+    writer = Writer(broker.bootstrap, topic, oracle, sizes.updates)
+    window_writer = Writer(broker.bootstrap, f"{topic}-windows", windows, sizes.updates // 10, window=True)
     writer.write_all()
     window_writer.write_all()
     with running_cluster(broker, tmp_path_factory.mktemp("failover"), topic, "a", "b", "c") as cluster:
-        scene = Scene(cluster, oracle, writer, set(), seconds)
-        client = ClientLoad(cluster.addresses(), oracle, windows, per_second=per_second / 4)
+        scene = Scene(cluster, oracle, writer, set(), sizes.seconds, sizes.kills)
+        client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.questions)
         bare = BareLoad(scene.survivors, oracle)
         with writer, window_writer, client, bare:
-            yield Stage(scene, client, bare)
+            yield Stage(scene, client, bare, sizes)
         check_final_state(scene)
 
 
@@ -74,7 +98,7 @@ def check_final_state(scene: Scene) -> None:
             continue
         for key in KEYS[::7]:
             wanted = {"n": scene.oracle.last(key)}
-            eventually(lambda node=node, key=key, wanted=wanted: node.value(key, STORE) == wanted, 20, f"{name}: {key}")  # type: ignore[misc]
+            eventually(lambda node=node, key=key, wanted=wanted: node.value(key, STORE) == wanted, 60, f"{name}: {key}")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)

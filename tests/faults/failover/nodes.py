@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.broker import Broker, free_ports
-from tests.faults.failover.proxy import Proxy
+from tests.faults.failover.proxy import Network, Proxy
 from tests.integration.node_process import NodeProcess
 
 STORE = "counters"
 WINDOWS = "windows"
+_READY_S = 180
 
 
 @dataclass(slots=True)
@@ -22,6 +23,7 @@ class Cluster:
     broker: Broker
     folder: Path
     topic: str
+    network: Network
     replicas: int = 1
     nodes: dict[str, NodeProcess] = field(default_factory=dict)
     proxies: dict[str, Proxy] = field(default_factory=dict)
@@ -29,9 +31,7 @@ class Cluster:
     def add(self, name: str) -> NodeProcess:
         """Makes a node, which is not started yet, and its proxy."""
         port = free_ports(1)[0]
-        proxy = Proxy(port)
-        proxy.start()
-        self.proxies[name] = proxy
+        proxy = self.proxies[name] = self.network.proxy(port)
         environment = {
             "STOREKEEPER_RUN_DIR": str(self.folder),
             "STOREKEEPER_KAFKA_BOOTSTRAP": self.broker.bootstrap,
@@ -48,27 +48,34 @@ class Cluster:
         return node
 
     def addresses(self, *without: str) -> list[str]:
-        """The nodes' own addresses."""
+        """The nodes' own addresses, which no fault of the network is in front of."""
         return [node.address for name, node in self.nodes.items() if name not in without]
+
+    def announced(self) -> list[str]:
+        """The addresses through the proxies, as a client is told of them."""
+        return [proxy.address for proxy in self.proxies.values()]
+
+    def wait_ready(self, name: str) -> None:
+        """Waits until all that a node holds answers; fails at once if its process has ended."""
+        self.nodes[name].wait_ready(_READY_S)
 
     def close(self) -> None:
         """Kills what runs."""
         for node in self.nodes.values():
             node.close()
-        for proxy in self.proxies.values():
-            proxy.close()
 
 
 @contextmanager
 def running_cluster(broker: Broker, folder: Path, topic: str, *names: str) -> Iterator[Cluster]:
     """A cluster whose nodes are ready."""
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = Cluster(broker, folder, topic)
-    try:
-        for name in names:
-            cluster.add(name).start()
-        for node in cluster.nodes.values():
-            node.wait_ready()
-        yield cluster
-    finally:
-        cluster.close()
+    with Network() as network:
+        cluster = Cluster(broker, folder, topic, network)
+        try:
+            for name in names:
+                cluster.add(name).start()
+            for name in names:
+                cluster.wait_ready(name)
+            yield cluster
+        finally:
+            cluster.close()

@@ -30,6 +30,8 @@ class _History:
 class Oracle:
     """Judges answers. Safe from any thread.
 
+    An answer that says how stale it may be is held to that. Beyond it, none may be older than `tolerance_s`.
+
     Args:
         keys: all keys that there are.
         tolerance_s: an answer may miss what was acknowledged within so long before the question.
@@ -56,11 +58,22 @@ class Oracle:
                 history.acked.append(number)
                 history.acked_at_s.append(time.monotonic())
 
-    def wrong(self, key: str, number: int | None, asked_at_s: float) -> str | None:
-        """Why an answer can't be right, or None if it may be. `number` None: there is said to be no such key."""
+    def wrong(
+        self, key: str, number: int | None, asked_at_s: float, told_staleness_ms: int | None = None
+    ) -> str | None:
+        """Why an answer can't be right, or None if it may be.
+
+        Args:
+            key: what was asked for.
+            number: what was found; None: there is said to be no such key.
+            asked_at_s: when, on the monotonic clock.
+            told_staleness_ms: how stale the answer says that it may be; None: it doesn't say.
+        """
+        told_s = float("inf") if told_staleness_ms is None else told_staleness_ms / 1000
+        known_at_s = asked_at_s - min(self._tolerance_s, told_s)
         with self._lock:
             history = self._histories[key]
-            place = bisect_right(history.acked_at_s, asked_at_s - self._tolerance_s)
+            place = bisect_right(history.acked_at_s, known_at_s)
             least = history.acked[place - 1] if place else -1
             sent = history.sent
         found = -1 if number is None else number
@@ -68,7 +81,7 @@ class Oracle:
             return f"{key}: {found} was never written, only up to {sent}"
         if found < least:
             late_s = asked_at_s - history.acked_at_s[place - 1]
-            return f"{key}: {found} where {least} was acknowledged {late_s:.1f} s before"
+            return f"{key}: {found} where {least} was acknowledged {late_s:.1f} s before, {told_s} s stale as told"
         return None
 
     def last(self, key: str) -> int:
