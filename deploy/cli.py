@@ -85,6 +85,27 @@ def down_command(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothi
     show_down(PlatformSettings.load(), quiet=quiet)
 
 
+@app.command("supervise")
+def supervise_command() -> None:
+    """Supervise the stream apps in the foreground, without broker, Airflow and nodes: for a container or a host."""
+    from deploy.containers.supervise import supervise_apps  # noqa: PLC0415
+
+    supervise_apps(PlatformSettings.load())
+
+
+@app.command("prepare-containers")
+def prepare_containers_command(
+    folder: Annotated[Path, typer.Argument(help="Where docker-compose.yaml looks for it.")] = Path(".containers"),
+) -> None:
+    """Make the secrets, certificates and folders that docker-compose.yaml mounts; what is there stays as it is."""
+    from deploy.containers.prepare import prepare_containers  # noqa: PLC0415
+
+    made = prepare_containers(folder)
+    for path in made:
+        typer.echo(path)
+    _errors.print(f"{len(made)} new files in {folder}", markup=False)
+
+
 @app.command("status")
 def status_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -147,11 +168,13 @@ def demo_command(
     purchases: Annotated[int | None, typer.Option(min=1, help="Only the first so many purchases.")] = None,
     poison: Annotated[int, typer.Option(min=0, help="Mix in so many records that can't be processed.")] = 0,
     report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo-report.json"),
+    apps: Annotated[str, typer.Option(help="`all` systems, or those of the tills alone: `pos`.")] = "all",
 ) -> None:
     """Run the whole platform on real purchases, check all of it, stop it. Example: storekeeper demo --poison 1000."""
     from deploy.demo.run import run_demo  # noqa: PLC0415
 
-    if not run_demo(PlatformSettings.load(), purchases=purchases, poison=poison, report_path=report).is_green:
+    settings = PlatformSettings.load()
+    if not run_demo(settings, purchases=purchases, poison=poison, report_path=report, apps=apps).is_green:
         raise typer.Exit(1)
 
 

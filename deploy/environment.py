@@ -14,8 +14,8 @@ PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
 """Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,
 which a user may export in a shell, it never marks a process that the platform did not start."""
 
-# Another installation's Airflow or Spark must not leak into ours, nor may interpreter options change it.
-_FOREIGN_PREFIXES = ("AIRFLOW", "SPARK_", "PYSPARK_", "PYTHON", "KAFKA_", "SUPERVISOR_")
+FOREIGN_PREFIXES = ("AIRFLOW", "SPARK_", "PYSPARK_", "PYTHON", "KAFKA_", "SUPERVISOR_")
+"""Another installation's Airflow or Spark must not leak into ours, nor may interpreter options change it."""
 _LOOPBACK = "127.0.0.1,localhost"
 
 
@@ -25,7 +25,7 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
     The caller's `STOREKEEPER_*` are handed on, since apps and nodes read their own settings from them. No secret is
     ever among the variables: processes read secrets from the run directory.
     """
-    base = {name: value for name, value in inherited.items() if not name.startswith(_FOREIGN_PREFIXES)}
+    base = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN_PREFIXES)}
     own = {
         "STOREKEEPER_RUN_DIR": str(settings.run_dir),
         PLATFORM_MARKER: str(settings.run_dir),

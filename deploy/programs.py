@@ -60,10 +60,15 @@ def platform_programs(
             restart_always=True,
         ),
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
-        *(_app_program(name, layout, settings) for name in APPS),
-        *([_together_program(layout, settings)] if settings.apps == "all" else []),
+        *app_programs(layout, settings),
         *(_node_program(name, layout, settings) for name in settings.node_names),
     )
+
+
+def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
+    """The processes of the stream apps alone."""
+    together = (_together_program(layout, settings),) if settings.apps == "all" else ()
+    return (*(_app_program(name, layout, settings) for name in APPS), *together)
 
 
 def _airflow_program(name: str, settings: PlatformSettings) -> Program:

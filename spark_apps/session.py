@@ -46,6 +46,9 @@ def session_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> d
     return {
         "spark.jars": ",".join(map(str, jars)),
         "spark.driver.memory": settings.driver_memory,
+        # A standalone master gives the first app every core there is, and the next one none, unless it is told.
+        "spark.cores.max": str(settings.max_cores),
+        "spark.executor.memory": settings.executor_memory,
         "spark.driver.host": settings.driver_host,
         "spark.driver.bindAddress": settings.driver_host,
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData {settings.driver_java_options}",

@@ -1,0 +1,1 @@
+"""The platform as containers: what `docker-compose.yaml` needs beside the images."""

@@ -1,0 +1,94 @@
+"""One-shot services of the compose file: `python -m deploy.containers.begin topics|database|streams`.
+
+topics     makes the topics that are missing
+database   brings Airflow's database to the installed version
+streams    unpauses the scheduled DAGs and has Airflow bring up the stream apps
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from confluent_kafka import KafkaException
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from deploy.airflow_client import AirflowClient
+from deploy.broker import admin_client
+from deploy.credentials import AIRFLOW_USER, read_airflow_password
+from deploy.errors import StartError
+from deploy.layout import RunLayout
+from deploy.on_demand import all_topics
+from deploy.settings import PlatformSettings
+from deploy.topics import ensure_topics
+from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
+from deploy.waiting import eventually
+from spark_apps.settings import AppSettings
+from state.errors import StateError
+
+
+class ContainerSettings(BaseSettings):
+    """What a one-shot service is told beside `PlatformSettings` and `AppSettings`."""
+
+    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
+
+    airflow_url: str = Field("http://airflow-api-server:8080", description="Base address of Airflow in the containers.")
+
+
+def begin_topics(settings: PlatformSettings, bootstrap: str) -> list[str]:
+    """Makes the platform's topics and returns those that are new.
+
+    Raises:
+        StartError: the broker doesn't answer.
+    """
+    try:
+        return ensure_topics(admin_client(bootstrap), all_topics(settings))
+    except KafkaException as error:
+        msg = f"Kafka at {bootstrap} doesn't answer ({error}): see the log of the service kafka."
+        raise StartError(msg) from error
+
+
+def begin_streams(settings: PlatformSettings, airflow_url: str) -> None:
+    """Unpauses the scheduled DAGs and runs the one that starts the apps, to its end.
+
+    Raises:
+        StartError: Airflow didn't read its DAGs in time, or the run failed.
+    """
+    password = read_airflow_password(RunLayout(settings.run_dir))
+    if password is None:
+        msg = f"There is no Airflow password in {settings.run_dir}: run `storekeeper prepare-containers` first."
+        raise StartError(msg)
+    dags = (START_APPS_DAG, *SCHEDULED_DAGS)
+    with AirflowClient(airflow_url, AIRFLOW_USER, password) as airflow:
+        if not eventually(lambda: airflow.is_healthy() and all(map(airflow.has_dag, dags)), settings.start_timeout_s):
+            broken = airflow.import_errors() if airflow.is_healthy() else [str(airflow.health())]
+            msg = f"Airflow at {airflow_url} did not get ready ({'; '.join(broken) or 'DAGs are missing'})."
+            raise StartError(msg)
+        for dag in dags:
+            airflow.unpause(dag)
+        airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
+
+
+def main(arguments: list[str]) -> int:
+    """Runs one service; exit code 0 done, 1 failed, 2 wrong usage."""
+    settings = PlatformSettings.load()
+    try:
+        match arguments:
+            case ["topics"]:
+                print(*begin_topics(settings, AppSettings().kafka_bootstrap), sep="\n")
+            case ["database"]:
+                return subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=False).returncode
+            case ["streams"]:
+                begin_streams(settings, ContainerSettings().airflow_url)  # type: ignore[call-arg]
+            case _:
+                print(__doc__, file=sys.stderr)
+                return 2
+    except StateError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

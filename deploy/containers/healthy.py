@@ -1,0 +1,73 @@
+"""Health checks of containers: `python -m deploy.containers.healthy url URL`, `heartbeats FOLDER`, `port HOST PORT`.
+
+Exit code 0: healthy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import ssl
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+from spark_apps.heartbeat import AppState, read_heartbeat
+
+_TIMEOUT_S = 4.0
+_STALE_MS = 30_000
+
+
+def answers_ok(url: str, ca: Path | None = None) -> bool:
+    """Whether a GET of `url` gives status 200; `ca` is the PEM file of the authority to trust, None the system's."""
+    context = ssl.create_default_context(cafile=ca) if url.startswith("https:") else None
+    opener = urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), *([urllib.request.HTTPSHandler(context=context)] if context else [])
+    )
+    try:
+        with opener.open(url, timeout=_TIMEOUT_S) as answer:
+            return int(answer.status) == 200
+    except OSError:
+        return False
+
+
+def listens(host: str, port: int) -> bool:
+    """Whether something takes connections there."""
+    try:
+        with socket.create_connection((host, port), _TIMEOUT_S):
+            return True
+    except OSError:
+        return False
+
+
+def all_beat(folder: Path, now_ms: int) -> bool:
+    """Whether every app that should run says so in `folder`, freshly. An app that was stopped is not asked for."""
+    found = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
+    wanted = [beat for beat in found if beat is not None and beat.state is not AppState.STOPPED]
+    return all(beat.state is not AppState.FAILED and beat.age_ms(now_ms) <= _STALE_MS for beat in wanted)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one check."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    checks = parser.add_subparsers(dest="check", required=True)
+    url = checks.add_parser("url")
+    url.add_argument("url")
+    url.add_argument("--ca", type=Path)
+    port = checks.add_parser("port")
+    port.add_argument("host")
+    port.add_argument("port", type=int)
+    checks.add_parser("heartbeats").add_argument("folder", type=Path)
+    given = parser.parse_args(arguments)
+    if given.check == "url":
+        healthy = answers_ok(given.url, given.ca)
+    elif given.check == "port":
+        healthy = listens(given.host, given.port)
+    else:
+        healthy = all_beat(given.folder, int(time.time() * 1000))
+    return 0 if healthy else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

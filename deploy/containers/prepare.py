@@ -1,0 +1,103 @@
+"""Generates what the compose file mounts: secrets, certificates, and the folders that containers write to.
+
+Nothing in the folder has a default value, and nothing that is there is written anew: it is safe to repeat.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from deploy.containers.authority import authority_pems, issue, new_authority
+from deploy.credentials import AIRFLOW_USER, write_private
+from state.security.caller import Caller, Role
+from state.security.cluster_secret import load_cluster_secret
+from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
+
+NODES = ("node-a", "node-b", "node-c")
+"""The query nodes of the compose file, by their host names."""
+FOLDERS = ("run", "run/secrets", "run/delta", "prometheus", "grafana")
+
+
+def prepare_containers(folder: Path) -> list[Path]:
+    """Makes in `folder` what is missing and returns the files that are new. Files are 0600, folders 0700.
+
+    `folder/.env` holds what compose itself reads (user and group that containers run as): no secret.
+    """
+    made = _Made(folder)
+    for name in ("", "secrets", *FOLDERS):
+        path = folder / name
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.chmod(0o700)
+    _passwords(made)
+    _certificates(made)
+    _tokens(made)
+    if not (folder / "secrets/cluster.key").exists():
+        load_cluster_secret(folder / "secrets/cluster.key")
+        made.files.append(folder / "secrets/cluster.key")
+    made.text(".env", lambda: f"STOREKEEPER_UID={os.getuid()}\nSTOREKEEPER_GID={os.getgid()}\n")
+    return made.files
+
+
+class _Made:
+    """Writes files that don't exist yet, and remembers them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.files: list[Path] = []
+
+    def text(self, name: str, content: Callable[[], str]) -> str:
+        """The text of a file, generated if there is none."""
+        path = self.folder / name
+        if not path.exists():
+            write_private(path, content())
+            self.files.append(path)
+        return path.read_text("utf-8")
+
+
+def _passwords(made: _Made) -> None:
+    database = made.text("secrets/postgres-password", lambda: secrets.token_urlsafe(24))
+    url = f"postgresql+psycopg2://airflow:{database}@postgres/airflow"
+    made.text("secrets/airflow-database", lambda: url)
+    made.text("secrets/grafana-password", lambda: secrets.token_urlsafe(24))
+    made.text("secrets/redis.conf", lambda: f'requirepass {secrets.token_urlsafe(24)}\nsave ""\n')
+    for name in ("airflow-fernet-key", "airflow-api-secret", "airflow-jwt-secret"):
+        # 32 bytes in URL-safe base64 is the form of a Fernet key, and long enough for the other two.
+        made.text(f"secrets/{name}", lambda: base64.urlsafe_b64encode(secrets.token_bytes(32)).decode())
+    passwords = {AIRFLOW_USER: secrets.token_urlsafe(12)}
+    made.text("run/secrets/airflow-passwords.json", lambda: json.dumps(passwords) + "\n")
+
+
+def _certificates(made: _Made) -> None:
+    names = ("ca.pem", "ca.key", *(f"{node}.{end}" for node in NODES for end in ("pem", "key")))
+    if all((made.folder / "secrets" / name).exists() for name in names):
+        return
+    now = dt.datetime.now(dt.UTC)
+    authority = new_authority("storekeeper", now)
+    pems = dict(zip(("ca.pem", "ca.key"), authority_pems(authority), strict=True))
+    for node in NODES:
+        pems[f"{node}.pem"], pems[f"{node}.key"] = issue(authority, node, [node, "localhost", "127.0.0.1"], now)
+    for name, pem in pems.items():  # together or not at all: they belong to one authority
+        write_private(made.folder / "secrets" / name, pem.decode())
+        made.files.append(made.folder / "secrets" / name)
+
+
+def _tokens(made: _Made) -> None:
+    path = made.folder / "secrets/tokens"
+    if path.exists():
+        return
+    tokens = {"reader": (Role.READER, new_token()), "prometheus": (Role.MONITOR, new_token())}
+    records = [
+        TokenRecord(Caller(name, frozenset({role})), token_digest(token.encode()))
+        for name, (role, token) in tokens.items()
+    ]
+    for name, (_, token) in tokens.items():
+        write_private(made.folder / f"secrets/{name}-token", token)
+        made.files.append(made.folder / f"secrets/{name}-token")
+    write_tokens(path, records)
+    made.files.append(path)

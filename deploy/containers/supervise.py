@@ -1,0 +1,47 @@
+"""The supervisor of the stream apps alone, in the foreground: broker, Airflow and nodes are elsewhere.
+
+It listens on loopback, as in the embedded platform. Airflow's tasks reach it because the containers share a network
+namespace; its password is in the run directory, which they share too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from deploy.credentials import make_supervisor_credentials, write_private
+from deploy.environment import FOREIGN_PREFIXES, inherited_environment
+from deploy.layout import RunLayout
+from deploy.programs import Program, app_programs
+from deploy.settings import PlatformSettings
+from deploy.supervisor_conf import supervisor_conf
+
+
+def supervise_apps(settings: PlatformSettings) -> NoReturn:
+    """Becomes the supervisor. It starts no app by itself: Airflow does. TERM stops the apps, then it ends."""
+    layout = RunLayout(settings.run_dir)
+    command = prepare_supervisor(layout, settings, app_programs(layout, settings))
+    environment = app_environment(settings, inherited_environment())
+    os.chdir(layout.root)
+    os.execve(sys.executable, command, environment)  # noqa: S606 (no shell, and the signals of a container reach it)
+
+
+def prepare_supervisor(layout: RunLayout, settings: PlatformSettings, programs: tuple[Program, ...]) -> list[str]:
+    """Writes the configuration of a supervisor of `programs` and returns its argv."""
+    layout.make()
+    credentials = make_supervisor_credentials(layout, settings)
+    write_private(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs))
+    for state_file in layout.supervisor.glob("*.start.json"):
+        state_file.unlink()
+    return [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(layout.supervisor_conf)]
+
+
+def app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables of the apps: the caller's `STOREKEEPER_*` decide about brokers and Spark's master."""
+    base = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN_PREFIXES)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+    own = {"STOREKEEPER_RUN_DIR": str(settings.run_dir), "STOREKEEPER_JARS_DIR": str(settings.jars_dir)}
+    return base | own | {"PATH": path, "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,1 @@
+"""The compose file and what it needs."""
