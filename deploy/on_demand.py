@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.topics import TopicSpec, compacted_topic, dead_letter_topic_spec, platform_topics, stream_topic
 from spark_apps import registry
-from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
-
-ON_DEMAND_APPS = tuple(registry.ON_DEMAND_APPS)
 
 
 def all_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
@@ -19,19 +15,6 @@ def all_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
         return topics
     known = {topic.name for topic in topics}
     return (*topics, *(topic for topic in _on_demand_topics(settings) if topic.name not in known))
-
-
-def together_problem(layout: RunLayout, pid: int, now_ms: int, stale_ms: int) -> str | None:
-    """Why the on-demand apps that run as `pid` are not known to work, or None when all their heartbeats say so."""
-    for app in ON_DEMAND_APPS:
-        heartbeat = read_heartbeat(layout.heartbeat(app))
-        if heartbeat is None or heartbeat.pid != pid:
-            return f"{app}: starting"
-        if heartbeat.state is not AppState.RUNNING:
-            return f"{app}: {str(heartbeat.state).lower()}" + (f": {heartbeat.error}" if heartbeat.error else "")
-        if heartbeat.age_ms(now_ms) > stale_ms:
-            return f"{app}: no heartbeat for {heartbeat.age_ms(now_ms) // 1000} s"
-    return None
 
 
 def _on_demand_topics(settings: PlatformSettings) -> list[TopicSpec]:

@@ -10,17 +10,16 @@ from typing import Any
 import httpx2
 
 from deploy.airflow_client import AirflowClient
+from deploy.app_health import heartbeat_problem, together_problem
 from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.instance import Instance
 from deploy.layout import RunLayout
-from deploy.on_demand import together_problem
 from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, TOGETHER, node_program
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-
-HEARTBEAT_STALE_MS = 30_000
+from spark_apps import registry
+from spark_apps.heartbeat import read_heartbeat
 
 _AIRFLOW_COMPONENTS = {
     "airflow-api-server": "metadatabase",
@@ -66,18 +65,6 @@ class PlatformStatus:
         return fields | {"healthy": self.healthy}
 
 
-def heartbeat_problem(heartbeat: Heartbeat | None, pid: int, now_ms: int) -> str | None:
-    """Why an app that runs as `pid` is not known to work, or None when its heartbeat says that it does."""
-    if heartbeat is None:
-        return "no heartbeat yet"
-    if heartbeat.pid != pid:
-        return "starting"
-    if heartbeat.state is not AppState.RUNNING:
-        return str(heartbeat.state).lower() + (f": {heartbeat.error}" if heartbeat.error else "")
-    age_ms = heartbeat.age_ms(now_ms)
-    return f"no heartbeat for {age_ms // 1000} s" if age_ms > HEARTBEAT_STALE_MS else None
-
-
 def collect_status(instance: Instance) -> PlatformStatus:
     """Looks at everything once; takes a few seconds at most. Works whether the platform is up or down."""
     settings, layout = instance.settings, instance.layout
@@ -111,7 +98,7 @@ class _Problems:
                 read_heartbeat(self._instance.layout.heartbeat(info.name)), info.pid, int(time.time() * 1000)
             )
         if info.name == TOGETHER:
-            return together_problem(self._instance.layout, info.pid, int(time.time() * 1000), HEARTBEAT_STALE_MS)
+            return together_problem(self._instance.layout, info.pid, int(time.time() * 1000))
         if info.name in AIRFLOW_PROGRAMS:
             return self._airflow(_AIRFLOW_COMPONENTS[info.name])
         return node_problem(_addresses(self._instance)[info.name])
@@ -160,13 +147,20 @@ def _addresses(instance: Instance) -> dict[str, str]:
 
 def _app_fields(layout: RunLayout, processes: Iterable[ProcessStatus]) -> dict[str, dict[str, Any]]:
     known = {process.name: process for process in processes}
-    fields: dict[str, dict[str, Any]] = {}
-    for app in APPS:
-        process = known.get(app)
-        state = {"state": process.state, "healthy": process.healthy} if process else {"state": "DOWN", "healthy": False}
-        heartbeat = read_heartbeat(layout.heartbeat(app))
-        fields[app] = state | {"heartbeat": asdict(heartbeat) if heartbeat else None}
-    return fields
+    homes = {app: app for app in APPS}
+    if TOGETHER in known:
+        homes |= dict.fromkeys(registry.ON_DEMAND_APPS, TOGETHER)
+    return {app: _app_field(layout, app, known.get(home)) for app, home in homes.items()}
+
+
+def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> dict[str, Any]:
+    heartbeat = read_heartbeat(layout.heartbeat(app))
+    pid = process.pid if process is not None and process.state == "RUNNING" else None
+    return {
+        "state": process.state if process else "DOWN",
+        "healthy": pid is not None and heartbeat_problem(heartbeat, pid, int(time.time() * 1000)) is None,
+        "heartbeat": asdict(heartbeat) if heartbeat else None,
+    }
 
 
 def _reading_order(instance: Instance) -> Any:

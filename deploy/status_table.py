@@ -7,7 +7,9 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from deploy.programs import TOGETHER
 from deploy.status import PlatformStatus, ProcessStatus
+from spark_apps.registry import ON_DEMAND_APPS
 
 
 def status_table(status: PlatformStatus) -> RenderableType:
@@ -20,6 +22,9 @@ def status_table(status: PlatformStatus) -> RenderableType:
         table.add_column(heading, justify="right" if heading in {"pid", "up"} else "left", no_wrap=heading != "health")
     for process in status.processes:
         table.add_row(*_row(process, status.apps.get(process.name)))
+        if process.name == TOGETHER:
+            for app in ON_DEMAND_APPS:
+                table.add_row(f"  {app}", _app_health(status.apps[app]), "", "", _progress(status.apps[app]))
     return Group(table, "", f"run directory  {status.run_dir}", f"Delta tables   {status.delta_root}")
 
 
@@ -32,6 +37,10 @@ def _row(process: ProcessStatus, app: dict[str, Any] | None) -> tuple[str, ...]:
         _duration(process.uptime_s),
         process.address or _progress(app),
     )
+
+
+def _app_health(app: dict[str, Any]) -> str:
+    return "[green]healthy[/]" if app["healthy"] else "[red]not healthy[/]"
 
 
 def _progress(app: dict[str, Any] | None) -> str:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from deploy import cli
+from deploy.app_health import heartbeat_problem, together_problem
 from deploy.instance import Instance
+from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
-from deploy.status import PlatformStatus, ProcessStatus, collect_status, heartbeat_problem
-from spark_apps.heartbeat import AppState, Heartbeat
+from deploy.status import PlatformStatus, ProcessStatus, collect_status
+from deploy.status_table import status_table
+from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.registry import ON_DEMAND_APPS
 
 
 def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:
@@ -35,6 +42,26 @@ def test_an_app_is_healthy_only_by_its_own_fresh_heartbeat(
     heartbeat: Heartbeat | None, now_ms: int, problem: str | None
 ) -> None:
     assert heartbeat_problem(heartbeat, 7, now_ms) == problem
+
+
+def test_the_apps_of_one_process_work_only_if_all_of_them_do(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path)
+    assert together_problem(layout, 7, 100_000) == "ticks: no heartbeat yet"
+    for app in ON_DEMAND_APPS:
+        write_heartbeat(layout.heartbeat(app), replace(_heartbeat(), app=app))
+    assert together_problem(layout, 7, 100_000) is None
+    write_heartbeat(layout.heartbeat("leaderboard"), replace(_heartbeat(AppState.FAILED, error="gone"), app=app))
+    assert together_problem(layout, 7, 100_000) == "leaderboard: failed: gone"
+
+
+def test_the_table_shows_each_app_of_one_process() -> None:
+    apps = {app: {"healthy": app != "ticks", "heartbeat": asdict(_heartbeat())} for app in ON_DEMAND_APPS}
+    process = ProcessStatus("together", "RUNNING", False, 7, 1, None, "ticks: starting")
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(status_table(PlatformStatus("", "", "", (), "", apps, (process,))))
+    shown = console.export_text()
+    assert "  ticks" in shown
+    assert shown.count("not healthy") == 1
 
 
 def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:
