@@ -38,6 +38,10 @@ class AppSettings(BaseSettings):
         default="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
         description="More options of the driver's JVM. The default halves the work of starting on a small machine.",
     )
+    max_cores: int = Field(default=2, ge=1, description="Most cores of a cluster that one app takes.")
+    executor_memory: str = Field(
+        default="1g", pattern=r"^\d+[mgkMG]$", description="Heap of each of its executors on a cluster."
+    )
     shuffle_partitions: int = Field(default=4, ge=1, le=4096, description="State partitions; fixed by the first start.")
     spark_log_level: Literal["ERROR", "WARN", "INFO"] = Field(default="ERROR", description="What Spark itself logs.")
     spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
