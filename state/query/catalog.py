@@ -89,6 +89,11 @@ class Catalog:
         return self._replicas
 
     @property
+    def acceptable_staleness_ms(self) -> int:
+        """A replica that is known to be no staler is as good as any other."""
+        return round(self._acceptable_staleness_s * 1000)
+
+    @property
     def is_complete(self) -> bool:
         """Whether the broker has told of every store."""
         assignment = self._assignment

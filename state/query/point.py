@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ log = structlog.get_logger(__name__)
 
 _MANY_AT_ONCE = 256
 _LONGEST_S = 86_400.0
-_FRESHER_S = 0.25
+_FRESHER_S = 1.0
+"""For so long a replica that doesn't know what it misses is no answer, while another node may have a fresher one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +183,30 @@ class PointQueries:
         return await self._elsewhere(replica, question)
 
     async def _fresher(self, replica: Replica, question: _Question) -> Answer | None:
-        """Another node's answer, where it is likely to be fresher than this node's own; None if it isn't."""
+        """Another node's answer, where it is likely to be fresher than this node's own; None if this node's will do.
+
+        Its own will do as soon as it has caught up, which after a pause of the process is a matter of a moment.
+        """
         if self._catalog.answers_best(replica, question.arrived_s):
             return None
-        deadline_s = min(question.deadline_s, question.arrived_s + _FRESHER_S)
+        until_s = min(question.deadline_s, question.arrived_s + _FRESHER_S)
+        acceptable = Demand(max_staleness_ms=self._catalog.acceptable_staleness_ms)
+        elsewhere = asyncio.ensure_future(self._forwarded(question, until_s))
+        here = asyncio.ensure_future(self._gate.admit(replica, acceptable, question.arrived_s, until_s))
         try:
-            answer = await self._forwarded(question, deadline_s)
+            await asyncio.wait((elsewhere, here), return_when=asyncio.FIRST_COMPLETED)
+            if here.done() and here.result() is not None:
+                return None
+            answer = await elsewhere
         except NoHolderAnsweredError:
             answer = None
+        finally:
+            elsewhere.cancel()
+            here.cancel()
+            await asyncio.gather(elsewhere, here, return_exceptions=True)
+        return self._if_fresher(answer, replica, question)
+
+    def _if_fresher(self, answer: Answer | None, replica: Replica, question: _Question) -> Answer | None:
         mine_ms = self._origin.look(replica, question.arrived_s).staleness_ms
         told = None if answer is None else dict(answer.headers).get(STALENESS)
         if told is None or not told.isdigit() or (mine_ms is not None and int(told) >= mine_ms):
