@@ -6,6 +6,7 @@ carries what it is for in its `notes`, which verdicts and Data Docs show.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +16,15 @@ from great_expectations.expectations import Expectation
 from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import IntegerType, StringType
 
-from quality.leaks import EMAIL, PRINTED_CARD, TEN_DIGITS, disguised_leak, long_number
+from spark_apps.records.leaks import (
+    ADDRESS,
+    EMAIL,
+    PRINTED_CARD,
+    TEN_DIGITS,
+    WRITTEN_NUMBER,
+    disguised_leak,
+    long_number,
+)
 
 EXPORT_FIELDS = (
     "InvoiceNumber",
@@ -50,15 +59,24 @@ _COPIES = "_copies"
 _TOTAL_DIFFERENCE = "_total_difference"
 _DISGUISED = "_disguised"
 _MEASURED = (_COPIES, _TOTAL_DIFFERENCE, _DISGUISED)
+# A phone number has ten digits; as a time it would be in 1970, and a card number far beyond the year 9999.
+_BOUNDS = {
+    "CreatedTime": (946_684_800_000, 253_402_300_799_999),
+    "ItemPrice": (-999_999_999, 999_999_999),
+    "ItemQty": (-999_999_999, 999_999_999),
+    "TotalValue": (-999_999_999, 999_999_999),
+    "_source_line": (0, 999_999),
+}
 _RELATIVE_ERROR = 1e-9  # what binary floating point may lose in a product
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """The two numbers that shops differ in; see `QualitySettings`."""
+    """What shops differ in; see `QualitySettings`."""
 
     code_digits: int
     total_tolerance: float
+    source_topic: str
 
 
 def measured(batch: DataFrame, earlier: DataFrame | None) -> DataFrame:
@@ -111,6 +129,15 @@ def _expectations(options: SuiteOptions) -> Iterator[Expectation]:
         yield gxe.ExpectColumnValuesToMatchRegex(
             column=column, regex=f"(?i)^(?:{pattern})$", notes=f"{column} is one of {pattern}, in any case of letters."
         )
+    yield gxe.ExpectColumnValuesToMatchRegex(
+        column="_source",
+        regex=rf"^{re.escape(options.source_topic)}/\d{{1,6}}$",
+        notes="_source is a partition of the invoices.",
+    )
+    for column, (least, most) in _BOUNDS.items():
+        yield gxe.ExpectColumnValuesToBeBetween(
+            column=column, min_value=least, max_value=most, notes=f"{column} is from {least} to {most}."
+        )
     yield gxe.ExpectColumnValuesToBeBetween(
         column=_TOTAL_DIFFERENCE, max_value=options.total_tolerance, notes="TotalValue is ItemPrice x ItemQty."
     )
@@ -123,12 +150,17 @@ def _leak_expectations(options: SuiteOptions) -> Iterator[Expectation]:
     for column in _FREE_TEXTS:
         yield _no_match(column, TEN_DIGITS, "a card or phone number")
     for column in _CODES:
-        yield _no_match(column, f"{long_number(options.code_digits)}|{PRINTED_CARD}", "a card or phone number")
+        yield _no_match(column, _long_number(options), "a card or phone number")
     for column in (*_FREE_TEXTS, *_CODES):
         yield _no_match(column, EMAIL, "an email address")
+        yield _no_match(column, ADDRESS, "a postal address")
     yield gxe.ExpectColumnValuesToBeBetween(
-        column=_DISGUISED, max_value=0, notes="No text decodes to a card or phone number or an email address."
+        column=_DISGUISED, max_value=0, notes="No text decodes to a card or phone number or an address."
     )
+
+
+def _long_number(options: SuiteOptions) -> str:
+    return f"{long_number(options.code_digits)}|{PRINTED_CARD}|{WRITTEN_NUMBER}"
 
 
 def _no_match(column: str, regex: str, what: str) -> Expectation:

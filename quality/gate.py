@@ -109,7 +109,9 @@ class Gate:
 
         frame = measured(added.drop(*_CHANGE_COLUMNS), _rows_before(spark, self._staged, batch)).persist()
         options = SuiteOptions(
-            code_digits=self._settings.quality_code_digits, total_tolerance=self._settings.quality_total_tolerance
+            code_digits=self._settings.quality_code_digits,
+            total_tolerance=self._settings.quality_total_tolerance,
+            source_topic=self._settings.topic_pos,
         )
         try:
             suite = export_suite(options, frame.columns)

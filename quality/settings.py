@@ -12,9 +12,6 @@ from spark_apps.settings import AppSettings
 class QualitySettings(AppSettings):
     """What the gate may be told, on top of what every Spark job may be. Each field is `STOREKEEPER_<NAME>`."""
 
-    quality_code_digits: int = Field(
-        9, ge=4, le=32, description="Longest number that may stand alone in a code such as InvoiceNumber."
-    )
     quality_total_tolerance: float = Field(
         0.01, ge=0, description="Largest difference between ItemPrice x ItemQty and TotalValue, in currency."
     )

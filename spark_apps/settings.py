@@ -10,6 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from spark_apps.records.masked import CODE_DIGITS
 from spark_apps.records.poison import MAX_RECORD_BYTES
 from state.names import checked_name, dead_letter_topic
 
@@ -125,6 +126,12 @@ class AppSettings(BaseSettings):
 
     loyalty_factor: Decimal = Field(default=Decimal("0.02"), ge=0, le=1, description="Points for one unit of currency.")
     max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")
+    quality_code_digits: int = Field(
+        default=CODE_DIGITS,
+        ge=4,
+        le=32,
+        description="Longest number that may stand alone in a code such as InvoiceNumber; a longer one is masked.",
+    )
     max_request_bytes: int = Field(
         default=17 * 1024 * 1024, ge=1024, description="Largest request that a producer sends."
     )
@@ -193,6 +200,15 @@ class AppSettings(BaseSettings):
     def checkpoint_dir(self, app: str) -> Path:
         """Where Spark keeps the progress and state of this generation of an app."""
         return self.run_dir / "checkpoints" / app / f"gen-{self.generation}"
+
+    def generation_dir(self, app: str) -> Path:
+        """Where the seed of this generation of an app is."""
+        return self.run_dir / "generations" / app / f"gen-{self.generation}"
+
+    @property
+    def cluster_secret_file(self) -> Path:
+        """The secret that signs what nodes are told, as they have it by default."""
+        return self.run_dir / "secrets" / "cluster.key"
 
     def delta_table(self, name: str) -> Path:
         """Where a Delta table lives."""

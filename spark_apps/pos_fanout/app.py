@@ -13,6 +13,7 @@ from spark_apps.dead_letters import dead_letter
 from spark_apps.kafka_io import cells, read_stream, write_mapped
 from spark_apps.pos_fanout.spec import POS_FANOUT
 from spark_apps.pos_fanout.topology import FanoutTopics, fan_out, reached
+from spark_apps.records.masked import CODE_DIGITS
 from spark_apps.records.poison import PoisonRecordError
 from spark_apps.sink.records import SinkRecord
 from spark_apps.stream import Stream, StreamContext
@@ -30,6 +31,7 @@ def open_stream(context: StreamContext) -> Stream:
         purchase_partitions=len(Topics(settings.kafka_bootstrap).partitions(settings.topic_purchases)),
         dead_letters=settings.pos_dead_letters,
         max_record_bytes=settings.max_record_bytes,
+        code_digits=settings.quality_code_digits,
     )
     rows = read_stream(context.spark, settings, settings.topic_pos).select(
         "key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms")
@@ -48,13 +50,15 @@ def fan_out_rows(
     purchase_partitions: int,
     dead_letters: str,
     max_record_bytes: int,
+    code_digits: int = CODE_DIGITS,
 ) -> Iterator[SinkRecord]:
     """Runs `fan_out` on Arrow batches of (key, value, partition, offset, timestamp_ms), all of one partition."""
+    records_of = partial(fan_out, topics=topics, max_record_bytes=max_record_bytes, code_digits=code_digits)
     last: tuple[int, int] | None = None
     for batch in batches:
         for key, value, partition, offset, timestamp_ms in zip(*map(cells, batch.columns), strict=True):
             try:
-                yield from fan_out(key, value, partition, offset, topics=topics, max_record_bytes=max_record_bytes)
+                yield from records_of(key, value, partition, offset)
             except PoisonRecordError as error:
                 yield dead_letter(
                     (dead_letters, key, value), (topics.pos, partition, offset, timestamp_ms), POS_FANOUT.name, error

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_apps.records.invoice import Invoice, parse_invoice
-from spark_apps.records.masked import masked_values
+from spark_apps.records.leaks import masked_code
+from spark_apps.records.masked import CODE_DIGITS, masked_values
 from spark_apps.records.purchase import Reached, encode_purchase, encode_reached
 from spark_apps.sink.records import BY_KEY, SinkRecord
 
@@ -31,6 +32,7 @@ def fan_out(
     *,
     topics: FanoutTopics,
     max_record_bytes: int,
+    code_digits: int = CODE_DIGITS,
 ) -> list[SinkRecord]:
     """A shipment for a home delivery, a masked record for each line item, and a prime customer's purchase.
 
@@ -41,9 +43,10 @@ def fan_out(
     store = invoice.store_id.encode()
     source = b"%b/%d/%d/" % (topics.pos.encode(), partition, offset)
     sink = topics.hadoop_sink
+    masked_store = masked_code(invoice.store_id, code_digits).encode()
     records: list[SinkRecord] = [
-        (sink, store, line, [(SOURCE, source + b"%d" % number)], BY_KEY)
-        for number, line in enumerate(masked_values(invoice))
+        (sink, masked_store, line, [(SOURCE, source + b"%d" % number)], BY_KEY)
+        for number, line in enumerate(masked_values(invoice, code_digits=code_digits))
     ]
     if invoice.is_home_delivery:
         records.append((topics.shipment, store, value, [(SOURCE, source + b"0")], BY_KEY))

@@ -1,20 +1,24 @@
 """Line items for analysis: flattened, and masked by allow-list. The records of topic `hadoop-sink`.
 
-What is not a field of `HadoopRecord` does not leave. The free texts among them could still repeat what they must not:
-the card number, contact number or address line of their own invoice are cut out of them.
+What is not a field of `HadoopRecord` does not leave. What is one could still hold what it must not: the card number,
+contact number or address line of its own invoice are cut out of free texts, and whatever looks like anybody's, plain or
+encoded, out of every text; see `leaks`.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import chain, repeat
 
 import msgspec
 
-from spark_apps.records.invoice import Invoice
+from spark_apps.records.invoice import Invoice, LineItem
+from spark_apps.records.leaks import MASK, code_leaks, is_harmless, masked_code, masked_text, said_in_disguise
 from spark_apps.records.poison import MAX_RECORD_BYTES, MAX_TEXT_CHARS, Count, Name, Number, StrictDecoder, Text, TimeMs
 
-MASK = "[masked]"
+CODE_DIGITS = 9
+"""Longest number that may stand alone in a code, unless a setting says otherwise."""
 _MIN_SECRET_CHARS = 4
 _PHONE_DIGITS = 10  # without the country's code
 
@@ -83,34 +87,23 @@ def parse_hadoop_record(
     return _decoder(max_record_bytes).decode(key, value)
 
 
-def masked_lines(invoice: Invoice) -> list[HadoopRecord]:
+def masked_lines(invoice: Invoice, *, code_digits: int = CODE_DIGITS) -> list[HadoopRecord]:
     """The invoice's line items, in their order, without anything that tells who the customer is."""
-    address = invoice.delivery_address
-    masks = _masks(invoice)
-    city, state, pin_code = None, None, None
-    if address is not None:
-        city, state, pin_code = _masked(address.city, masks), _masked(address.state, masks), address.pin_code
-    payment_method = _masked(invoice.payment_method, masks)
+    part, lines = _masked_parts(invoice, code_digits)
     return [
         HadoopRecord(
-            invoice.invoice_number,
-            invoice.created_time_ms,
-            invoice.store_id,
-            invoice.pos_id,
-            invoice.customer_type,
-            payment_method,
-            invoice.delivery_type,
-            city,
-            state,
-            pin_code,
-            line.item_code,
-            _masked(line.item_description, masks),
-            line.item_price,
-            line.item_qty,
-            line.total_value,
+            *(getattr(part, name) for name in part.__struct_fields__),
+            *(getattr(line, name) for name in line.__struct_fields__),
         )
-        for line in invoice.line_items
+        for line in lines
     ]
+
+
+def masked_values(invoice: Invoice, *, code_digits: int = CODE_DIGITS) -> list[bytes]:
+    """The encoded `masked_lines`. Faster, because what all lines share is encoded once."""
+    part, lines = _masked_parts(invoice, code_digits)
+    head = _encode(part)[:-1] + b","
+    return [head + _encode(line)[1:] for line in lines]
 
 
 class _InvoicePart(
@@ -144,27 +137,55 @@ class _InvoicePart(
     pin_code: str | None
 
 
-def masked_values(invoice: Invoice) -> list[bytes]:
-    """The encoded `masked_lines`. Faster, because what all lines share is encoded once."""
-    if _masks(invoice):
-        return [line.encode() for line in masked_lines(invoice)]
+def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, list[LineItem]]:
     address = invoice.delivery_address
-    shared = _encode(
-        _InvoicePart(
-            invoice.invoice_number,
-            invoice.created_time_ms,
-            invoice.store_id,
-            invoice.pos_id,
-            invoice.customer_type,
-            invoice.payment_method,
-            invoice.delivery_type,
-            None if address is None else address.city,
-            None if address is None else address.state,
-            None if address is None else address.pin_code,
-        )
+    lines = invoice.line_items
+    texts = [line.item_description for line in lines]
+    codes = [line.item_code for line in lines]
+    texts.append(invoice.payment_method)
+    codes += invoice.invoice_number, invoice.store_id, invoice.pos_id
+    city, state, pin_code = None, None, None
+    if address is not None:
+        city, state, pin_code = address.city, address.state, address.pin_code
+        texts += city, state
+        codes.append(pin_code)
+    masks = _masks(invoice, texts)
+    part = _InvoicePart(
+        invoice.invoice_number,
+        invoice.created_time_ms,
+        invoice.store_id,
+        invoice.pos_id,
+        invoice.customer_type,
+        invoice.payment_method,
+        invoice.delivery_type,
+        city,
+        state,
+        pin_code,
     )
-    head = shared[:-1] + b","
-    return [head + _encode(line)[1:] for line in invoice.line_items]
+    # Nearly every invoice; the answers on its texts and codes are remembered from others.
+    if not masks and all(map(is_harmless, texts)) and not any(map(code_leaks, codes, repeat(code_digits))):
+        return part, lines
+    return _masked_part(part, masks, code_digits), [_masked_line(line, masks, code_digits) for line in lines]
+
+
+def _masked_part(part: _InvoicePart, masks: list[re.Pattern[str]], code_digits: int) -> _InvoicePart:
+    return _InvoicePart(
+        masked_code(part.invoice_number, code_digits),
+        part.created_time_ms,
+        masked_code(part.store_id, code_digits),
+        masked_code(part.pos_id, code_digits),
+        part.customer_type,
+        _masked(part.payment_method, masks),
+        part.delivery_type,
+        None if part.city is None else _masked(part.city, masks),
+        None if part.state is None else _masked(part.state, masks),
+        None if part.pin_code is None else masked_code(part.pin_code, code_digits),
+    )
+
+
+def _masked_line(line: LineItem, masks: list[re.Pattern[str]], code_digits: int) -> LineItem:
+    code, description = masked_code(line.item_code, code_digits), _masked(line.item_description, masks)
+    return LineItem(code, description, line.item_price, line.item_qty, line.total_value)
 
 
 _NUMBER_RUN = re.compile(r"\d(?:[ ()+./-]*\d){3}")
@@ -173,13 +194,11 @@ _NOT_DIGITS = re.compile(r"\D+")
 _WORDS = re.compile(r"\w+")
 
 
-def _masks(invoice: Invoice) -> list[re.Pattern[str]]:
+def _masks(invoice: Invoice, texts: list[str]) -> list[re.Pattern[str]]:
     """Patterns of the secrets that this invoice's free texts repeat: nearly always none, and cheaply so."""
     address = invoice.delivery_address
-    texts = [line.item_description for line in invoice.line_items]
-    texts.append(invoice.payment_method)
-    if address is not None:
-        texts += address.city, address.state
+    if not all(map(is_harmless, texts)):
+        texts = [*texts, *chain.from_iterable(map(said_in_disguise, texts))]
     joined = "\n".join(texts)
     words = [] if _digits(invoice.customer_card_no) else [invoice.customer_card_no]
     if address is not None:
@@ -226,7 +245,10 @@ def _number_pattern(digits: str) -> re.Pattern[str]:
 
 
 def _masked(text: str, masks: list[re.Pattern[str]]) -> str:
-    for mask in masks:
-        text = mask.sub(MASK, text)
+    if masks:
+        if any(mask.search(said) for said in said_in_disguise(text) for mask in masks):
+            return MASK
+        for mask in masks:
+            text = mask.sub(MASK, text)
     # The mask may be longer than what it stands for.
-    return text[:MAX_TEXT_CHARS]
+    return masked_text(text)[:MAX_TEXT_CHARS]

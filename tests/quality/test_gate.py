@@ -24,7 +24,7 @@ CLOCK = ManualClock(now_ms=1_760_000_000_000)
 CARD = "4629185211"
 PHONE = "98891-27612"
 EMAIL = "meera.canary@example.org"
-DISGUISED = "No text decodes to a card or phone number or an email address."
+DISGUISED = "No text decodes to a card or phone number or an address."
 
 
 @pytest.fixture
