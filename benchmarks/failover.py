@@ -17,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ import psutil
 from benchmarks.results import Measure, write_results
 from state.changelog.partitioner import partition_for
 from tests.broker import Broker, start_broker
-from tests.faults.failover.faults import FAULTS, TROUBLED, Return, Scene
+from tests.faults.failover.faults import FAULTS, SLOW_S, TROUBLED, Return, Scene
 from tests.faults.failover.load import BareLoad, ClientLoad, Outcome
 from tests.faults.failover.nodes import STORE, Cluster, running_cluster
 from tests.faults.failover.oracle import PARTITIONS, Oracle, Writer
@@ -183,7 +184,7 @@ def run(broker: Broker, folder: Path, sizes: Sizes) -> Campaign:
             lambda: {
                 "nodes": [cluster.nodes[name].pid for name in "abc"],
                 "broker": [broker.pid],
-                "load and oracle": [os.getpid()],
+                "load_and_oracle": [os.getpid()],
                 "proxies": [cluster.network.pid],
             }
         )
@@ -227,19 +228,22 @@ def measures(campaign: Campaign) -> list[Measure]:
 
 def settings_of(campaign: Campaign, sizes: Sizes) -> dict[str, object]:
     """What was asked for, and what was reached."""
-    kinds = sum((one.outcome.kinds for one in campaign.found), start=type(campaign.found[0].outcome.kinds)())
+    kinds: Counter[str] = sum((one.outcome.kinds for one in campaign.found), start=Counter())
+    asked = {f"questions_of_kind_{kind}": count for kind, count in sorted(kinds.items())}
+    taken = {f"processors_taken_by_{who}": share for who, share in campaign.processors.items()}
     return {
         "updates_per_second_wanted": sizes.updates,
         "questions_per_second_wanted": sizes.questions,
-        "questions_by_kind": dict(kinds),
+        **asked,
         "bare_questions_per_second": round(statistics.median(one.bare_per_second for one in campaign.found)),
-        "ranges_that_said_that_they_lack_something": sum(one.incomplete for one in campaign.found),
-        "processors_taken_while_nothing_was_wrong": campaign.processors,
+        "bare_ranges_that_said_they_lack_something": sum(one.incomplete for one in campaign.found),
+        **taken,
         "keys": KEYS,
         "partitions": PARTITIONS,
         "nodes": 3,
         "replicas_of_a_partition": 2,
         "fault_seconds": sizes.seconds,
+        "slow_peer_delay_s": SLOW_S,
         "oracle_tolerance_s": TOLERANCE_S,
     }
 

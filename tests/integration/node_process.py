@@ -19,6 +19,8 @@ from tests.broker import Broker, free_ports
 from tests.waiting import eventually
 
 HEADERS = ChangelogHeaders("loyalty", "rewards", 1, 1, {"pos": {0: (0, 100)}})
+_READY_S = 180.0
+"""A start takes two seconds of a processor; on a machine that is busy with other things, far longer than that."""
 COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -49,9 +51,15 @@ class NodeProcess:
                 stderr=log,
             )
 
-    def wait_ready(self, timeout_s: float = 60) -> None:
-        """Waits until every replica answers."""
-        eventually(self.is_ready, timeout_s, f"node {self.name} is ready")
+    def wait_ready(self, timeout_s: float = _READY_S) -> None:
+        """Waits until every replica answers; fails at once if the process ends instead."""
+
+        def ready() -> bool:
+            assert self._process is not None, f"node {self.name} is not started"
+            assert self._process.poll() is None, f"node {self.name} has ended: see {self.log_path}"
+            return self.is_ready()
+
+        eventually(ready, timeout_s, f"node {self.name} is ready")
 
     def is_ready(self) -> bool:
         """Whether `/readyz` says so."""

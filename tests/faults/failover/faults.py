@@ -89,7 +89,7 @@ def _killed(scene: Scene, name: str) -> Return:
     told_before = len(node.events("restore_started"))
     began_s = time.monotonic()
     node.start()
-    scene.cluster.wait_ready(name)
+    node.wait_ready()
     ready_s = time.monotonic() - began_s
     began = _first_offsets(node.events("restore_started")[told_before:])
     return Return(

@@ -13,7 +13,6 @@ from tests.integration.node_process import NodeProcess
 
 STORE = "counters"
 WINDOWS = "windows"
-_READY_S = 180
 
 
 @dataclass(slots=True)
@@ -55,10 +54,6 @@ class Cluster:
         """The addresses through the proxies, as a client is told of them."""
         return [proxy.address for proxy in self.proxies.values()]
 
-    def wait_ready(self, name: str) -> None:
-        """Waits until all that a node holds answers; fails at once if its process has ended."""
-        self.nodes[name].wait_ready(_READY_S)
-
     def close(self) -> None:
         """Kills what runs."""
         for node in self.nodes.values():
@@ -75,7 +70,7 @@ def running_cluster(broker: Broker, folder: Path, topic: str, *names: str) -> It
             for name in names:
                 cluster.add(name).start()
             for name in names:
-                cluster.wait_ready(name)
+                cluster.nodes[name].wait_ready()
             yield cluster
         finally:
             cluster.close()

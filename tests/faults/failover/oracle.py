@@ -50,13 +50,13 @@ class Oracle:
             history.sent += 1
             return history.sent
 
-    def acknowledged(self, key: str, number: int) -> None:
-        """The broker has it."""
+    def acknowledged(self, key: str, number: int, at_s: float | None = None) -> None:
+        """The broker has it, as is known at a moment on the monotonic clock; None: now."""
         with self._lock:
             history = self._histories[key]
             if not history.acked or number > history.acked[-1]:
                 history.acked.append(number)
-                history.acked_at_s.append(time.monotonic())
+                history.acked_at_s.append(time.monotonic() if at_s is None else at_s)
 
     def wrong(
         self, key: str, number: int | None, asked_at_s: float, told_staleness_ms: int | None = None
