@@ -15,6 +15,8 @@ from spark_apps import registry
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 APPS = tuple(registry.APPS)
+METRICS = "metrics"
+"""The process that tells Prometheus how apps, snapshots and the quality gate are."""
 TOGETHER = "together"
 """The process that runs all on-demand apps."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
@@ -62,6 +64,14 @@ def platform_programs(
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
         *app_programs(layout, settings),
         *(_node_program(name, layout, settings) for name in settings.node_names),
+        Program(
+            name=METRICS,
+            command=_paced(layout, METRICS, "deploy.metrics", "--port", str(settings.metrics_port)),
+            start_s=0,
+            stop_s=settings.stop_timeout_s,
+            group_stop=False,
+            restart_always=True,
+        ),
     )
 
 

@@ -36,6 +36,7 @@ class PlatformSettings(BaseSettings):
         ("a", "b"), min_length=1, description="Names of the query nodes, comma-separated."
     )
     node_port: _Port = Field(18101, description="Port of the first query node; the next ones follow upwards.")
+    metrics_port: _Port = Field(18090, description="Port of the metrics of apps, snapshots and the quality gate.")
 
     apps: Literal["pos", "all"] = Field(
         "pos", description="Which Spark apps there are: those of the tills, or also the on-demand ones, in one process."
@@ -94,6 +95,11 @@ class PlatformSettings(BaseSettings):
         return f"http://127.0.0.1:{self.airflow_port}"
 
     @property
+    def metrics_url(self) -> str:
+        """Where Prometheus asks for the metrics of apps, snapshots and the quality gate."""
+        return f"http://127.0.0.1:{self.metrics_port}/metrics"
+
+    @property
     def node_ports(self) -> dict[str, int]:
         """Each query node's port, in the order of `node_names`."""
         return {name: self.node_port + index for index, name in enumerate(self.node_names)}
@@ -111,6 +117,7 @@ class PlatformSettings(BaseSettings):
             "STOREKEEPER_KAFKA_CONTROLLER_PORT": self.kafka_controller_port,
             "STOREKEEPER_AIRFLOW_PORT": self.airflow_port,
             "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
+            "STOREKEEPER_METRICS_PORT": self.metrics_port,
         }
         nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
         return named | nodes

@@ -15,7 +15,7 @@ from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.instance import Instance
 from deploy.layout import RunLayout
-from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, TOGETHER, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, METRICS, TOGETHER, node_program
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
 from spark_apps import registry
@@ -101,6 +101,8 @@ class _Problems:
             return together_problem(self._instance.layout, info.pid, int(time.time() * 1000))
         if info.name in AIRFLOW_PROGRAMS:
             return self._airflow(_AIRFLOW_COMPONENTS[info.name])
+        if info.name == METRICS:
+            return _unanswered(self._instance.settings.metrics_url)
         return node_problem(_addresses(self._instance)[info.name])
 
     def _airflow(self, component: str) -> str | None:
@@ -118,6 +120,14 @@ def node_problem(url: str) -> str | None:
     except httpx2.HTTPError:
         return "does not answer"
     return None if answer.status_code == httpx2.codes.OK else "not ready: restoring"
+
+
+def _unanswered(url: str) -> str | None:
+    try:
+        httpx2.get(url, timeout=3.0, trust_env=False).raise_for_status()
+    except httpx2.HTTPError:
+        return "does not answer"
+    return None
 
 
 def _process_status(info: ProcessView, problems: _Problems, addresses: dict[str, str]) -> ProcessStatus:
@@ -142,7 +152,12 @@ def _stopped_because(info: ProcessView) -> str:
 def _addresses(instance: Instance) -> dict[str, str]:
     settings = instance.settings
     nodes = {node_program(name): url for name, url in settings.node_urls.items()}
-    return {KAFKA: settings.kafka_bootstrap, "airflow-api-server": settings.airflow_url} | nodes
+    own = {
+        KAFKA: settings.kafka_bootstrap,
+        "airflow-api-server": settings.airflow_url,
+        METRICS: settings.metrics_url,
+    }
+    return own | nodes
 
 
 def _app_fields(layout: RunLayout, processes: Iterable[ProcessStatus]) -> dict[str, dict[str, Any]]:
@@ -165,5 +180,5 @@ def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> di
 
 def _reading_order(instance: Instance) -> Any:
     nodes = (node_program(name) for name in instance.settings.node_names)
-    order = {name: index for index, name in enumerate((KAFKA, *AIRFLOW_PROGRAMS, *APPS, TOGETHER, *nodes))}
+    order = {name: index for index, name in enumerate((KAFKA, *AIRFLOW_PROGRAMS, *APPS, TOGETHER, *nodes, METRICS))}
     return lambda process: order.get(process.name, len(order))

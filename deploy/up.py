@@ -19,7 +19,7 @@ from deploy.locking import exclusive
 from deploy.on_demand import all_topics
 from deploy.orphans import end_orphans
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, TOGETHER, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, TOGETHER, node_program
 from deploy.status import PlatformStatus, collect_status
 from deploy.supervision import is_current, running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
@@ -99,9 +99,8 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
         made = ensure_topics(admin_client(settings.kafka_bootstrap), all_topics(settings))
         report(f"topics are there ({len(made)} new)")
         _start_airflow(client, database, settings.airflow_url, report)
-    nodes = tuple(node_program(name) for name in settings.node_names)
-    for node in nodes:
-        client.start(node)
+    for program in (*map(node_program, settings.node_names), METRICS):
+        client.start(program)
     with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
         _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
         _await_dag(instance, client, airflow)

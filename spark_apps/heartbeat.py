@@ -22,12 +22,14 @@ class AppState(StrEnum):
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    """It holds between two batches, until a hand-over to another generation goes on."""
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
 
 
-LIVE_STATES = frozenset({AppState.STARTING, AppState.RUNNING, AppState.STOPPING})
+LIVE_STATES = frozenset({AppState.STARTING, AppState.RUNNING, AppState.PAUSED, AppState.STOPPING})
 """States in which the heartbeat must keep beating; a watcher takes a stale one for dead."""
 
 
@@ -37,6 +39,9 @@ class Heartbeat:
 
     `offsets` are those of the last committed batch, `latest_offsets` the ends of the source topics as the broker gave
     them last: the app has processed everything when both are equal. Totals count from the start of the process.
+    `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is all of them.
+    `watermark_ms` is the newest event time that was seen, or Spark's watermark where the app has one. `starts` counts
+    the starts of the app in this run directory.
     """
 
     app: str
@@ -54,6 +59,12 @@ class Heartbeat:
     batch_duration_ms: int | None = None
     dead_letters_total: int = 0
     state_rows: int | None = None
+    state_memory_bytes: int | None = None
+    state_disk_bytes: int | None = None
+    watermark_ms: int | None = None
+    batches_total: int = 0
+    phases_ms_total: Mapping[str, int] = field(default_factory=dict)
+    starts: int = 1
     offsets: Offsets = field(default_factory=dict)
     latest_offsets: Offsets = field(default_factory=dict)
     error: str | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from spark_apps.heartbeat import Heartbeat, Offsets
@@ -11,6 +12,11 @@ from state.changelog.position import Position
 
 DEAD_LETTERS = "dead_letters"
 """The name of the observation, and of its one number, by which a stream counts what it could not process."""
+
+STREAM_TIME = "stream_time"
+"""The name of the observation, and of its one number, by which a stream tells the newest event time that it saw."""
+
+_SST_BYTES = "rocksdbSstFileSize"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,11 @@ class Progress:
     batch_duration_ms: int | None = None
     dead_letters_total: int = 0
     state_rows: int | None = None
+    state_memory_bytes: int | None = None
+    state_disk_bytes: int | None = None
+    watermark_ms: int | None = None
+    batches_total: int = 0
+    phases_ms_total: Mapping[str, int] = field(default_factory=dict)
 
 
 def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]]) -> Progress:
@@ -52,7 +63,30 @@ def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
         batch_duration_ms=report.get("batchDuration"),
         dead_letters_total=progress.dead_letters_total + int(dead_letters.get(DEAD_LETTERS) or 0),
         state_rows=sum(operator["numRowsTotal"] for operator in operators) if operators else None,
+        state_memory_bytes=_sum(operator.get("memoryUsedBytes") for operator in operators),
+        state_disk_bytes=_sum((operator.get("customMetrics") or {}).get(_SST_BYTES) for operator in operators),
+        watermark_ms=max(_watermark_ms(report), progress.watermark_ms or 0) or None,
+        batches_total=progress.batches_total + 1,
+        phases_ms_total=_added(progress.phases_ms_total, report["durationMs"]),
     )
+
+
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def _added(totals: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {phase: totals.get(phase, 0) + more.get(phase, 0) for phase in sorted({*totals, *more})}
+
+
+def _watermark_ms(report: Mapping[str, Any]) -> int:
+    """The newest event time that the stream observed, or Spark's watermark; 0 if there is neither."""
+    observed = (report.get("observedMetrics") or {}).get(STREAM_TIME) or {}
+    if observed.get(STREAM_TIME) is not None:
+        return int(observed[STREAM_TIME])
+    text = (report.get("eventTime") or {}).get("watermark")
+    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
 
 
 def offsets_of(position: Position) -> Offsets:
@@ -74,4 +108,9 @@ def with_progress(heartbeat: Heartbeat, progress: Progress) -> Heartbeat:
         batch_duration_ms=progress.batch_duration_ms,
         dead_letters_total=progress.dead_letters_total,
         state_rows=progress.state_rows,
+        state_memory_bytes=progress.state_memory_bytes,
+        state_disk_bytes=progress.state_disk_bytes,
+        watermark_ms=progress.watermark_ms,
+        batches_total=progress.batches_total,
+        phases_ms_total=progress.phases_ms_total,
     )

@@ -6,12 +6,14 @@ share. Spark starts it by `spark.python.daemon.module`.
 
 import pandas  # noqa: F401 (loaded for the workers)
 import pyarrow  # noqa: F401 (loaded for the workers)
+import pyspark.sql.streaming.stateful_processor_api_client
 import pyspark.worker  # noqa: F401 (loaded for the workers)
 from pyspark import daemon
 
 import spark_apps.hadoop_export.app
 import spark_apps.loyalty.app
-import spark_apps.pos_fanout.app  # noqa: F401 (loaded for the workers)
+import spark_apps.pos_fanout.app
+import spark_apps.processor.on_spark  # noqa: F401 (loaded for the workers)
 from spark_apps.sink.task_input import remembering
 
 daemon.worker = remembering(daemon.worker)

@@ -23,9 +23,11 @@ from spark_apps.kafka_io import HEADERS_TYPE, read_stream, write_records
 from spark_apps.processor.packing import packed, unpack_outputs, unpack_sources
 from spark_apps.processor.plans import task_plan
 from spark_apps.processor.processor import Processor
-from spark_apps.processor.records import OutputRecord, SourceRecord
+from spark_apps.processor.records import STREAM_TIME_KEY, OutputRecord, SourceRecord, told_time
 from spark_apps.processor.state import MemoryTaskState
 from spark_apps.processor.task import TaskPlan, run_task
+from spark_apps.processor.timers import stream_time_ms
+from spark_apps.progress import STREAM_TIME
 from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.stream import Stream, StreamContext
 from spark_apps.topics import Topics
@@ -75,8 +77,10 @@ def open_processor_stream(
             partial(run_without_state, processor=processor, plan=plan), "records binary"
         )
     unpacked = outputs.mapInArrow(unpack_batches, _OUTPUT_DDL)
-    poison = F.col("topic").isNull() | F.col("topic").isin(*plan.dead_letters.values())
-    frame = counted(unpacked, poison).where(F.col("topic").isNotNull())
+    skipped = F.col("topic").isNull() & F.col("key").isNull()
+    poison = skipped | F.col("topic").isin(*plan.dead_letters.values())
+    timed = unpacked.observe(STREAM_TIME, _newest_time().alias(STREAM_TIME))
+    frame = counted(timed, poison).where(F.col("topic").isNotNull())
 
     def process(batch: DataFrame, batch_id: int) -> None:
         headers = F.col("headers")
@@ -102,7 +106,11 @@ class TaskProcessor(StatefulProcessor):
         """Runs one task on one batch."""
         del key, timerValues
         records = [record for row in rows for record in unpack_sources(row.records)]
-        output = run_task(self._processor, self._plan, _MapTaskState(self._map), records)
+        state = _MapTaskState(self._map)
+        output = run_task(self._processor, self._plan, state, records)
+        time_ms = stream_time_ms(state)
+        if time_ms >= 0:
+            output.append(told_time(time_ms))
         yield from (Row(records=part) for part in packed(output))
 
     def close(self) -> None:
@@ -154,6 +162,11 @@ def unpack_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     for batch in batches:
         for part in batch.column(0).to_pylist():
             yield _record_batch([_plain(record) for record in unpack_outputs(part)], _OUTPUT)
+
+
+def _newest_time() -> Column:
+    is_time = F.col("topic").isNull() & (F.col("key") == F.lit(STREAM_TIME_KEY))
+    return F.max(F.when(is_time, F.col("value").cast("string").cast("long")))
 
 
 def _plain(record: OutputRecord) -> tuple[object, ...]:

@@ -27,7 +27,7 @@ class OutputRecord(NamedTuple):
 
     `value` None is a tombstone. `partition` None leaves the partition to murmur2 of the key. `headers` are empty for
     records of changelogs: theirs are the same for a whole batch, and are added where it is written. `topic` None is
-    no record: it counts one that was skipped.
+    no record: without a key it counts one that was skipped, with `STREAM_TIME_KEY` it tells the task's stream time.
     """
 
     topic: str | None
@@ -39,6 +39,13 @@ class OutputRecord(NamedTuple):
 
 SKIPPED = OutputRecord(None, None, None)
 """Stands for a poison record whose dead letter another app writes."""
+
+STREAM_TIME_KEY = b"stream time"
+
+
+def told_time(stream_time_ms: int) -> OutputRecord:
+    """Stands for a task's stream time, epoch milliseconds, so that the app can show it."""
+    return OutputRecord(None, STREAM_TIME_KEY, b"%d" % stream_time_ms)
 
 
 def dead_letter(topic: str, record: SourceRecord, app: str, error: Exception) -> OutputRecord:

@@ -15,7 +15,7 @@ import struct
 
 import msgspec
 
-from spark_apps.processor.state import BatchState
+from spark_apps.processor.state import BatchState, TaskState
 
 PROGRESS_KEY = b"m"
 _TIMERS = struct.Struct(">cqi")
@@ -32,6 +32,12 @@ class Progress(msgspec.Struct, array_like=True):
 _decode_progress = msgspec.msgpack.Decoder(Progress).decode
 _decode_keys = msgspec.msgpack.Decoder(list[bytes]).decode
 _encode = msgspec.msgpack.Encoder().encode
+
+
+def stream_time_ms(state: TaskState) -> int:
+    """The newest event time that a task has seen, as its last batch left it; -1 if there is none."""
+    stored = state.get(PROGRESS_KEY)
+    return -1 if stored is None else _decode_progress(stored).stream_time_ms
 
 
 class Timers:

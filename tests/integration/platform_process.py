@@ -29,14 +29,15 @@ class PlatformProcess:
     @staticmethod
     def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
         """A platform on free ports; `settings` are variables without their prefix, in small letters."""
-        kafka, controller, airflow, supervisor = free_ports(4)
-        first_node = next(port for port in free_ports(20) if port not in {kafka, controller, airflow, supervisor})
+        kafka, controller, airflow, supervisor, metrics = taken = free_ports(5)
+        first_node = next(port for port in free_ports(20) if port not in taken)
         own = {
             "run_dir": str(run_dir),
             "kafka_port": str(kafka),
             "kafka_controller_port": str(controller),
             "airflow_port": str(airflow),
             "supervisor_port": str(supervisor),
+            "metrics_port": str(metrics),
             "node_port": str(first_node),
         }
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STOREKEEPER_")}  # noqa: TID251

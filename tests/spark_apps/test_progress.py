@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.progress import DEAD_LETTERS, Progress, advanced, offsets_of, with_progress
+from spark_apps.progress import DEAD_LETTERS, STREAM_TIME, Progress, advanced, offsets_of, with_progress
 from state.changelog.position import Position
 
 
@@ -25,7 +25,26 @@ def idle(batch_id: int) -> dict[str, Any]:
 
 def test_reports_add_up() -> None:
     progress = advanced(Progress(), [report(4, 10, 1), report(5, 20, 2, state_rows=7)])
-    assert progress == Progress(5, 20, 30, 12.5, 80, 3, 7)
+    phases = {"addBatch": 120, "triggerExecution": 160}
+    assert progress == Progress(5, 20, 30, 12.5, 80, 3, 7, batches_total=2, phases_ms_total=phases)
+
+
+def test_what_spark_says_of_state_and_time() -> None:
+    operator = {"numRowsTotal": 1, "memoryUsedBytes": 10, "customMetrics": {"rocksdbSstFileSize": 5}}
+    told = report(4, 1) | {"stateOperators": [operator, operator], "eventTime": {"watermark": "1970-01-01T00:00:07Z"}}
+    progress = advanced(Progress(), [told])
+    assert (progress.state_memory_bytes, progress.state_disk_bytes, progress.watermark_ms) == (20, 10, 7000)
+    # Spark's first watermark is 1970 itself, and says nothing; nor does a report without one.
+    beginning = report(5, 1) | {"eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}
+    assert advanced(progress, [beginning, report(6, 1)]).watermark_ms == 7000
+
+
+def test_a_streams_own_time_comes_before_sparks() -> None:
+    told = report(4, 1) | {
+        "observedMetrics": {STREAM_TIME: {STREAM_TIME: 9}},
+        "eventTime": {"watermark": "1970-01-01T00:00:07Z"},
+    }
+    assert advanced(Progress(), [told]).watermark_ms == 9
 
 
 def test_a_report_is_counted_once() -> None:

@@ -1,0 +1,118 @@
+"""From heartbeats, snapshots and verdicts to metric families, each time that Prometheus asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import structlog
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from deploy.app_health import HEARTBEAT_STALE_MS
+from deploy.layout import RunLayout
+from deploy.metrics import names
+from quality.verdict import Verdict, VerdictArchive
+from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.registry import ON_DEMAND_STORES, STORES
+from state.clock import Clock
+from state.metrics.names import Kind, Metric
+
+Family = CounterMetricFamily | GaugeMetricFamily
+Sample = tuple[tuple[str, ...], float | None]
+"""The values of a metric's labels, and its own; None where there is nothing to tell."""
+
+_log = structlog.get_logger(__name__)
+
+
+class PlatformCollector(Collector):
+    """Reads a run directory. What can't be read is left out, and said in the log."""
+
+    def __init__(self, layout: RunLayout, clock: Clock) -> None:
+        self._layout = layout
+        self._clock = clock
+
+    def collect(self) -> Iterator[Family]:
+        """Every family, those without a sample included."""
+        beats = [beat for path in self._files("heartbeats/*.json") if (beat := read_heartbeat(path)) is not None]
+        yield from _of_apps(beats, self._clock.now_ms())
+        yield _family(names.SNAPSHOT, self._snapshots())
+        yield from self._verdicts()
+
+    def describe(self) -> Iterator[Family]:
+        """Nothing beforehand, so that making a registry reads no files."""
+        yield from ()
+
+    def _files(self, pattern: str) -> list[Path]:
+        return sorted(self._layout.root.glob(pattern))
+
+    def _snapshots(self) -> Iterator[Sample]:
+        for store in (STORES | ON_DEMAND_STORES).values():
+            commits = self._files(f"delta/{store.table_name}/_delta_log/*.json")
+            if commits:
+                yield (store.name,), commits[-1].stat().st_mtime
+
+    def _verdicts(self) -> Iterator[Family]:
+        found = {folder.name: verdict for folder in self._files("quality/verdicts/*") if (verdict := _last(folder))}
+        tables = [((table,), verdict) for table, verdict in found.items()]
+        yield _family(names.VERDICT_TIME, [(table, verdict.decided_at_ms / 1000) for table, verdict in tables])
+        yield _family(names.VERDICT_PASSED, [(table, float(verdict.passed)) for table, verdict in tables])
+        yield _family(names.VERDICT_ROWS, [(table, verdict.rows) for table, verdict in tables])
+
+
+def _last(folder: Path) -> Verdict | None:
+    try:
+        return VerdictArchive(folder).last()
+    except (OSError, ValueError):
+        _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
+        return None
+
+
+def _of_apps(beats: list[Heartbeat], now_ms: int) -> Iterator[Family]:
+    def one(metric: Metric, value: Callable[[Heartbeat], float | None]) -> Family:
+        return _family(metric, [((beat.app,), value(beat)) for beat in beats])
+
+    yield one(names.UP, lambda beat: _is_up(beat, now_ms))
+    yield _family(names.STATE, [((beat.app, str(s)), float(s is beat.state)) for beat in beats for s in AppState])
+    yield one(names.HEARTBEAT, lambda beat: beat.updated_at_ms / 1000)
+    yield one(names.STARTED, lambda beat: beat.started_at_ms / 1000)
+    yield one(names.STARTS, lambda beat: beat.starts)
+    yield one(names.GENERATION, lambda beat: beat.generation)
+    yield one(names.PROGRESS, lambda beat: _seconds(beat.last_progress_ms))
+    yield one(names.BATCHES, lambda beat: beat.batches_total)
+    yield one(names.BATCH_SECONDS, lambda beat: _seconds(beat.batch_duration_ms))
+    yield one(names.INPUT_ROWS, lambda beat: beat.input_rows_total)
+    yield one(names.DEAD_LETTERS, lambda beat: beat.dead_letters_total)
+    yield one(names.WATERMARK, lambda beat: _seconds(beat.watermark_ms))
+    yield one(names.STATE_ROWS, lambda beat: beat.state_rows)
+    yield one(names.STATE_MEMORY, lambda beat: beat.state_memory_bytes)
+    yield one(names.STATE_DISK, lambda beat: beat.state_disk_bytes)
+    phases = [((beat.app, phase), ms / 1000) for beat in beats for phase, ms in beat.phases_ms_total.items()]
+    yield _family(names.PHASE_SECONDS, phases)
+    yield _family(names.OFFSET, [place for beat in beats for place in _places(beat, behind=False)])
+    yield _family(names.LAG, [place for beat in beats for place in _places(beat, behind=True)])
+
+
+def _is_up(beat: Heartbeat, now_ms: int) -> bool:
+    return beat.state is AppState.RUNNING and beat.age_ms(now_ms) <= HEARTBEAT_STALE_MS
+
+
+def _places(beat: Heartbeat, *, behind: bool) -> Iterator[Sample]:
+    for topic, partitions in beat.offsets.items():
+        ends = beat.latest_offsets.get(topic, {})
+        for partition, offset in partitions.items():
+            lag = max(0, ends.get(partition, offset) - offset)
+            yield (beat.app, topic, partition), lag if behind else offset
+
+
+def _seconds(time_ms: int | None) -> float | None:
+    return None if time_ms is None else time_ms / 1000
+
+
+def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family: Family = kind(metric.name, metric.help, labels=metric.labels)
+    for labels, value in samples:
+        if value is not None:
+            family.add_metric(labels, float(value))
+    return family

@@ -1,0 +1,124 @@
+"""What Prometheus is told of apps, snapshots and verdicts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from deploy.layout import RunLayout
+from deploy.metrics.collector import PlatformCollector
+from deploy.metrics.names import platform_metrics
+from quality.verdict import Status, Verdict, VerdictArchive
+from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from state.clock import ManualClock
+
+NOW_MS = 1_700_000_000_000
+BEAT = Heartbeat(
+    "loyalty",
+    2,
+    7,
+    AppState.RUNNING,
+    started_at_ms=NOW_MS - 60_000,
+    updated_at_ms=NOW_MS - 1000,
+    last_progress_ms=NOW_MS - 2000,
+    batch_duration_ms=250,
+    input_rows_total=12,
+    batches_total=3,
+    dead_letters_total=1,
+    state_rows=5,
+    phases_ms_total={"addBatch": 600},
+    starts=4,
+    offsets={"pos": {"0": 10, "1": 5}},
+    latest_offsets={"pos": {"0": 17, "1": 5}},
+)
+
+Scrape = Callable[[], str]
+
+
+@pytest.fixture
+def scrape(tmp_path: Path) -> Scrape:
+    registry = CollectorRegistry()
+    registry.register(PlatformCollector(RunLayout(tmp_path), ManualClock(NOW_MS)))
+    return lambda: generate_latest(registry).decode()
+
+
+def beat(tmp_path: Path, heartbeat: Heartbeat) -> None:
+    write_heartbeat(RunLayout(tmp_path).heartbeat(heartbeat.app), heartbeat)
+
+
+def test_what_an_app_says_is_told(tmp_path: Path, scrape: Scrape) -> None:
+    beat(tmp_path, BEAT)
+    lines = scrape().splitlines()
+    for line in (
+        'spark_app_up{app="loyalty"} 1.0',
+        'spark_app_state{app="loyalty",state="RUNNING"} 1.0',
+        'spark_app_state{app="loyalty",state="FAILED"} 0.0',
+        'spark_app_starts_total{app="loyalty"} 4.0',
+        'spark_app_last_batch_seconds{app="loyalty"} 0.25',
+        'spark_app_batch_phase_seconds_total{app="loyalty",phase="addBatch"} 0.6',
+        'spark_app_lag_records{app="loyalty",partition="0",topic="pos"} 7.0',
+        'spark_app_lag_records{app="loyalty",partition="1",topic="pos"} 0.0',
+        'spark_app_state_rows{app="loyalty"} 5.0',
+    ):
+        assert line in lines
+    assert "spark_app_watermark_timestamp_seconds{" not in scrape(), "an app without a time has none"
+
+
+@pytest.mark.parametrize(
+    "ill",
+    [
+        replace(BEAT, state=AppState.FAILED),
+        replace(BEAT, state=AppState.STARTING),
+        replace(BEAT, updated_at_ms=NOW_MS - 30_001),
+    ],
+)
+def test_an_app_is_up_only_by_its_own_fresh_word(tmp_path: Path, scrape: Scrape, ill: Heartbeat) -> None:
+    beat(tmp_path, ill)
+    assert 'spark_app_up{app="loyalty"} 0.0' in scrape()
+
+
+def test_snapshots_and_verdicts_are_told(tmp_path: Path, scrape: Scrape) -> None:
+    log = tmp_path / "delta" / "rewards" / "_delta_log"
+    log.mkdir(parents=True)
+    for number in (0, 1):
+        (log / f"{number:020}.json").touch()
+        os.utime(log / f"{number:020}.json", (1000 + number, 1000 + number))
+    archive = VerdictArchive(tmp_path / "quality" / "verdicts" / "hadoop_export")
+    archive.put(Verdict("hadoop_export", Status.PUBLISHED, 0, 1, 5, 500_000))
+    archive.put(Verdict("hadoop_export", Status.QUARANTINED, 2, 3, 6, 600_000))
+    lines = scrape().splitlines()
+    assert 'state_snapshot_timestamp_seconds{store="rewards"} 1001.0' in lines
+    assert 'quality_verdict_passed{table="hadoop_export"} 0.0' in lines
+    assert 'quality_verdict_timestamp_seconds{table="hadoop_export"} 600.0' in lines
+    assert 'quality_verdict_rows{table="hadoop_export"} 6.0' in lines
+
+
+def test_what_cannot_be_read_is_left_out(tmp_path: Path, scrape: Scrape) -> None:
+    beat(tmp_path, BEAT)
+    (tmp_path / "heartbeats" / "ticks.json").write_text("{")
+    verdicts = tmp_path / "quality" / "verdicts" / "hadoop_export"
+    verdicts.mkdir(parents=True)
+    (verdicts / "000-001.json").write_text("[]")
+    told = scrape()
+    assert 'spark_app_up{app="loyalty"} 1.0' in told
+    assert "ticks" not in told
+    assert "quality_verdict_passed{" not in told
+
+
+def test_an_empty_run_directory_is_fine(scrape: Scrape) -> None:
+    assert "# TYPE spark_app_up gauge" in scrape()
+
+
+def test_exported_names_are_in_the_table_and_follow_the_rules(tmp_path: Path, scrape: Scrape) -> None:
+    beat(tmp_path, BEAT)
+    exported = set(re.findall(r"^# TYPE (\S+) (?:counter|gauge)$", scrape(), re.MULTILINE))
+    assert exported == {metric.name for metric in platform_metrics()}
+    for metric in platform_metrics():
+        assert re.fullmatch(r"(spark_app|state_snapshot|quality)_[a-z_]+", metric.name)
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
