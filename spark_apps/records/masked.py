@@ -143,13 +143,17 @@ def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, lis
     texts = [line.item_description for line in lines]
     codes = [line.item_code for line in lines]
     texts.append(invoice.payment_method)
-    codes += invoice.invoice_number, invoice.store_id, invoice.pos_id
+    codes += invoice.store_id, invoice.pos_id
+    number = invoice.invoice_number
+    if len(number) > code_digits or not number.isdecimal():
+        codes.append(number)  # otherwise it can't leak, and there are too many of them to remember
     city, state, pin_code = None, None, None
     if address is not None:
         city, state, pin_code = address.city, address.state, address.pin_code
         texts += city, state
         codes.append(pin_code)
-    masks = _masks(invoice, texts)
+    plain = all(map(_is_plain, texts))
+    masks = _masks(invoice, texts, plain=plain)
     part = _InvoicePart(
         invoice.invoice_number,
         invoice.created_time_ms,
@@ -163,7 +167,8 @@ def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, lis
         pin_code,
     )
     # Nearly every invoice; the answers on its texts and codes are remembered from others.
-    if not masks and all(map(is_harmless, texts)) and not any(map(code_leaks, codes, repeat(code_digits))):
+    harmless = not masks and (plain or all(map(is_harmless, texts)))
+    if harmless and not any(map(code_leaks, codes, repeat(code_digits))):
         return part, lines
     return _masked_part(part, masks, code_digits), [_masked_line(line, masks, code_digits) for line in lines]
 
@@ -194,17 +199,28 @@ _NOT_DIGITS = re.compile(r"\D+")
 _WORDS = re.compile(r"\w+")
 
 
-def _masks(invoice: Invoice, texts: list[str]) -> list[re.Pattern[str]]:
-    """Patterns of the secrets that this invoice's free texts repeat: nearly always none, and cheaply so."""
+@lru_cache(maxsize=20_000)
+def _is_plain(text: str) -> bool:
+    """Whether a free text is harmless and can't repeat a number either. Remembered."""
+    return is_harmless(text) and _NUMBER_RUN.search(text) is None
+
+
+def _masks(invoice: Invoice, texts: list[str], *, plain: bool) -> list[re.Pattern[str]]:
+    """Patterns of the secrets that this invoice's free texts repeat: nearly always none, and cheaply so.
+
+    `plain` says that all of the texts are.
+    """
     address = invoice.delivery_address
-    if not all(map(is_harmless, texts)):
-        texts = [*texts, *chain.from_iterable(map(said_in_disguise, texts))]
-    joined = "\n".join(texts)
     words = [] if _digits(invoice.customer_card_no) else [invoice.customer_card_no]
     if address is not None:
         words.append(address.address_line)
+    if plain and not words:
+        return []
+    if not plain:
+        texts = [*texts, *chain.from_iterable(map(said_in_disguise, texts))]
+    joined = "\n".join(texts)
     masks = [_words_pattern(text) for text in words if _repeats_words(joined, text)]
-    if _NUMBER_RUN.search(joined):
+    if not plain and _NUMBER_RUN.search(joined):
         packed = joined.translate(_SEPARATORS)
         masks += [
             _number_pattern(digits)
