@@ -12,7 +12,7 @@ from state.errors import InvalidArgumentError, SerializationError
 from state.query.catalog import Catalog
 from state.query.gather import Asked, Gathered, Gatherer, complete
 from state.query.hot_rows import HotRows
-from state.query.json_rows import decode_base64url, key_json, row_json
+from state.query.json_rows import decode_base64url, no_row_json, row_json
 from state.query.origin import Origin
 from state.query.problems import KeyTooLongError
 from state.replicas.replica import Replica
@@ -118,7 +118,7 @@ class BatchQueries:
         rows: dict[bytes, bytes | None] = {}
         for answer in found.answers:
             rows.update(answer.found)
-        written = [rows[key] or b'{%b,"value":null}' % key_json(key) for key in keys if key in rows]
+        written = [rows[key] or no_row_json(key) for key in keys if key in rows]
         flag = b"false" if found.missing else b"true"
         return FoundKeys(b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found)
 

@@ -1,6 +1,6 @@
 """One HTTP connection: the request that is asked most is answered as it arrives, all others go to the application.
 
-A plain `GET` of a hot path, whole in one segment, is answered without a task and without a parser of every header.
+A plain request for a hot path, whole in one segment, is answered without a task and without a parser of every header.
 Everything else is handed, untouched, to uvicorn's parser, which runs the ASGI application. Both keep to the limits
 here: how long a request's head may be, and how long a peer may take to send a request or to read an answer.
 """
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,16 +16,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from state.query.hot_requests import NO_HOT_ANSWERS, HotAnswers, HotRequests
+
 _END = b"\r\n\r\n"
-_VERSION = b" HTTP/1.1"
-_VERSION_BYTES = len(_VERSION)
-_BLOCKS = 512
-_BLOCK_BYTES = 2048
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*?)[ \t]*")
-# A request with any other header than these is the application's: it may change what the answer is.
-_HARMLESS = frozenset(
-    {b"host", b"user-agent", b"accept", b"accept-encoding", b"accept-language", b"cache-control", b"pragma"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +38,6 @@ class ConnectionLimits:
     idle_s: float = 90.0
 
 
-@dataclass(frozen=True, slots=True)
-class HotAnswers:
-    """What is answered in front of an application, for callers of whom the application would ask nothing.
-
-    Attributes:
-        prefix: requests for paths that begin so are offered first.
-        answer: the whole response to a `GET` of a target, or None to leave it to the application.
-        accepts_host: whether a `Host` header is one to answer.
-    """
-
-    prefix: bytes
-    answer: Callable[[bytes], bytes | None]
-    accepts_host: Callable[[bytes], bool] = lambda _: True
-
-
-_NO_HOT = HotAnswers(b"\r", lambda _: None)
-
-
 class Connections:
     """All connections of a server. Belongs to one event loop. `now_s` is the time of the last sweep.
 
@@ -77,9 +50,7 @@ class Connections:
     def __init__(self, app: Any, limits: ConnectionLimits, hot: HotAnswers | None) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
-        self._hot = hot or _NO_HOT
-        self.hot = self._hot.answer
-        self.hot_start = b"GET " + self._hot.prefix
+        self.hot = HotRequests(hot or NO_HOT_ANSWERS).response
         self.open: set[Connection] = set()
         self.refused_total = 0
         self.now_s = self.loop.time()
@@ -97,7 +68,6 @@ class Connections:
         )
         self._config.load()
         self._state = ServerState()
-        self._harmless: dict[bytes, bool] = {}
 
     def __call__(self) -> Connection:
         """A new connection's protocol."""
@@ -111,21 +81,6 @@ class Connections:
     def parser(self) -> AppProtocol:
         """A parser that runs the application."""
         return AppProtocol(self._config, self._state, {}, self.loop)
-
-    def harmless(self, block: bytes) -> bool:
-        """Whether the HTTP version and the headers of one request, and nothing behind it, don't change a hot answer.
-
-        Clients send the same block with each request, so the verdicts are kept.
-        """
-        known = self._harmless.get(block)
-        if known is None:
-            host = _harmless_host(block)
-            known = host is not None and self._hot.accepts_host(host)
-            if len(block) <= _BLOCK_BYTES:
-                if len(self._harmless) >= _BLOCKS:
-                    self._harmless.clear()
-                self._harmless[block] = known
-        return known
 
     def sweep(self) -> None:
         """Ends connections that take too long. To be called every second or so."""
@@ -216,8 +171,8 @@ class Connection(asyncio.Protocol):
         server = self._server
         if self._head:
             data = self._head + data
-        elif data.startswith(server.hot_start):
-            response = self._hot(data)
+        else:
+            response = server.hot(data)
             if response is not None:
                 self._since_s = server.now_s
                 self._transport.write(response)
@@ -263,14 +218,6 @@ class Connection(asyncio.Protocol):
         """Closes the connection now."""
         self._transport.abort()
 
-    def _hot(self, data: bytes) -> bytes | None:
-        line_end = data.find(b"\r\n")
-        version = line_end - _VERSION_BYTES
-        # A block that is known ends with the only empty line, so the segment is one whole request.
-        if not self._server.harmless(data[version:]):
-            return None
-        return self._server.hot(data[4:version])
-
     def _to_app(self, data: bytes) -> None:
         """Hands over a request once its head is complete: an endless head is cut off here."""
         if not self._head:
@@ -304,17 +251,3 @@ class Connection(asyncio.Protocol):
             b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         )
         self._transport.close()
-
-
-def _harmless_host(block: bytes) -> bytes | None:
-    """The host, if no other header matters. `block`: from the HTTP version to the empty line, included."""
-    if not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
-        return None
-    found: list[tuple[bytes, bytes]] = []
-    for line in block[_VERSION_BYTES + 2 : -len(_END)].split(b"\r\n"):
-        match = _HEADER.fullmatch(line)
-        if match is None or match[1].lower() not in _HARMLESS:
-            return None
-        found.append((match[1].lower(), match[2]))
-    hosts = [value for name, value in found if name == b"host"]
-    return hosts[0] if len(hosts) == 1 else None

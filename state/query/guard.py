@@ -12,8 +12,8 @@ import structlog
 from state.clock import Clock
 from state.errors import InvalidArgumentError, StateError
 from state.query.answer import SERVED_BY, Answer
-from state.query.connection import HotAnswers
 from state.query.guarded_send import GuardedSend, hardened
+from state.query.hot_requests import HotAnswers
 from state.query.page.routes import is_of_page
 from state.query.problems import (
     BodyTooLargeError,
@@ -104,10 +104,11 @@ class Guard:
 
     @property
     def hot_answers(self) -> HotAnswers | None:
-        """What may be answered without the guard: nothing where callers must say who they are."""
+        """What may be answered in front of the guard, to whom it would let through."""
         found: HotAnswers | None = getattr(self._app, "hot_answers", None)
-        if found is None or not self._gate.open:
+        if found is None:
             return None
+        found = replace(found, gate=self._gate)
         return found if self._hosts is None else replace(found, accepts_host=self._hosts.accepts)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:

@@ -10,8 +10,9 @@ from urllib.parse import unquote_to_bytes
 
 from state.errors import InvalidArgumentError
 from state.query.answer import HOP, Answer
-from state.query.connection import HotAnswers
+from state.query.batch import parse_keys
 from state.query.freshness import NO_DEMAND, Demand
+from state.query.hot_requests import HotAnswers
 from state.query.json_rows import decode_base64url
 from state.query.point import PointQueries
 from state.query.problems import problem_of
@@ -23,6 +24,7 @@ _PREFIX_BYTES = len(PREFIX)
 _TARGET = re.compile(rb"[\x21-\x22\x24-\x7e]+")
 _KEY_FORMAT = b"key_format=base64url"
 _PLAIN_TARGET = re.compile(rb"[A-Za-z0-9._~!$'()*,;:@/?&=-]+")
+_PLAIN_STORE = re.compile(rb"[A-Za-z0-9._@-]+")
 _LONGEST_TARGET_BYTES = 16_384
 """Longer ones are for the guard to judge."""
 _TEXT_KEY = b"key_format=string"
@@ -56,7 +58,7 @@ class HotRoute:
     @property
     def hot_answers(self) -> HotAnswers:
         """The same in front of ASGI, for what can be answered at once."""
-        return HotAnswers(_HOT_PREFIX, self.now)
+        return HotAnswers(_HOT_PREFIX, self.now, self.posted)
 
     def now(self, target: bytes) -> bytes | None:
         """The whole response to a request for a path with its query string, if it can be given without waiting.
@@ -70,6 +72,17 @@ class HotRoute:
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
         found = self._hot_rows.answer(store, key) if target.startswith(PREFIX) else None
         return self._read(target) if found is None else found
+
+    def posted(self, target: bytes, body: bytes) -> bytes | None:
+        """The same for `POST /state/keyvalues/{store}` with keys in the body and nothing demanded."""
+        store = target[len(MANY_PREFIX) :]
+        if not target.startswith(MANY_PREFIX) or _PLAIN_STORE.fullmatch(store) is None:
+            return None
+        try:
+            keys = parse_keys(body)
+        except InvalidArgumentError:
+            return None
+        return self._point.many_now(store, keys)
 
     def _many(self, target: bytes) -> bytes | None:
         """`/state/keyvalues/{store}?key=a&key=b` with nothing else in it, and keys that need no decoding."""

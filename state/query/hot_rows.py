@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from state.changelog.restore import Role
 from state.clock import Clock
 from state.query.catalog import Catalog
+from state.query.json_rows import no_row_json
 from state.query.local_origin import LocalOrigin, Look
+from state.query.problems import problem_of, unknown_key
 from state.replicas.replica import Replica
-from state.replicas.row_cache import RowCache
+from state.replicas.row_cache import Cached, RowCache
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 """How the response to a row begins."""
+NONE = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/problem+json\r\n"
+"""How the response begins that there is none."""
 _PLAIN = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@-]+")
 """Keys that stand in a path as they are, whoever writes it."""
 
@@ -29,13 +33,14 @@ _State = tuple[Replica, int, int, Role]
 
 @dataclass(slots=True)
 class _Head:
-    """The text of a replica's headers in one state of it."""
+    """The text of a replica's headers in one state of it, for a row and for none."""
 
     version: int
     shown: int
     role: Role
     epoch: str
     text: bytes
+    none: bytes
 
 
 class HotRows:
@@ -72,7 +77,9 @@ class HotRows:
         ):
             return None
         staleness_ms = int((arrived_s - fresh_at_s) * 1000) + 1
-        return b"%bstorekeeper-staleness-ms: %d\r\n%b" % (head.text, max(0, staleness_ms), entry[1])
+        if entry[3]:
+            return b"%bstorekeeper-staleness-ms: %d\r\n%b" % (head.text, max(0, staleness_ms), entry[1])
+        return b"%bstorekeeper-staleness-ms: %d\r\n%b" % (head.none, max(0, staleness_ms), entry[1][: entry[2]])
 
     def answer_many(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
         """The whole HTTP response to several keys; None if one of them is not at hand."""
@@ -111,13 +118,23 @@ class HotRows:
             writes: the replica's `writes` before the row was read.
         """
         tail = b"content-length: %d\r\n\r\n%b" % (len(body), body)
-        cache = replica.cache
+        self._put(store, key, (replica, tail, len(tail) - len(body), True), writes)
+        return tail
+
+    def keep_none(self, replica: Replica, store: str, key: bytes, writes: int) -> bytes:
+        """The same for a key that the replica has no row of: the answer that says so."""
+        body = problem_of(unknown_key(store, key)).body()
+        tail = b"content-length: %d\r\n\r\n%b" % (len(body), body)
+        self._put(store, key, (replica, b"%b%b" % (tail, no_row_json(key)), len(tail), False), writes)
+        return tail
+
+    def _put(self, store: str, key: bytes, entry: Cached, writes: int) -> None:
+        cache = entry[0].cache
         if cache is not None and _PLAIN.fullmatch(key) is not None:
             self._caches[store.encode()] = cache
-            cache.put(key, (replica, tail, len(tail) - len(body)))
-            if replica.writes != writes:
+            cache.put(key, entry)
+            if entry[0].writes != writes:
                 cache.drop((key,))
-        return tail
 
     def _head_of_many(self, states: Sequence[_State]) -> bytes:
         known = (tuple(states), self._catalog.epoch)
@@ -132,7 +149,7 @@ class HotRows:
         # Whatever changes from here on shows in these, so that the text is not used.
         version, shown, role, epoch = replica.tracker.version, replica.shown_offset, replica.role, self._catalog.epoch
         text = self._origin.block(replica, Look(replica.offset or 0, replica.offset_lag, None))
-        head = _Head(version, shown, role, epoch, OK + text)
+        head = _Head(version, shown, role, epoch, OK + text, NONE + text)
         self._heads[replica] = head
         return head
 

@@ -20,6 +20,11 @@ def row_json(key: bytes, value: bytes) -> bytes:
     return b"{%b,%b}" % (key_json(key), value_json(value))
 
 
+def no_row_json(key: bytes) -> bytes:
+    """What stands for a row that there is none of, among others."""
+    return b'{%b,"value":null}' % key_json(key)
+
+
 def timed_row_json(row: TimedKey, value: bytes) -> bytes:
     """One window, its key written as `key@start` as Kafka Streams' examples do, or one session."""
     if row.end_ms is None:

@@ -23,11 +23,11 @@ from state.query.answer import JSON, SERVED_BY, STALENESS, Answer
 from state.query.catalog import Catalog
 from state.query.demand_gate import DemandGate
 from state.query.freshness import NO_DEMAND, Demand, Stale
-from state.query.hot_rows import OK, HotRows
+from state.query.hot_rows import NONE, OK, HotRows
 from state.query.json_rows import row_json
 from state.query.kinds import KEYED_KINDS
 from state.query.local_origin import LocalOrigin
-from state.query.problems import KeyTooLongError, UnknownKeyError, problem_of
+from state.query.problems import KeyTooLongError, problem_of, unknown_key
 from state.query.raw_path import key_segments
 from state.query.router import NoHolderAnsweredError, Router
 from state.query.snapshot_fallback import SnapshotFallback
@@ -36,7 +36,8 @@ from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
 
-_MANY_AT_ONCE = 256
+_MANY_AT_ONCE = 1000
+_READ_AT_ONCE = 256
 _LONGEST_S = 86_400.0
 _FRESHER_S = 1.0
 """For so long a replica that doesn't know what it misses is no answer, while another node may have a fresher one."""
@@ -110,7 +111,8 @@ class PointQueries:
         except StateError:
             return None
         if row is None:
-            return None
+            tail = self.hot_rows.keep_none(replica, store, key, writes)
+            return b"%b%b%b" % (NONE, self._origin.block(replica, look), tail)
         tail = self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
         return b"%b%b%b" % (OK, self._origin.block(replica, look), tail)
 
@@ -136,12 +138,15 @@ class PointQueries:
                     return False
                 if replica.cache.get(key) is None:
                     by_replica.setdefault(replica, []).append(key)
+            if sum(map(len, by_replica.values())) > _READ_AT_ONCE:
+                return False
             for replica, wanted in by_replica.items():
                 writes = replica.writes
                 for key, row in zip(wanted, replica.get_many(wanted), strict=True):
                     if row is None:
-                        return False
-                    self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
+                        self.hot_rows.keep_none(replica, store, key, writes)
+                    else:
+                        self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
         except StateError:
             return False
         return True
@@ -243,8 +248,7 @@ class PointQueries:
         if not replica.serving:
             msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
             raise StoreRestoringError(msg)
-        msg = f"store {store} has no key {key[:200].decode(errors='replace')!r}"
-        return Answer.problem(problem_of(UnknownKeyError(msg)), *headers)
+        return Answer.problem(problem_of(unknown_key(store, key)), *headers)
 
     def _refuse(self, replica: Replica | None, question: _Question) -> NoReturn:
         if replica is None:

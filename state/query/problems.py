@@ -59,6 +59,11 @@ class UnknownKeyError(StateError):
     """The store is complete and holds no such key."""
 
 
+def unknown_key(store: str, key: bytes) -> UnknownKeyError:
+    """The error that a complete store has no row of a key."""
+    return UnknownKeyError(f"store {store} has no key {key[:200].decode(errors='replace')!r}")
+
+
 class KeyTooLongError(InvalidArgumentError):
     """The key is longer than the node takes."""
 

@@ -13,8 +13,8 @@ from typing import Any
 
 _ENTRY_BYTES = 250  # an entry's place in a table, its tuple and the headers of two objects
 
-Cached = tuple[Any, bytes, int]
-"""The replica that the row is of, what was made of it, and where in that the row itself begins."""
+Cached = tuple[Any, bytes, int, bool]
+"""The replica asked, what was made of its row, where in that the row itself begins, and whether there is a row."""
 
 
 class RowCache:

@@ -24,6 +24,11 @@ class Caller:
     roles: frozenset[Role]
     stores: frozenset[str] | None = None
 
+    @property
+    def reads_all(self) -> bool:
+        """Whether it may read every store."""
+        return Role.READER in self.roles and self.stores is None
+
     def may_read(self, store: str) -> bool:
         """Whether it may read a store's rows."""
         return Role.READER in self.roles and (self.stores is None or store in self.stores)

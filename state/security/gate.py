@@ -25,6 +25,11 @@ class Gate:
         self._certificate = Caller(CERTIFICATE, _ALL) if certificates else None
         self.open = tokens is None and not certificates
 
+    @property
+    def revision(self) -> int:
+        """Moves whenever another caller may be known, or one no longer."""
+        return 0 if self._tokens is None else self._tokens.revision
+
     def caller(self, authorization: bytes | None) -> Caller:
         """Who sends a request with this `Authorization` header.
 

@@ -107,12 +107,19 @@ class TokenBook:
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
         self._clock = clock
+        self._revision = 0
         self._seen = self._version()
         self._use(read_tokens(path))
         if not self._records:
             msg = f"there is no token in {path}: make one with `storekeeper token add NAME`"
             raise ConfigurationError(msg)
         self._check_at_s = clock.monotonic_s() + _CHECK_EVERY_S
+
+    @property
+    def revision(self) -> int:
+        """Moves with each change of the file that was taken over."""
+        self._refresh()
+        return self._revision
 
     def find(self, token: bytes) -> Caller | None:
         """Who a token belongs to, None if it is not valid. Every stored hash is compared, whichever fits."""
@@ -131,6 +138,7 @@ class TokenBook:
 
     def _use(self, records: tuple[TokenRecord, ...]) -> None:
         self._records = records
+        self._revision += 1
         self._by_name = {record.caller.name: record.caller for record in records}
 
     def _version(self) -> tuple[int, int, int] | None:

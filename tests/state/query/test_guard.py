@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from state.clock import ManualClock, SystemClock
-from state.query.connection import HotAnswers
 from state.query.guard import Guard, GuardLimits
+from state.query.hot_requests import HotAnswers
 from state.security.caller import Caller, Role, current_request
 from state.security.gate import Gate
 from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
@@ -234,9 +234,11 @@ def test_a_hop_for_a_caller_is_checked_again_here(gate: tuple[Gate, bytes]) -> N
         assert asyncio.run(ask(guard, target, encoded))[0] == told
 
 
-def test_nothing_is_answered_in_front_of_the_guard_where_callers_must_be_known(gate: tuple[Gate, bytes]) -> None:
+def test_what_is_answered_in_front_of_the_guard_knows_hosts_and_callers(gate: tuple[Gate, bytes]) -> None:
     hot = guarded(Echo()).hot_answers
     assert hot is not None
     assert hot.accepts_host(b"127.0.0.1:1")
     assert not hot.accepts_host(b"evil.example.org")
-    assert guarded(Echo(), gate[0]).hot_answers is None
+    behind = guarded(Echo(), gate[0]).hot_answers
+    assert behind is not None
+    assert behind.gate is gate[0]

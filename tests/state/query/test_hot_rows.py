@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 
@@ -62,11 +63,11 @@ def node() -> OneNode:
     return OneNode()
 
 
-def parsed(response: bytes | None) -> tuple[dict[str, str], bytes]:
+def parsed(response: bytes | None, expected: str = "200 OK") -> tuple[dict[str, str], bytes]:
     assert response is not None
     head, _, body = response.partition(b"\r\n\r\n")
     status, *lines = head.decode().split("\r\n")
-    assert status == "HTTP/1.1 200 OK"
+    assert status == f"HTTP/1.1 {expected}"
     headers = dict(line.split(": ", 1) for line in lines)
     assert int(headers["content-length"]) == len(body)
     return headers, body
@@ -97,11 +98,32 @@ def test_a_write_changes_the_next_answer_and_its_headers(node: OneNode) -> None:
     assert PositionToken.parse(headers["storekeeper-position"]) == PositionToken.of_changelog("t", 0, 4)
 
 
-def test_a_deleted_row_is_left_to_the_application(node: OneNode) -> None:
-    node.write((b"k", b"1"))
-    node.route.now(TARGET)
+def test_that_there_is_no_row_is_kept_until_there_is_one(node: OneNode) -> None:
+    node.write((b"k", b"1"), (b"k2", b"1"))
+    assert node.route.now(TARGET)
     node.write((b"k", None))
-    assert node.route.now(TARGET) is None
+    for _ in range(2):
+        headers, body = parsed(node.route.now(TARGET), "404 Not Found")
+        assert headers["content-type"] == "application/problem+json"
+        assert headers["storekeeper-offset"] == "3"
+        assert json.loads(body)["type"] == "urn:storekeeper:problem:unknown-key"
+        assert json.loads(body)["detail"] == "store rewards has no key 'k'"
+        null, there = b'{"key":"k","value":null}', b'{"key":"k2","value":1}'
+        assert parsed(node.route.now(MANY))[1] == b'{"rows":[%b,%b,%b],"complete":true}' % (null, there, null)
+    node.write((b"k", b"2"))
+    assert parsed(node.route.now(TARGET))[1] == b'{"key":"k","value":2}'
+
+
+def test_keys_may_be_posted(node: OneNode) -> None:
+    node.write((b"k", b"1"), (b"k2", b"2"))
+    target, rows = b"/state/keyvalues/rewards", b'{"key":"k2","value":2},{"key":"k","value":1}'
+    for body in (b'{"keys":["k2","k"]}', b'{"keys": ["azI", "aw"], "key_format": "base64url"}'):
+        assert parsed(node.route.posted(target, body))[1] == b'{"rows":[%b],"complete":true}' % rows
+    for refused in (b"", b"{", b'{"keys":[]}', b'{"keys":[""]}', b'{"keys":[1]}', b'{"keys":["k"],"more":1}'):
+        assert node.route.posted(target, refused) is None
+    assert node.route.posted(target + b"?max_lag=0", b'{"keys":["k"]}') is None
+    assert node.route.posted(b"/state/keyvalue/rewards/k", b'{"keys":["k"]}') is None
+    assert node.route.posted(target, b'{"keys":[%b]}' % b",".join([b'"k"'] * 1001)) is None
 
 
 def test_a_row_that_a_write_overtook_is_not_kept(node: OneNode) -> None:
@@ -147,7 +169,6 @@ def test_several_keys_come_in_the_order_asked(node: OneNode) -> None:
     [
         b"/state/keyvalue/rewards/",
         b"/state/keyvalue/nosuch/k",
-        b"/state/keyvalue/rewards/unknown",
         b"/state/keyvalue/rewards/k?key_format=base64url",
         b"/state/keyvalue/rewards/k?max_lag=x",
         b"/state/keyvalue/rewards/k?position=nonsense",
@@ -157,7 +178,6 @@ def test_several_keys_come_in_the_order_asked(node: OneNode) -> None:
         b"/state/keyvalues/rewards",
         b"/state/keyvalues/rewards?key=",
         b"/state/keyvalues/rewards?key=k&limit=3",
-        b"/state/keyvalues/rewards?key=k&key=unknown",
         b"/state/keyvalues/rewards?key=k&key=a%20b",
         b"/state/keyvalues/rewards/all?key=k",
         b"/state/keyvalue/rewards/" + b"k" * 9000,

@@ -1,0 +1,167 @@
+"""Requests that may be answered as they arrive: what their headers ask for, and whether their sender may ask.
+
+Clients send the same lines with each request, so a block of lines is judged once and its verdict kept. A request whose
+verdict is that it needs more than a hot answer, or that it is to be refused, is the application's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from state.errors import StateError
+from state.security.access import check_access
+from state.security.caller import Caller
+from state.security.gate import Gate
+
+_END = b"\r\n\r\n"
+_VERSION = b" HTTP/1.1"
+_VERSION_BYTES = len(_VERSION)
+_BLOCKS = 512
+_BLOCK_BYTES = 2048
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*?)[ \t]*")
+_LENGTH = re.compile(rb"[0-9]{1,5}")
+_SAID_ONCE = frozenset({b"host", b"authorization", b"content-length"})
+# A request with any other header than these is the application's: it may change what the answer is.
+_HARMLESS = _SAID_ONCE | {
+    b"user-agent",
+    b"accept",
+    b"accept-encoding",
+    b"accept-language",
+    b"cache-control",
+    b"pragma",
+    b"content-type",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HotAnswers:
+    """What is answered in front of an application.
+
+    Attributes:
+        prefix: requests for paths that begin so are offered first.
+        answer: the whole response to a `GET` of a target, or None to leave it to the application.
+        post: the same for a `POST` with a body.
+        accepts_host: whether a `Host` header is one to answer.
+        gate: knows who may ask; None if nobody is asked who they are.
+    """
+
+    prefix: bytes
+    answer: Callable[[bytes], bytes | None]
+    post: Callable[[bytes, bytes], bytes | None] = lambda _target, _body: None
+    accepts_host: Callable[[bytes], bool] = lambda _: True
+    gate: Gate | None = None
+
+
+NO_HOT_ANSWERS = HotAnswers(b"\r", lambda _: None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What a harmless block of headers says. `body_bytes` is None without a `Content-Length`."""
+
+    host: bytes
+    authorization: bytes | None
+    body_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """A block's requests may have a hot answer. `caller` is None where all that there is may be read."""
+
+    body_bytes: int | None
+    caller: Caller | None
+
+
+class HotRequests:
+    """Recognizes hot requests and answers them. Belongs to one event loop."""
+
+    def __init__(self, hot: HotAnswers) -> None:
+        self._answer = hot.answer
+        self._post = hot.post
+        self._accepts_host = hot.accepts_host
+        self._gate = hot.gate
+        self._verdicts: dict[bytes, _Verdict | None] = {}
+        self._revision = 0
+        self._get = b"GET " + hot.prefix
+        self._posted = b"POST " + hot.prefix
+
+    def response(self, data: bytes) -> bytes | None:
+        """The whole response, if `data` is one whole request that can be answered now; None leaves it to others."""
+        if data.startswith(self._get):
+            line_end = data.find(b"\r\n")
+            version = line_end - _VERSION_BYTES
+            # A block that is known ends with the only empty line, so the segment is one whole request.
+            verdict = self._verdict(data[version:])
+            if verdict is None or verdict.body_bytes is not None:
+                return None
+            target = data[4:version]
+            return self._answer(target) if verdict.caller is None or _may(verdict.caller, target) else None
+        return self._posted_response(data) if data.startswith(self._posted) else None
+
+    def _posted_response(self, data: bytes) -> bytes | None:
+        head_end = data.find(_END) + len(_END)
+        version = data.find(b"\r\n") - _VERSION_BYTES
+        verdict = self._verdict(data[version:head_end])
+        if verdict is None or verdict.body_bytes != len(data) - head_end:
+            return None
+        target = data[5:version]
+        if verdict.caller is not None and not _may(verdict.caller, target):
+            return None
+        return self._post(target, data[head_end:])
+
+    def _verdict(self, block: bytes) -> _Verdict | None:
+        """`block`: from the HTTP version to the empty line, included. Whatever is behind that makes it none."""
+        gate = self._gate
+        if gate is not None and gate.revision != self._revision:
+            self._revision = gate.revision
+            self._verdicts.clear()
+        known = self._verdicts.get(block, _UNKNOWN)
+        if known is _UNKNOWN:
+            known = self._judged(block)
+            if len(block) <= _BLOCK_BYTES:
+                if len(self._verdicts) >= _BLOCKS:
+                    self._verdicts.clear()
+                self._verdicts[block] = known
+        return known
+
+    def _judged(self, block: bytes) -> _Verdict | None:
+        head = _harmless_head(block)
+        if head is None or not self._accepts_host(head.host):
+            return None
+        if self._gate is None or self._gate.open:
+            return _Verdict(head.body_bytes, None)
+        try:
+            caller = self._gate.caller(head.authorization)
+        except StateError:
+            return None
+        return _Verdict(head.body_bytes, None if caller.reads_all else caller)
+
+
+_UNKNOWN = _Verdict(None, None)
+
+
+def _may(caller: Caller, target: bytes) -> bool:
+    try:
+        check_access(caller, target.partition(b"?")[0])
+    except StateError:
+        return False
+    return True
+
+
+def _harmless_head(block: bytes) -> _Head | None:
+    """What the lines say; None if one of them may change the answer, or says twice what may be said once."""
+    if not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
+        return None
+    found: dict[bytes, bytes] = {}
+    for line in block[_VERSION_BYTES + 2 : -len(_END)].split(b"\r\n"):
+        match = _HEADER.fullmatch(line)
+        name = b"" if match is None else match[1].lower()
+        if match is None or name not in _HARMLESS or (name in found and name in _SAID_ONCE):
+            return None
+        found[name] = match[2]
+    length = found.get(b"content-length")
+    if b"host" not in found or (length is not None and _LENGTH.fullmatch(length) is None):
+        return None
+    return _Head(found[b"host"], found.get(b"authorization"), None if length is None else int(length))
