@@ -7,8 +7,9 @@ from pathlib import Path
 
 from deploy.observability.panel import Dashboard
 from deploy.observability.state_stores import STATE_STORES
+from deploy.observability.stream_apps import STREAM_APPS
 
-DASHBOARDS = (STATE_STORES,)
+DASHBOARDS = (STATE_STORES, STREAM_APPS)
 GRAFANA = Path(__file__).with_name("grafana")
 
 

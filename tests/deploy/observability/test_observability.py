@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]
 
+from deploy.metrics.names import platform_metrics
 from deploy.observability.__main__ import DASHBOARDS, GRAFANA, written
 from deploy.observability.panel import GRID_WIDTH, Dashboard
 from deploy.settings import PROJECT_ROOT
@@ -20,7 +21,7 @@ from state.metrics.names import Kind, all_metrics
 PROMETHEUS = PROJECT_ROOT / "deploy" / "observability" / "prometheus"
 RULES = sorted((PROMETHEUS / "rules").glob("*.yml"))
 RULE_TESTS = sorted(Path(__file__).parent.glob("rules_*.yml"))
-_METRIC = re.compile(r"\b(?:[a-z]+:)?(?:state|spark)_[a-z0-9_]+(?::[a-z0-9]+)?")
+_METRIC = re.compile(r"\b(?:[a-z]+:)?(?:state|spark|quality)_[a-z0-9_]+(?::[a-z0-9]+)?")
 
 
 def rules() -> Iterator[dict[str, Any]]:
@@ -31,7 +32,7 @@ def rules() -> Iterator[dict[str, Any]]:
 
 def exported() -> set[str]:
     found: set[str] = set()
-    for metric in all_metrics():
+    for metric in (*all_metrics(), *platform_metrics()):
         suffixes = ("_bucket", "_count", "_sum") if metric.kind is Kind.HISTOGRAM else ("",)
         found.update(metric.name + suffix for suffix in suffixes)
     return found | {rule["record"] for rule in rules() if "record" in rule}
