@@ -96,7 +96,7 @@ _BACKLOG = Row(
             "Event time behind the clock",
             (Query(f"time() - spark_app_watermark_timestamp_seconds{{{_APP}}}", "{{app}}"),),
             "s",
-            "Now less the newest event time, of apps with sessions or windows. Old data that is replayed is far behind.",
+            "Now less the newest event time, of apps with sessions or windows. Replayed data is far behind.",
         ),
         Panel(
             "Since the last progress",
