@@ -149,10 +149,7 @@ class Bench:
             for name, side in self.sides.items():
                 load = side.wrk.run(side.address, connections=side.connections, seconds=self.sizes.seconds)
                 self.found.setdefault(name, []).append(load)
-                keys = load.per_second * side.keys_per_request
-                print(
-                    f"{name}: {keys:,.0f} keys/s, p50 {load.p50_ms:.3f} ms, p99 {load.p99_ms:.3f} ms, {load.failed} failed"
-                )
+                print(f"{name}: {load.per_second * side.keys_per_request:,.0f} keys/s, {load}")
 
     def rates(self, name: str) -> list[float]:
         """Keys a second."""
