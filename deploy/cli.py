@@ -20,6 +20,7 @@ from rich.console import Console
 
 from deploy.disk import full_disk, is_full
 from deploy.layout import RunLayout
+from deploy.quarantine import quarantine_commands
 from deploy.settings import PlatformSettings
 from state.cli import app as state_commands
 from state.errors import StateError
@@ -55,6 +56,7 @@ def _show_version(wanted: bool) -> None:
 # Asking stores and looking after them: the commands of the state library, as they are.
 app.registered_commands.extend(state_commands.registered_commands)
 app.registered_groups.extend(state_commands.registered_groups)
+app.add_typer(quarantine_commands, name="quarantine")
 
 
 @app.callback()
@@ -160,7 +162,26 @@ def new_app_command(
     for path in write_new_app(plan_new_app(name), into):
         typer.echo(path)
     _errors.print(f"Test it: python -m pytest tests/test_{name}.py -m 'not spark'", markup=False)
+    _errors.print(f"Make its topics: storekeeper create-topics {name}.spec:{name.upper()}", markup=False)
     _errors.print(f"Run it: python -m spark_apps run {name}.spec:{name.upper()}", markup=False)
+
+
+@app.command("create-topics")
+def create_topics_command(
+    apps: Annotated[list[str], typer.Argument(help="Apps, by name or as <module>:<variable> from this folder.")],
+) -> None:
+    """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.spec:PAGE_VIEWS."""
+    from deploy.broker import admin_client  # noqa: PLC0415
+    from deploy.on_demand import topics_of  # noqa: PLC0415
+    from deploy.topics import ensure_topics  # noqa: PLC0415
+    from spark_apps.registry import app_named  # noqa: PLC0415
+
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, with which the app is run
+    settings = PlatformSettings.load()
+    for topic in ensure_topics(
+        admin_client(settings.kafka_bootstrap), topics_of(settings, [app_named(name) for name in apps])
+    ):
+        typer.echo(topic)
 
 
 @app.command("demo")

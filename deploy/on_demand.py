@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from deploy.settings import PlatformSettings
 from deploy.topics import TopicSpec, compacted_topic, dead_letter_topic_spec, platform_topics, stream_topic
 from spark_apps import registry
 from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
 
 
 def all_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
@@ -14,17 +17,19 @@ def all_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
     if settings.apps != "all":
         return topics
     known = {topic.name for topic in topics}
-    return (*topics, *(topic for topic in _on_demand_topics(settings) if topic.name not in known))
+    wanted = topics_of(settings, registry.ON_DEMAND_APPS.values())
+    return (*topics, *(topic for topic in wanted if topic.name not in known))
 
 
-def _on_demand_topics(settings: PlatformSettings) -> list[TopicSpec]:
+def topics_of(settings: PlatformSettings, apps: Iterable[AppSpec]) -> tuple[TopicSpec, ...]:
+    """The topics of some apps: sources, sinks, dead letters and changelogs, as the platform makes them."""
     app_settings = AppSettings()
     made: dict[str, TopicSpec] = {}
-    for app in registry.ON_DEMAND_APPS.values():
+    for app in apps:
         for topic in (*app.sources(app_settings), *app.sinks(app_settings)):
             made.setdefault(topic, stream_topic(settings, topic))
         for topic in app.dead_letters(app_settings):
             made.setdefault(topic, dead_letter_topic_spec(settings, topic))
         for store in app.stores:
             made[store.changelog_topic] = compacted_topic(settings, store.changelog_topic)
-    return list(made.values())
+    return tuple(made.values())

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from deploy import cli
 from deploy.on_demand import all_topics
 from deploy.settings import PlatformSettings
 from deploy.topics import platform_topics
+from spark_apps.new_app.plan import plan_new_app, write_new_app
 from spark_apps.registry import ON_DEMAND_APPS, ON_DEMAND_STORES
 from spark_apps.settings import AppSettings
+from tests.broker import Broker
 
 
 def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() -> None:
@@ -21,3 +30,16 @@ def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() ->
 def test_without_them_there_are_those_of_the_tills_alone() -> None:
     settings = PlatformSettings.load(apps="pos")
     assert all_topics(settings) == platform_topics(settings)
+
+
+@pytest.mark.broker
+def test_the_topics_of_an_app_of_ones_own_are_made_once(
+    tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_new_app(plan_new_app("page_visits"), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("STOREKEEPER_KAFKA_PORT", broker.bootstrap.rpartition(":")[2])
+    done = CliRunner().invoke(cli.app, ["create-topics", "page_visits.spec:PAGE_VISITS"])
+    assert done.stdout.split() == ["page_visits-events", "page_visits-events-dlq", "page_visits-totals-changelog"]
+    assert CliRunner().invoke(cli.app, ["create-topics", "page_visits.spec:PAGE_VISITS"]).stdout == ""
