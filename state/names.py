@@ -24,6 +24,29 @@ def checked_name(name: str) -> str:
     return name
 
 
+def variant_name(store: str, topic: str) -> str:
+    """The name of the rows that a store has in another topic than the one it was configured with: `store@topic`."""
+    return f"{checked_name(store)}@{checked_name(topic)}"
+
+
+def store_of(variant: str) -> str:
+    """The store that a variant's rows belong to; a store's own name names its first variant."""
+    return variant.partition("@")[0]
+
+
+def checked_variant(variant: str) -> str:
+    """Returns `variant` unchanged if it is a store's name, or `store@topic`.
+
+    Raises:
+        InvalidNameError: if it is neither.
+    """
+    store, at, topic = variant.partition("@")
+    checked_name(store)
+    if at:
+        checked_name(topic)
+    return variant
+
+
 def changelog_topic(app: str, store: str) -> str:
     """The changelog topic of a store: `<app>-<store>-changelog`, as Kafka Streams names it."""
     return f"{checked_name(app)}-{checked_name(store)}-changelog"

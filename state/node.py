@@ -105,7 +105,7 @@ class Node:
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(
-                self._catalog.node, settings.run_dir / "delta", self._catalog.topics, self._clock
+                self._catalog.node, settings.run_dir / "delta", self._serving_topic, self._clock
             ),
         )
         gatherer = Gatherer(
@@ -203,6 +203,9 @@ class Node:
             max_streams=self._settings.max_streams,
             longest_s=self._settings.stream_timeout_ms / 1000,
         )
+
+    def _serving_topic(self, store: str) -> str:
+        return self._catalog.topic(self._catalog.variant(store))
 
     def _index(self, replica: ReplicaId) -> RowIndex | None:
         score_field = self._catalog.definition(replica.store).score_field

@@ -155,6 +155,10 @@ class NodeSettings(BaseSettings):
     members_topic: Annotated[str, AfterValidator(_name)] = Field(
         "storekeeper-members", description="Compacted topic of one partition for heartbeats; made if absent."
     )
+    aliases_topic: Annotated[str, AfterValidator(_name)] = Field(
+        "storekeeper-aliases",
+        description="Compacted topic of one partition that says which changelog stands behind a store; made if absent.",
+    )
     heartbeat_ms: int = Field(250, ge=50, le=60_000, description="Time between two heartbeats.")
     suspect_after_ms: int = Field(1000, ge=100, description="A node that is silent for longer is asked last.")
     expire_after_ms: int = Field(

@@ -10,10 +10,13 @@ import structlog
 
 from state.changelog.restore import Role
 from state.clock import Clock
+from state.cluster.alias_switch import AliasSwitch
+from state.cluster.aliases import Alias
 from state.cluster.handover import plan_handover
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
 from state.cluster.view import Member
+from state.names import store_of
 from state.query.assignment import Assignment
 from state.query.catalog import Catalog
 from state.replicas.replica import Replica
@@ -74,6 +77,7 @@ class Holding:
         counts: partitions by store, as known now.
         settings: how to spread and when to let go.
         clock: for waiting and staleness.
+        aliases: the aliases by store as known now; None while they are not: nothing is held before.
         sweep: deletes the rows of replicas that aren't held, if they are old enough.
     """
 
@@ -85,6 +89,7 @@ class Holding:
         settings: HoldingSettings,
         clock: Clock,
         *,
+        aliases: Callable[[], Mapping[str, Alias] | None] = dict,
         sweep: Callable[[frozenset[ReplicaId]], None] = lambda _: None,
     ) -> None:
         self._catalog = catalog
@@ -92,6 +97,8 @@ class Holding:
         self._counts = counts
         self._settings = settings
         self._clock = clock
+        self._aliases = aliases
+        self._switch = AliasSwitch({name: found.topic for name, found in catalog.definitions.items()})
         self._sweep = sweep
         self._spare_since_s: dict[ReplicaId, float] = {}
         self._next_sweep_s = clock.monotonic_s() + _SWEEP_EVERY_S
@@ -108,15 +115,24 @@ class Holding:
 
     def update(self, members: Sequence[Member]) -> None:
         """Does what the members and their reports ask for. Cheap, and the same twice does nothing."""
-        counts = self._counts()
+        aliases = self._aliases()
+        if aliases is None:
+            return
+        now_s = self._clock.monotonic_s()
+        self._switch.hear(aliases, now_s)
+        wanted = self._switch.wanted
+        self._catalog.want(wanted)
+        self._catalog.heed(aliases)
+        counts = {variant: count for variant, count in self._counts().items() if variant in wanted}
         if not counts or not members:
             return
         table = routing_table(self._assignment(members, counts), members, self._settings.tolerance)
         if table.epoch != self._epoch:
             self._epoch = table.epoch
             log.info("assignment_changed", epoch=table.epoch, members=list(table.addresses))
+        self._switch.turn(table, self._settings.tolerance, now_s)
         self._adjust(table)
-        self._catalog.follow(table, self._held.replicas)
+        self._catalog.follow(table, self._held.replicas, self._switch.serving)
         if self._clock.monotonic_s() >= self._next_sweep_s:
             self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S
             self._sweep(frozenset(self._held.replicas))
@@ -126,13 +142,19 @@ class Holding:
             nodes=tuple(member.name for member in members),
             partitions=counts,
             replicas=self._settings.replicas,
-            replicas_of=self._settings.replicas_of,
+            replicas_of={
+                variant: replicas
+                for variant in counts
+                if (replicas := self._settings.replicas_of.get(store_of(variant))) is not None
+            },
             racks={member.name: member.rack for member in members if member.rack},
-            everywhere=self._settings.everywhere,
+            everywhere=frozenset(variant for variant in counts if store_of(variant) in self._settings.everywhere),
         )
 
     def _adjust(self, table: RoutingTable) -> None:
         plan = plan_handover(table, self._catalog.node, frozenset(self._held.replicas))
+        wanted = self._switch.wanted
+        retired = {replica for replica in self._held.replicas if replica.store not in wanted}
         for replica, role in plan.gained:
             log.info("replica_gained", replica=str(replica), role=role.value)
             self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role))
@@ -140,7 +162,7 @@ class Holding:
             if self._held.replicas[replica].role is not role:
                 self._held.assign_role(replica, role)
         now_s = self._clock.monotonic_s()
-        self._spare_since_s = {replica: self._spare_since_s.get(replica, now_s) for replica in plan.spare}
+        self._spare_since_s = {replica: self._spare_since_s.get(replica, now_s) for replica in plan.spare | retired}
         for replica, since_s in self._spare_since_s.items():
             if now_s - since_s >= self._settings.handover_s:
                 log.info("replica_dropped", replica=str(replica))

@@ -10,7 +10,7 @@ import orjson
 
 from state.changelog.restore import Role
 from state.errors import InvalidArgumentError, InvalidNameError
-from state.names import checked_name
+from state.names import checked_name, checked_variant
 from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
 from state.security.cluster_secret import sign, verified
 
@@ -141,7 +141,7 @@ class Heartbeat:
 def _report(entry: Any) -> ReplicaReport:
     store, partition, role, state, serving, offset, offset_lag, staleness_ms = entry
     return ReplicaReport(
-        ReplicaId(checked_name(store), int(partition)),
+        ReplicaId(checked_variant(store), int(partition)),
         Role(role),
         ReplicaState(state),
         bool(serving),

@@ -10,6 +10,7 @@ from pathlib import Path
 from state.changelog.listener import LoggingRestoreListener
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock
+from state.cluster.alias_topic import AliasWatch
 from state.cluster.channel import KafkaHeartbeatChannel
 from state.cluster.holding import Holding, HoldingSettings
 from state.cluster.membership import Identity, Membership, static_view
@@ -39,12 +40,14 @@ class ClusterPart:
         membership: its heartbeats.
         holding: does what the assignment wants.
         counts: partitions by store.
+        aliases: which topics stand behind the stores.
     """
 
     replicas: ReplicaSet
     membership: Membership
     holding: Holding
     counts: PartitionCounts
+    aliases: AliasWatch
 
     @property
     def following(self) -> bool:
@@ -54,6 +57,7 @@ class ClusterPart:
     def start(self) -> None:
         """Begins to follow and to be a member; returns at once."""
         self.replicas.start()
+        self.aliases.start()
         self.counts.start()
         self.membership.start()
 
@@ -65,6 +69,7 @@ class ClusterPart:
         """Ends everything and closes the stores. Safe to call twice, or without `start`."""
         self.membership.close()
         self.counts.stop()
+        self.aliases.stop()
         self.replicas.close()
 
 
@@ -91,13 +96,15 @@ def cluster_part(
         index_for=index_for,
         cache_bytes=settings.row_cache_mib << 20,
     )
-    counts = PartitionCounts(catalog.topics, lambda: ChangelogReader(reader))
+    counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader))
+    aliases = AliasWatch(settings.kafka_bootstrap, secret, settings.aliases_topic)
     holding = Holding(
         catalog,
         replicas,
         lambda: counts.known,
         _holding_settings(settings),
         clock,
+        aliases=lambda: aliases.known,
         sweep=Leftovers(state_dir, clock, settings.keep_dropped_s).sweep,
     )
     identity = Identity(name, settings.address_of(name), settings.rack)
@@ -116,7 +123,7 @@ def cluster_part(
         on_members=holding.update,
         on_name_taken=on_name_taken,
     )
-    return ClusterPart(replicas, membership, holding, counts)
+    return ClusterPart(replicas, membership, holding, counts, aliases)
 
 
 class _AddressRule:

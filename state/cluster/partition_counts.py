@@ -13,13 +13,16 @@ from state.errors import ChangelogError
 log = structlog.get_logger(__name__)
 
 _RETRY_S = 1.0
-_EVERY_S = 10.0
+_ASK_AGAIN_AFTER = 10
 
 
 class PartitionCounts:
-    """One thread that asks. A topic that appears later, or grows, is noticed; counts that are known stay known."""
+    """One thread that asks. A topic that appears later, or grows, is noticed; counts that are known stay known.
 
-    def __init__(self, topics: Mapping[str, str], reader: Callable[[], LogReader]) -> None:
+    `topics` gives the topic by store as of now.
+    """
+
+    def __init__(self, topics: Callable[[], Mapping[str, str]], reader: Callable[[], LogReader]) -> None:
         self._topics = topics
         self._make_reader = reader
         self._counts: Mapping[str, int] = {}
@@ -43,7 +46,7 @@ class PartitionCounts:
 
     def ask_once(self, reader: LogReader) -> None:
         """Asks for every topic."""
-        for store, topic in self._topics.items():
+        for store, topic in self._topics().items():
             if self._stop.is_set():
                 return
             try:
@@ -58,12 +61,16 @@ class PartitionCounts:
 
     def _run(self) -> None:
         reader = self._make_reader()
+        asked = 0
         try:
             while not self._stop.is_set():
-                try:
-                    self.ask_once(reader)
-                except Exception:
-                    log.exception("partition_counts_failed")
-                self._stop.wait(_EVERY_S if self._counts.keys() >= self._topics.keys() else _RETRY_S)
+                known = self._counts.keys() >= self._topics().keys()
+                if not known or asked % _ASK_AGAIN_AFTER == 0:
+                    try:
+                        self.ask_once(reader)
+                    except Exception:
+                        log.exception("partition_counts_failed")
+                asked += 1
+                self._stop.wait(_RETRY_S)
         finally:
             reader.close()

@@ -25,13 +25,14 @@ from state.query.routes.stores import store_routes
 from state.query.routes.topology import topology_routes
 from state.query.routes.windowed import windowed_routes
 from state.query.services import QueryServices
+from state.query.variant_route import VariantRoute
 
 log = structlog.get_logger(__name__)
 
 _HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
 
 
-def make_app(services: QueryServices) -> HotRoute:
+def make_app(services: QueryServices) -> VariantRoute:
     """The ASGI application of a node. It trusts what it is asked: `Guard` belongs in front of it."""
     app = FastAPI(
         title="Storekeeper",
@@ -58,7 +59,7 @@ def make_app(services: QueryServices) -> HotRoute:
     ):
         app.include_router(routes)
     _answer_errors(app, services.catalog.node)
-    return HotRoute(services.point, app)
+    return VariantRoute(services.catalog, HotRoute(services.point, app))
 
 
 def _answer_errors(app: FastAPI, node: str) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import xxhash
 
 from state.changelog.partitioner import partition_for
+from state.cluster.aliases import Alias
 from state.cluster.routing import RoutingTable
 from state.errors import StoreMigratedError, StoreRestoringError, UnknownStoreError
+from state.names import store_of
 from state.query.assignment import Assignment
 from state.query.definitions import StoreDefinition
 from state.replicas.replica import Replica
@@ -29,12 +34,19 @@ class NotHeldError(StoreMigratedError):
 
 
 class Catalog:
-    """Stores are known at once; partitions, nodes and replicas when broker and heartbeats have told. Any thread reads.
+    """Where a method takes a store, it may be a variant, `store@topic`: rows of another topic than the configured one.
+
+    Callers ask for a store; `serving` says which variant answers for it. A plain name is the configured topic's rows.
+
+    Stores are known at once; partitions, nodes and replicas when broker and heartbeats have told. Any thread reads.
 
     Attributes:
         node: this node's name.
         definitions: what is served, by store.
-        topics: changelog topic by store.
+        topics: configured changelog topic by store.
+        serving: the variant that answers, by store; a store that isn't there answers by its own name.
+        elsewhere: the same as bytes, of those stores only whose variant isn't named as they are.
+        wanted: topic by variant, of all that nodes are to hold.
         was_ready: whether all that the node was to hold answered once.
     """
 
@@ -49,9 +61,15 @@ class Catalog:
         self.node = node
         self.definitions = definitions
         self.topics = {name: definition.topic for name, definition in definitions.items()}
+        self.serving: Mapping[str, str] = {}
+        self.elsewhere: Mapping[bytes, bytes] = {}
+        self.wanted: Mapping[str, str] = dict(self.topics)
         self.was_ready = False
         self._addresses = addresses
         self._acceptable_staleness_s = acceptable_staleness_ms / 1000
+        self._suffix = ""
+        self._epoch = ""
+        self._aliases: Mapping[str, Alias] = {}
         self._assignment: Assignment | None = None
         self._table: RoutingTable | None = None
         self._replicas: Mapping[ReplicaId, Replica] = {}
@@ -62,11 +80,46 @@ class Catalog:
         self._replicas = replicas
         self._assignment = assignment
 
-    def follow(self, table: RoutingTable, replicas: Mapping[ReplicaId, Replica]) -> None:
-        """The same as of now, again and again. `replicas` must not change any more."""
+    def want(self, wanted: Mapping[str, str]) -> None:
+        """The variants that nodes are to hold, with their topics, as of now."""
+        self.wanted = wanted
+
+    def heed(self, aliases: Mapping[str, Alias]) -> None:
+        """The aliases as of now: what is said of generations. What answers is told to `follow`."""
+        self._aliases = aliases
+
+    def generation(self, store: str) -> int | None:
+        """The generation that an alias names for the topic of a store or a variant; None if none does."""
+        alias = self._aliases.get(store_of(store))
+        return alias.generation if alias is not None and alias.topic == self.topic(store) else None
+
+    def warm_topic(self, store: str) -> str | None:
+        """The other topic that is held for the store of a variant, if there is one."""
+        topics = [topic for variant, topic in self.wanted.items() if store_of(variant) == store_of(store)]
+        return next((topic for topic in topics if topic != self.topic(store)), None)
+
+    def follow(
+        self,
+        table: RoutingTable,
+        replicas: Mapping[ReplicaId, Replica],
+        serving: Mapping[str, str] | None = None,
+    ) -> None:
+        """The same as of now, again and again. None of it may change any more."""
         self._addresses = table.addresses
         self._table = table
         self.complete(table.assignment, replicas)
+        if serving is not None and serving != self.serving:
+            self.serving = serving
+            moved = sorted(variant for store, variant in serving.items() if variant != store)
+            self._suffix = f"-{xxhash.xxh32_hexdigest(chr(0).join(moved).encode())}" if moved else ""
+            self.elsewhere = {
+                store.encode(): variant.encode() for store, variant in serving.items() if variant != store
+            }
+        self._epoch = table.epoch + self._suffix
+
+    def variant(self, store: str) -> str:
+        """The variant that answers for a store."""
+        return self.serving.get(store, store)
 
     @property
     def addresses(self) -> Mapping[str, str]:
@@ -80,8 +133,8 @@ class Catalog:
 
     @property
     def epoch(self) -> str:
-        """The name of the assignment; empty before it is known."""
-        return "" if self._table is None else self._table.epoch
+        """The name of the assignment and of what answers; empty before it is known."""
+        return self._epoch
 
     @property
     def replicas(self) -> Mapping[ReplicaId, Replica]:
@@ -97,7 +150,7 @@ class Catalog:
     def is_complete(self) -> bool:
         """Whether the broker has told of every store."""
         assignment = self._assignment
-        return assignment is not None and assignment.partitions.keys() >= self.topics.keys()
+        return assignment is not None and assignment.partitions.keys() >= {self.variant(store) for store in self.topics}
 
     def topic(self, store: str) -> str:
         """The changelog of a store.
@@ -110,10 +163,7 @@ class Catalog:
     def definition(self, store: str) -> StoreDefinition:
         """What a store is. Raises as `topic` does."""
         definition = self.definitions.get(store)
-        if definition is None:
-            msg = f"there is no store {store[:140]!r} here: GET /state/stores lists them"
-            raise UnknownStoreError(msg)
-        return definition
+        return self._definition_of_variant(store) if definition is None else definition
 
     def partitions(self, store: str) -> int:
         """How many partitions a store has.
@@ -140,7 +190,7 @@ class Catalog:
     def stores_of(self, node: str) -> list[str]:
         """The stores of which a node holds partitions, sorted; none until they are known."""
         assignment = self._assignment
-        return [] if assignment is None else sorted({store for store, _, _ in assignment.held_by(node)})
+        return [] if assignment is None else sorted({store_of(store) for store, _, _ in assignment.held_by(node)})
 
     def replica(self, store: str, partition: int) -> Replica | None:
         """This node's replica of a partition, or None if it holds none."""
@@ -170,6 +220,18 @@ class Catalog:
         found = [node for node in self.holders(store, partition) if node != self.node]
         msg = f"node {self.node} does not hold partition {partition} of {store}"
         return NotHeldError(msg, found, self.epoch)
+
+    def _definition_of_variant(self, variant: str) -> StoreDefinition:
+        name, at, _ = variant.partition("@")
+        definition = self.definitions.get(name)
+        if definition is None or not at:
+            msg = f"there is no store {variant[:140]!r} here: GET /state/stores lists them"
+            raise UnknownStoreError(msg)
+        topic = self.wanted.get(variant)
+        if topic is None:
+            msg = f"node {self.node} holds no rows of {name} from the topic that is asked for: ask for {name}"
+            raise NotHeldError(msg, [], self.epoch)
+        return replace(definition, topic=topic)
 
     def _assigned(self, store: str) -> Assignment:
         topic = self.topic(store)

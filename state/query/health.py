@@ -20,12 +20,14 @@ class Readiness:
 def readiness(catalog: Catalog) -> Readiness:
     """Looks at all replicas of a node. Lag does not matter here: a follower that caught up once answers.
 
-    A replica that the node gained since it was ready first, and that another node answers for meanwhile, is not missed.
+    Replicas of a topic that doesn't answer for its store now are not missed. One that the node gained since it was
+    ready first isn't either, if another node answers for it meanwhile.
     """
     statuses = [catalog.replicas[replica].status() for replica in sorted(catalog.replicas)]
     if not catalog.is_complete:
         return Readiness(ready=False, reason="waiting for the broker to describe the changelog topics", replicas=[])
-    missing = [status for status in statuses if not status.serving]
+    answering = {catalog.variant(store) for store in catalog.definitions}
+    missing = [status for status in statuses if not status.serving and status.replica.store in answering]
     if catalog.was_ready:
         missing = [status for status in missing if not catalog.others_ready(status.replica)]
     if missing:

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Self
 
 from state.keys.escaping import prefix_stop
+from state.names import store_of
 from state.query.row_times import RowTimes
 from state.replicas.replica import Replica
 
@@ -51,9 +52,9 @@ class Scan:
         return Scan(self.store, keys, self.reverse, self.times)
 
     def identity(self) -> bytes:
-        """Bytes that are equal for equal scans only: what a cursor is bound to."""
+        """Bytes that are equal for equal scans only: what a cursor is bound to, whatever topic the rows come from."""
         times = "" if self.times is None else self.times.encode()
-        return f"{self.store}|{self.keys.start!r}|{self.keys.stop!r}|{self.reverse}|{times}".encode()
+        return f"{store_of(self.store)}|{self.keys.start!r}|{self.keys.stop!r}|{self.reverse}|{times}".encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from state.errors import (
     StoreUnavailableError,
 )
 from state.metrics.latency import LatencyRecorder
+from state.names import store_of
 from state.query.answer import JSON, SERVED_BY, STALENESS, Answer
 from state.query.catalog import Catalog
 from state.query.demand_gate import DemandGate
@@ -107,7 +108,7 @@ class PointQueries:
             writes = replica.writes
             began_ns = time.perf_counter_ns()
             row = replica.get(key)
-            self.latency[store].record(time.perf_counter_ns() - began_ns)
+            self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         except StateError:
             return None
         if row is None:
@@ -241,7 +242,7 @@ class PointQueries:
         look = self._origin.look(replica, question.arrived_s)
         began_ns = time.perf_counter_ns()
         row = replica.get(key, restoring=question.demand.stale is Stale.OK)
-        self.latency[store].record(time.perf_counter_ns() - began_ns)
+        self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         headers = self._origin.headers(replica, look)
         if row is not None:
             return Answer(200, [JSON, *headers], row_json(key, row.value))
@@ -264,7 +265,9 @@ class PointQueries:
             return await self._forwarded(question, question.deadline_s)
         except NoHolderAnsweredError as error:
             snapshots, demand = self._snapshots, question.demand
-            found = None if snapshots is None else await snapshots.answer(question.store, question.key, demand)
+            found = (
+                None if snapshots is None else await snapshots.answer(store_of(question.store), question.key, demand)
+            )
             if found is not None:
                 return found
             known = [Freshest.told_by(answer.body) for answer in error.answers] if demand.asks_freshness else []

@@ -46,6 +46,7 @@ from state.errors import (
     StoreRestoringError,
     UnknownStoreError,
 )
+from state.names import store_of
 from state.query.too_stale import TooStaleError
 from state.security.access import ForbiddenError, UnauthenticatedError
 from state.security.hop import HopRefusedError
@@ -61,7 +62,7 @@ class UnknownKeyError(StateError):
 
 def unknown_key(store: str, key: bytes) -> UnknownKeyError:
     """The error that a complete store has no row of a key."""
-    return UnknownKeyError(f"store {store} has no key {key[:200].decode(errors='replace')!r}")
+    return UnknownKeyError(f"store {store_of(store)} has no key {key[:200].decode(errors='replace')!r}")
 
 
 class KeyTooLongError(InvalidArgumentError):

@@ -71,7 +71,7 @@ class SnapshotFallback:
     Args:
         node: this node's name.
         folder: the folder of the Delta tables, one a store.
-        topics: changelog topic by store.
+        topics: the changelog topic that a store is answered from.
         clock: for staleness.
         max_rows: larger snapshots are not read: they live in memory.
         newest, load: see `state/snapshots/loaded.py`.
@@ -81,7 +81,7 @@ class SnapshotFallback:
         self,
         node: str,
         folder: Path,
-        topics: Mapping[str, str],
+        topics: Callable[[str], str | None],
         clock: Clock,
         *,
         max_rows: int = 2_000_000,
@@ -148,7 +148,7 @@ class SnapshotFallback:
             self._newest, self._load = loaded.newest_snapshot, loaded.load_snapshot
         path = self._folder / store
         manifest = self._newest(path)
-        if manifest is None or manifest.changelog_topic != self._topics.get(store):
+        if manifest is None or manifest.changelog_topic != self._topics(store):
             return None
         if held is not None and held.manifest.delta_version == manifest.delta_version:
             return held

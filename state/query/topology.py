@@ -39,8 +39,9 @@ class Topology:
 def topology_of(catalog: Catalog) -> Topology:
     """The topology as the catalog knows it now."""
     stores = [
-        StoreTopology(name, definition.topic, definition.kind.value, holders_of(catalog, name))
+        StoreTopology(name, catalog.topic(variant), definition.kind.value, holders_of(catalog, variant))
         for name, definition in sorted(catalog.definitions.items())
+        if (variant := catalog.variant(name))
     ]
     return Topology(catalog.node, dict(sorted(catalog.addresses.items())), stores)
 

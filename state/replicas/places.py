@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from state.clock import Clock
-from state.names import checked_name
+from state.names import checked_variant, store_of
 from state.replicas.states import ReplicaId
 from state.stores.bytes_store import BytesStore
 from state.stores.memory import MemoryStore
@@ -60,14 +60,14 @@ class RocksDBPlace:
 
     def path(self, replica: ReplicaId) -> Path:
         """The directory of a replica's store."""
-        return self._root / checked_name(replica.store) / str(replica.partition)
+        return self._root / checked_variant(replica.store) / str(replica.partition)
 
     def open(self, replica: ReplicaId) -> BytesStore:
         """Opens the replica's RocksDB."""
         path = self.path(replica)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._drop_wiped(path)
-        return open_rocksdb(path, replica.store, self._options, clock=self._clock)
+        return open_rocksdb(path, store_of(replica.store), self._options, clock=self._clock)
 
     def wipe(self, replica: ReplicaId) -> None:
         """Renames the directory first, so that a crash never leaves half a store under its name."""
@@ -109,7 +109,7 @@ class MemoryPlace:
 
     def open(self, replica: ReplicaId) -> BytesStore:
         """A new, empty store."""
-        return MemoryStore(replica.store, clock=self._clock)
+        return MemoryStore(store_of(replica.store), clock=self._clock)
 
     def wipe(self, replica: ReplicaId) -> None:
         """Nothing to do: a store that was closed is gone."""

@@ -35,7 +35,7 @@ class ReplicaState(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReplicaId:
-    """One partition of one store."""
+    """One partition of one store. `store` is `store@topic` for rows of another topic than the configured one."""
 
     store: str
     partition: int

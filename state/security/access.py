@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import unquote_to_bytes
 
 from state.errors import InvalidArgumentError, StateError
+from state.names import store_of
 from state.security.caller import Caller, Role
 
 LIVE_PATH = b"/livez"
@@ -51,7 +52,7 @@ def check_access(caller: Caller, raw_path: bytes) -> None:
     if not raw_path.startswith(_STATE_PREFIX) or not rest:
         return
     store = unquote_to_bytes(rest.partition(b"/")[0]).decode("utf-8", "replace")
-    if not caller.may_read(store):
+    if not caller.may_read(store_of(store)):
         why = (
             "its role is not reader" if Role.READER not in caller.roles else f"store {store[:140]!r} is not in its list"
         )

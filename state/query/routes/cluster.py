@@ -40,8 +40,8 @@ class MemberView(BaseModel):
 class ClusterView(BaseModel):
     """The cluster as one node knows it.
 
-    `assignment` has, by store and partition, the nodes to ask, the best one first. `epoch` is the name of the
-    assignment: nodes with the same epoch agree on who is to hold what.
+    `assignment` has, by store as it answers now and partition, the nodes to ask, the best one first. `epoch` is the
+    name of the assignment: nodes with the same epoch agree on who is to hold what.
     """
 
     node: str
@@ -69,8 +69,9 @@ def cluster_view(catalog: Catalog) -> ClusterView:
     if table is None:
         return ClusterView(node=catalog.node, epoch="", members=[], assignment={})
     assignment = {
-        store: [list(table.holders[ReplicaId(store, partition)]) for partition in range(count)]
-        for store, count in sorted(table.assignment.partitions.items())
+        store: [list(table.holders[ReplicaId(variant, partition)]) for partition in range(count)]
+        for store in sorted(catalog.definitions)
+        if (count := table.assignment.partitions.get(variant := catalog.variant(store))) is not None
     }
     members = [_member(member) for member in table.members]
     return ClusterView(node=catalog.node, epoch=table.epoch, members=members, assignment=assignment)

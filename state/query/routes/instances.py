@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
+from state.names import store_of
 from state.query.catalog import Catalog
 from state.query.raw_path import key_behind
 
@@ -33,7 +34,7 @@ def instance_routes(catalog: Catalog) -> APIRouter:
         """The nodes that serve a store."""
         catalog.topic(store)
         found = (_instance(catalog, node) for node in catalog.addresses)
-        return [instance for instance in found if store in instance.storeNames]
+        return [instance for instance in found if store_of(store) in instance.storeNames]
 
     @routes.get("/state/instance/{store}/{key:path}")
     async def instance(store: str, request: Request) -> Instance:

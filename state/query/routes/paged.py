@@ -19,6 +19,7 @@ from state.query.problems import KeyTooLongError
 from state.query.row_times import RowLayout
 from state.query.services import QueryServices
 from state.query.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of
+from state.query.variant_route import asked_path
 
 JSON = "application/json"
 _ROWS_AT_A_TIME = 128
@@ -104,7 +105,7 @@ def stream_format(
 
 def next_page(request: Request, cursor: str) -> dict[str, str]:
     """The headers that lead to the next page."""
-    path = quote(request.scope["raw_path"], safe="/%")
+    path = quote(asked_path(request.scope), safe="/%")
     kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
     link = f'<{path}?{urlencode([*kept, ("cursor", cursor)])}>; rel="next"'
     return {NEXT_CURSOR.decode(): cursor, "link": link}

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from state.names import store_of
 from state.query.catalog import Catalog
 from state.query.counts import saturating_sum
 from state.query.definitions import StoreKind
@@ -17,10 +18,16 @@ from state.replicas.states import ReplicaStatus
 
 
 class StoreView(BaseModel):
-    """A store as this node sees it. Counts and partitions are those that the node holds itself."""
+    """A store as this node sees it. Counts and partitions are those that the node holds itself.
+
+    `topic` is the changelog that it is answered from. `generation` is the one that an alias names for that topic, None
+    if none does. `warm_topic` is held beside it, for a change or for going back; None if there is none.
+    """
 
     store: str
     topic: str
+    generation: int | None
+    warm_topic: str | None
     kind: str
     backend: str
     partitions: int | None
@@ -82,7 +89,7 @@ def store_routes(catalog: Catalog, backend: str) -> APIRouter:
     @routes.get("/state/stores")
     async def stores() -> list[StoreView]:
         """The stores, with what this node holds of them."""
-        return [_store(catalog, store, backend) for store in sorted(catalog.definitions)]
+        return [_store(catalog, catalog.variant(store), backend) for store in sorted(catalog.definitions)]
 
     @routes.get("/state/stores/{store}")
     async def store_details(store: str) -> StoreDetails:
@@ -96,7 +103,7 @@ def store_routes(catalog: Catalog, backend: str) -> APIRouter:
             partitions_held_by=held,
             ranked_rows=None if views is None else sum(map(len, views)),
             unranked_rows=None if views is None else sum(view.unranked for view in views),
-            routes=[route.replace("{store}", store) for route in ROUTES[definition.kind]],
+            routes=[route.replace("{store}", store_of(store)) for route in ROUTES[definition.kind]],
         )
 
     @routes.get("/state/lag")
@@ -130,8 +137,10 @@ def replica_view(status: ReplicaStatus, node: str) -> ReplicaView:
 def _store(catalog: Catalog, store: str, backend: str) -> StoreView:
     mine = [replica for replica_id, replica in sorted(catalog.replicas.items()) if replica_id.store == store]
     return StoreView(
-        store=store,
+        store=store_of(store),
         topic=catalog.topic(store),
+        generation=catalog.generation(store),
+        warm_topic=catalog.warm_topic(store),
         kind=catalog.definition(store).kind.value,
         backend=backend,
         partitions=catalog.partitions(store) if catalog.is_complete else None,

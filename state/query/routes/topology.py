@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from state.names import store_of
 from state.query.catalog import Catalog
 from state.query.json_rows import decode_base64url
 from state.query.raw_path import key_behind
@@ -48,7 +49,7 @@ def topology_routes(catalog: Catalog) -> APIRouter:
         active, *standbys = catalog.holders(store, partition)
         addresses = {node: catalog.addresses[node] for node in (active, *standbys) if node in catalog.addresses}
         return KeyMetadata(
-            store=store,
+            store=store_of(store),
             key=text.decode(errors="replace"),
             partition=partition,
             topic=catalog.topic(store),

@@ -60,7 +60,7 @@ def ask(fallback: SnapshotFallback, key: bytes, query: str) -> Answer | None:
 @pytest.fixture
 def fallback(tmp_path: Path) -> SnapshotFallback:
     write_snapshot(tmp_path)
-    return SnapshotFallback("a", tmp_path, {"rewards": "t"}, ManualClock(NEWEST_MS + 60_000))
+    return SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS + 60_000))
 
 
 def test_it_answers_who_allows_it(fallback: SnapshotFallback) -> None:
@@ -104,17 +104,17 @@ def test_a_snapshot_that_differs_from_its_manifest_never_answers(tmp_path: Path)
     assert manifest is not None
     with pytest.raises(StorageError, match="differs from its manifest"):
         load_snapshot(tmp_path / "rewards", manifest)
-    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}, ManualClock(NEWEST_MS))
+    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
     assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
 
 
 def test_no_snapshot_or_one_of_another_topic_is_none(tmp_path: Path) -> None:
     clock = ManualClock(NEWEST_MS)
     demand = "snapshot=ok&max_staleness_ms=60000"
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}, clock), b"b", demand) is None
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock), b"b", demand) is None
     write_snapshot(tmp_path)
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "other"}, clock), b"b", demand) is None
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}, clock, max_rows=2), b"b", demand) is None
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "other"}.get, clock), b"b", demand) is None
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock, max_rows=2), b"b", demand) is None
 
 
 def test_a_version_is_read_once(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_version_is_read_once(tmp_path: Path) -> None:
     fallback = SnapshotFallback(
         "a",
         tmp_path,
-        {"rewards": "t"},
+        {"rewards": "t"}.get,
         clock,
         newest=lambda _: current[0],
         load=load,  # type: ignore[arg-type]

@@ -1,0 +1,119 @@
+"""Which topic of a store is to be held, and which one answers: aliases, and the moment to change over. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from state.cluster.aliases import Alias
+from state.cluster.member import ReplicaReport
+from state.cluster.routing import RoutingTable, Tolerance
+from state.cluster.view import Member
+from state.names import variant_name
+from state.replicas.states import ReplicaId
+
+log = structlog.get_logger(__name__)
+
+
+class AliasSwitch:
+    """Belongs to one thread.
+
+    The rows that a store has in one topic are its *variant*. The topic that a node was configured with is the variant
+    of the store's own name, another one is called `store@topic`. A node that starts takes up what the aliases say. One
+    that runs goes on answering from the variant that it has until the new one is ready everywhere: every node that is
+    to hold a partition of it then holds all that was in the topic when the alias was heard.
+
+    Args:
+        configured: topic by store, as the node was configured.
+        margin_s: what other nodes say is at most so old beside what they say of its age.
+    """
+
+    def __init__(self, configured: Mapping[str, str], *, margin_s: float = 0.5) -> None:
+        self._configured = configured
+        self._margin_s = margin_s
+        self._topics: dict[str, str] = {}
+        self._heard: dict[str, tuple[Alias, float]] = {}
+
+    def hear(self, aliases: Mapping[str, Alias], now_s: float) -> None:
+        """Takes in the aliases as of now. Nothing changes over yet."""
+        for store, topic in self._configured.items():
+            alias = aliases.get(store)
+            known = self._heard.get(store)
+            if alias is not None and (known is None or known[0] != alias):
+                self._heard[store] = (alias, now_s)
+            if store not in self._topics:
+                self._topics[store] = topic if alias is None else alias.serving_topic
+
+    @property
+    def wanted(self) -> Mapping[str, str]:
+        """Topic by variant, of all that is to be held."""
+        found: dict[str, str] = {}
+        for store, topic in self._topics.items():
+            alias = self.alias(store)
+            topics = (topic,) if alias is None else (topic, alias.serving_topic, alias.warm_topic)
+            found |= {self._variant(store, name): name for name in topics if name is not None}
+        return found
+
+    @property
+    def serving(self) -> Mapping[str, str]:
+        """The variant that answers, by store."""
+        return {store: self._variant(store, topic) for store, topic in self._topics.items()}
+
+    def alias(self, store: str) -> Alias | None:
+        """The alias of a store as heard last."""
+        heard = self._heard.get(store)
+        return None if heard is None else heard[0]
+
+    def turn(self, table: RoutingTable, tolerance: Tolerance, now_s: float) -> None:
+        """Changes over to what the aliases name, store by store, where that is ready."""
+        for store, (alias, heard_at_s) in self._heard.items():
+            topic = alias.serving_topic
+            if topic != self._topics[store] and self._ready(store, topic, table, tolerance, now_s - heard_at_s):
+                log.info(
+                    "store_changed_over",
+                    store=store,
+                    topic=topic,
+                    before=self._topics[store],
+                    after_s=now_s - heard_at_s,
+                )
+                self._topics[store] = topic
+
+    def _ready(self, store: str, topic: str, table: RoutingTable, tolerance: Tolerance, since_s: float) -> bool:
+        variant = self._variant(store, topic)
+        count = table.assignment.partitions.get(variant)
+        if not count:
+            return False
+        members = {member.name: member for member in table.members}
+        return all(
+            self._partition_ready(ReplicaId(variant, p), table, members, tolerance, since_s) for p in range(count)
+        )
+
+    def _partition_ready(
+        self,
+        replica: ReplicaId,
+        table: RoutingTable,
+        members: Mapping[str, Member],
+        tolerance: Tolerance,
+        since_s: float,
+    ) -> bool:
+        """Whether all nodes that are to hold a partition, and are there, hold what was in it when the alias came."""
+        alive = [
+            members[name]
+            for name in table.assignment.holders(replica.store, replica.partition)
+            if name in members and members[name].heard and not members[name].suspect
+        ]
+        return bool(alive) and all(self._holds(member, replica, tolerance, since_s) for member in alive)
+
+    def _holds(self, member: Member, replica: ReplicaId, tolerance: Tolerance, since_s: float) -> bool:
+        report = next((found for found in member.replicas if found.replica == replica), None)
+        if report is None or not _is_whole(report, tolerance) or report.staleness_ms is None:
+            return False
+        return member.silent_s + report.staleness_ms / 1000 + self._margin_s <= since_s
+
+    def _variant(self, store: str, topic: str) -> str:
+        return store if topic == self._configured[store] else variant_name(store, topic)
+
+
+def _is_whole(report: ReplicaReport, tolerance: Tolerance) -> bool:
+    return report.serving and (report.offset_lag or 0) <= tolerance.lag
