@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from itertools import chain, repeat
+from itertools import chain
 
 import msgspec
 
@@ -139,21 +139,6 @@ class _InvoicePart(
 
 def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, list[LineItem]]:
     address = invoice.delivery_address
-    lines = invoice.line_items
-    texts = [line.item_description for line in lines]
-    codes = [line.item_code for line in lines]
-    texts.append(invoice.payment_method)
-    codes += invoice.store_id, invoice.pos_id
-    number = invoice.invoice_number
-    if len(number) > code_digits or not number.isdecimal():
-        codes.append(number)  # otherwise it can't leak, and there are too many of them to remember
-    city, state, pin_code = None, None, None
-    if address is not None:
-        city, state, pin_code = address.city, address.state, address.pin_code
-        texts += city, state
-        codes.append(pin_code)
-    plain = all(map(_is_plain, texts))
-    masks = _masks(invoice, texts, plain=plain)
     part = _InvoicePart(
         invoice.invoice_number,
         invoice.created_time_ms,
@@ -162,15 +147,65 @@ def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, lis
         invoice.customer_type,
         invoice.payment_method,
         invoice.delivery_type,
-        city,
-        state,
-        pin_code,
+        None if address is None else address.city,
+        None if address is None else address.state,
+        None if address is None else address.pin_code,
     )
-    # Nearly every invoice; the answers on its texts and codes are remembered from others.
-    harmless = not masks and (plain or all(map(is_harmless, texts)))
-    if harmless and not any(map(code_leaks, codes, repeat(code_digits))):
-        return part, lines
-    return _masked_part(part, masks, code_digits), [_masked_line(line, masks, code_digits) for line in lines]
+    if _is_clean(invoice, code_digits):
+        return part, invoice.line_items
+    masks = _masks(invoice)
+    return _masked_part(part, masks, code_digits), [
+        _masked_line(line, masks, code_digits) for line in invoice.line_items
+    ]
+
+
+def _is_clean(invoice: Invoice, code_digits: int) -> bool:
+    """Whether there is surely nothing to mask: true of nearly every invoice, and told at little cost.
+
+    What texts and codes hold by themselves is remembered from other invoices.
+    """
+    number, address = invoice.invoice_number, invoice.delivery_address
+    # A short number can't leak, and there are too many of them to remember.
+    short = len(number) <= code_digits and number.isdecimal()
+    if (not short and code_leaks(number, code_digits)) or code_leaks(invoice.store_id, code_digits):
+        return False
+    if code_leaks(invoice.pos_id, code_digits) or not _is_plain(invoice.payment_method):
+        return False
+    for line in invoice.line_items:
+        if not _is_plain_line(line.item_code, line.item_description, code_digits):
+            return False
+    return _repeats_no_words(invoice) and (
+        address is None
+        or (_is_plain(address.city) and _is_plain(address.state) and not code_leaks(address.pin_code, code_digits))
+    )
+
+
+def _repeats_no_words(invoice: Invoice) -> bool:
+    """Whether no secret of words could be in the texts: neither the address line nor a card that isn't a number."""
+    card, address = invoice.customer_card_no, invoice.delivery_address
+    if card and not card.isdecimal() and not _digits(card):
+        return False
+    return address is None or not _repeats_words("\n".join(_texts(invoice)), address.address_line)
+
+
+@lru_cache(maxsize=20_000)
+def _is_plain(text: str) -> bool:
+    """Whether a free text neither holds a leak nor can repeat an invoice's own numbers."""
+    return is_harmless(text) and _NUMBER_RUN.search(text) is None
+
+
+@lru_cache(maxsize=20_000)
+def _is_plain_line(code: str, description: str, code_digits: int) -> bool:
+    return _is_plain(description) and not code_leaks(code, code_digits)
+
+
+def _texts(invoice: Invoice) -> list[str]:
+    """The free texts that leave."""
+    texts = [line.item_description for line in invoice.line_items]
+    texts.append(invoice.payment_method)
+    if invoice.delivery_address is not None:
+        texts += invoice.delivery_address.city, invoice.delivery_address.state
+    return texts
 
 
 def _masked_part(part: _InvoicePart, masks: list[re.Pattern[str]], code_digits: int) -> _InvoicePart:
@@ -199,28 +234,15 @@ _NOT_DIGITS = re.compile(r"\D+")
 _WORDS = re.compile(r"\w+")
 
 
-@lru_cache(maxsize=20_000)
-def _is_plain(text: str) -> bool:
-    """Whether a free text is harmless and can't repeat a number either. Remembered."""
-    return is_harmless(text) and _NUMBER_RUN.search(text) is None
-
-
-def _masks(invoice: Invoice, texts: list[str], *, plain: bool) -> list[re.Pattern[str]]:
-    """Patterns of the secrets that this invoice's free texts repeat: nearly always none, and cheaply so.
-
-    `plain` says that all of the texts are.
-    """
-    address = invoice.delivery_address
+def _masks(invoice: Invoice) -> list[re.Pattern[str]]:
+    """Patterns of the secrets that this invoice's free texts repeat, as they are or in disguise."""
+    texts = _texts(invoice)
+    joined = "\n".join([*texts, *chain.from_iterable(map(said_in_disguise, texts))])
     words = [] if _digits(invoice.customer_card_no) else [invoice.customer_card_no]
-    if address is not None:
-        words.append(address.address_line)
-    if plain and not words:
-        return []
-    if not plain:
-        texts = [*texts, *chain.from_iterable(map(said_in_disguise, texts))]
-    joined = "\n".join(texts)
+    if invoice.delivery_address is not None:
+        words.append(invoice.delivery_address.address_line)
     masks = [_words_pattern(text) for text in words if _repeats_words(joined, text)]
-    if not plain and _NUMBER_RUN.search(joined):
+    if _NUMBER_RUN.search(joined):
         packed = joined.translate(_SEPARATORS)
         masks += [
             _number_pattern(digits)
