@@ -2,7 +2,8 @@
 
 StateError
 ├── ValidationError           the batch couldn't be evaluated; nothing was decided
-└── StagedTableError          the staged table isn't what the gate can read; nothing was decided
+├── StagedTableError          the staged table isn't what the gate can read; nothing was decided
+└── ReleaseRefusedError       a quarantined batch can't be released or discarded; nothing was changed
 """
 
 from __future__ import annotations
@@ -16,3 +17,7 @@ class ValidationError(StateError):
 
 class StagedTableError(StateError):
     """The staged table was rewritten or has no change data feed. Nothing was decided; the message has the remedy."""
+
+
+class ReleaseRefusedError(StateError):
+    """There is no such quarantined batch, or it still breaks rules that it isn't let off. Nothing was changed."""

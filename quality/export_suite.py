@@ -119,31 +119,22 @@ def export_suite(options: SuiteOptions, columns: list[str]) -> ExpectationSuite:
 def _expectations(options: SuiteOptions) -> Iterator[Expectation]:
     columns = [*PUBLISHED_COLUMNS, *LINE_KEY, *_MEASURED]
     yield gxe.ExpectTableColumnsToMatchSet(
-        column_set=columns, exact_match=True, notes="The columns are the allow-list, the day and the technical ones."
+        column_set=columns,
+        exact_match=True,
+        notes="The columns are the allow-list, the day and the technical ones.",
+        meta={"rule": "columns"},
     )
     for column in columns:
         if column not in _NULLABLE:
-            yield gxe.ExpectColumnValuesToNotBeNull(column=column, notes=f"{column} is always there.")
+            yield gxe.ExpectColumnValuesToNotBeNull(
+                column=column, notes=f"{column} is always there.", meta={"rule": "presence"}
+            )
     yield from _leak_expectations(options)
     for column, pattern in (("CustomerType", "PRIME|NONPRIME"), ("DeliveryType", "HOME-DELIVERY|TAKEAWAY")):
-        yield gxe.ExpectColumnValuesToMatchRegex(
-            column=column, regex=f"(?i)^(?:{pattern})$", notes=f"{column} is one of {pattern}, in any case of letters."
-        )
-    yield gxe.ExpectColumnValuesToMatchRegex(
-        column="_source",
-        regex=rf"^{re.escape(options.source_topic)}/\d{{1,6}}$",
-        notes="_source is a partition of the invoices.",
-    )
-    for column, (least, most) in _BOUNDS.items():
-        yield gxe.ExpectColumnValuesToBeBetween(
-            column=column, min_value=least, max_value=most, notes=f"{column} is from {least} to {most}."
-        )
-    yield gxe.ExpectColumnValuesToBeBetween(
-        column=_TOTAL_DIFFERENCE, max_value=options.total_tolerance, notes="TotalValue is ItemPrice x ItemQty."
-    )
-    yield gxe.ExpectColumnValuesToBeBetween(
-        column=_COPIES, min_value=1, max_value=1, notes="Each line item of the source is there once."
-    )
+        notes = f"{column} is one of {pattern}, in any case of letters."
+        yield _match(column, f"(?i)^(?:{pattern})$", notes, "values")
+    yield _between(_TOTAL_DIFFERENCE, None, options.total_tolerance, "TotalValue is ItemPrice x ItemQty.", "totals")
+    yield _between(_COPIES, 1, 1, "Each line item of the source is there once.", "uniqueness")
 
 
 def _leak_expectations(options: SuiteOptions) -> Iterator[Expectation]:
@@ -154,9 +145,11 @@ def _leak_expectations(options: SuiteOptions) -> Iterator[Expectation]:
     for column in (*_FREE_TEXTS, *_CODES):
         yield _no_match(column, EMAIL, "an email address")
         yield _no_match(column, ADDRESS, "a postal address")
-    yield gxe.ExpectColumnValuesToBeBetween(
-        column=_DISGUISED, max_value=0, notes="No text decodes to a card or phone number or an address."
-    )
+    yield _between(_DISGUISED, None, 0, "No text decodes to a card or phone number or an address.", "masking")
+    for column, (least, most) in _BOUNDS.items():
+        yield _between(column, least, most, f"{column} is from {least} to {most}.", "masking")
+    partition = rf"^{re.escape(options.source_topic)}/\d{{1,6}}$"
+    yield _match("_source", partition, "_source is a partition of the invoices.", "masking")
 
 
 def _long_number(options: SuiteOptions) -> str:
@@ -164,4 +157,15 @@ def _long_number(options: SuiteOptions) -> str:
 
 
 def _no_match(column: str, regex: str, what: str) -> Expectation:
-    return gxe.ExpectColumnValuesToNotMatchRegex(column=column, regex=regex, notes=f"{column} doesn't hold {what}.")
+    notes = f"{column} doesn't hold {what}."
+    return gxe.ExpectColumnValuesToNotMatchRegex(column=column, regex=regex, notes=notes, meta={"rule": "masking"})
+
+
+def _match(column: str, regex: str, notes: str, rule: str) -> Expectation:
+    return gxe.ExpectColumnValuesToMatchRegex(column=column, regex=regex, notes=notes, meta={"rule": rule})
+
+
+def _between(column: str, least: float | None, most: float, notes: str, rule: str) -> Expectation:
+    return gxe.ExpectColumnValuesToBeBetween(
+        column=column, min_value=least, max_value=most, notes=notes, meta={"rule": rule}
+    )

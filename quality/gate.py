@@ -8,10 +8,12 @@ itself. If it doesn't, its verdict is kept as quarantined, and readers keep the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
@@ -38,6 +40,15 @@ class Batch:
 
     first_version: int
     last_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """How a commit of the published table says what it is: the same publisher and version are committed once."""
+
+    publisher: str
+    version: int
+    metadata: bytes
 
 
 class Gate:
@@ -84,7 +95,7 @@ class Gate:
         added = _added_rows(spark, self._staged, batch).persist()
         try:
             rows = _count_insertions(added)
-            outcomes = self._validate(spark, added, batch)
+            outcomes = self._validate(spark, added, batch, self._settings.data_docs_dir(TABLE))
             passed = all(outcome.passed for outcome in outcomes)
             verdict = Verdict(
                 table=TABLE,
@@ -96,13 +107,36 @@ class Gate:
                 outcomes=outcomes,
             )
             if passed:
-                self._publish(added, verdict)
+                self._publish(added, Publication(PUBLISHER, verdict.last_version, verdict.to_json()))
         finally:
             added.unpersist()
         self._archive.put(verdict)
         return verdict
 
-    def _validate(self, spark: SparkSession, added: DataFrame, batch: Batch) -> tuple[Outcome, ...]:
+    def check_again(
+        self, spark: SparkSession, batch: Batch, publish_as: Callable[[tuple[Outcome, ...]], Publication | None]
+    ) -> tuple[Outcome, ...]:
+        """Checks a batch that was decided on before, leaving verdict and Data Docs as they are.
+
+        Its rows are published, once however often this is done, if `publish_as` makes a publication of the outcomes.
+
+        Raises:
+            ValidationError, StagedTableError: as `decide` does.
+        """
+        added = _added_rows(spark, self._staged, batch).persist()
+        try:
+            _count_insertions(added)
+            outcomes = self._validate(spark, added, batch, None)
+            publication = publish_as(outcomes)
+            if publication is not None:
+                self._publish(added, publication)
+        finally:
+            added.unpersist()
+        return outcomes
+
+    def _validate(
+        self, spark: SparkSession, added: DataFrame, batch: Batch, docs_dir: Path | None
+    ) -> tuple[Outcome, ...]:
         # Great Expectations takes seconds to import: only a batch is worth them.
         from quality.export_suite import SuiteOptions, export_suite, measured  # noqa: PLC0415
         from quality.validation import validate  # noqa: PLC0415
@@ -115,11 +149,11 @@ class Gate:
         )
         try:
             suite = export_suite(options, frame.columns)
-            return validate(frame, suite, docs_dir=self._settings.data_docs_dir(TABLE))
+            return validate(frame, suite, docs_dir=docs_dir)
         finally:
             frame.unpersist()
 
-    def _publish(self, added: DataFrame, verdict: Verdict) -> None:
+    def _publish(self, added: DataFrame, publication: Publication) -> None:
         from quality.export_suite import DAY, PUBLISHED_COLUMNS  # noqa: PLC0415
 
         (
@@ -128,11 +162,23 @@ class Gate:
             .write.format("delta")
             .mode("append")
             .partitionBy(DAY)
-            .option("txnAppId", PUBLISHER)
-            .option("txnVersion", verdict.last_version)
-            .option("userMetadata", verdict.to_json().decode())
+            .option("txnAppId", publication.publisher)
+            .option("txnVersion", publication.version)
+            .option("userMetadata", publication.metadata.decode())
             .save(str(self._published))
         )
+
+    def metadata_of(self, publisher: str) -> bytes | None:
+        """The metadata of a publication of `check_again`; None if there was none."""
+        published = _open(self._published)
+        if published is None or published.transaction_version(publisher) is None:
+            return None
+        for commit in published.history():
+            metadata = str(commit.get("userMetadata", ""))
+            if publisher.endswith(f"-{_batch_in(metadata)}"):
+                return metadata.encode()
+        msg = f"{self._published} holds a publication of {publisher}, but no commit tells of it any more"
+        raise StagedTableError(msg)
 
     def _published_up_to(self) -> int:
         published = _open(self._published)
@@ -149,6 +195,13 @@ class Gate:
                 return verdict
         msg = f"{self._published} was published up to staged version {last_version}, but no commit holds the verdict"
         raise StagedTableError(msg)
+
+
+def _batch_in(metadata: str) -> str | None:
+    try:
+        return str(orjson.loads(metadata)["batch"])
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _open(path: Path) -> DeltaTable | None:

@@ -20,6 +20,10 @@ class QualitySettings(AppSettings):
         """Where the gate's verdicts on a table are kept, one JSON file each."""
         return self.run_dir / "quality" / "verdicts" / table
 
+    def resolution_dir(self, table: str) -> Path:
+        """Where it is kept what became of quarantined batches, one JSON file each."""
+        return self.run_dir / "quality" / "resolutions" / table
+
     def data_docs_dir(self, table: str) -> Path:
         """Where the Data Docs of the newest verdict on a table are: open `index.html`."""
         return self.run_dir / "quality" / "data_docs" / table

@@ -30,8 +30,10 @@ _COUNTS = {"result_format": "BASIC", "exclude_unexpected_values": True, "partial
 _DOCS_SITE = "data_docs"
 
 
-def validate(frame: DataFrame, suite: gx.ExpectationSuite, *, docs_dir: Path) -> tuple[Outcome, ...]:
-    """Runs the suite and replaces the Data Docs in `docs_dir`. The frame is read several times: persist it.
+def validate(frame: DataFrame, suite: gx.ExpectationSuite, *, docs_dir: Path | None) -> tuple[Outcome, ...]:
+    """Runs the suite and replaces the Data Docs in `docs_dir`, if that is given.
+
+    The frame is read several times: persist it.
 
     Raises:
         ValidationError: an expectation couldn't be evaluated, so there is no verdict. The message has no values.
@@ -46,30 +48,30 @@ def validate(frame: DataFrame, suite: gx.ExpectationSuite, *, docs_dir: Path) ->
     results = validation.run(batch_parameters={"dataframe": frame}, result_format=_BOOLEAN_ONLY).results
     for result in results:
         _check_evaluated(result)
-    shutil.rmtree(docs_dir, ignore_errors=True)
-    context.build_data_docs()
+    if docs_dir is not None:
+        shutil.rmtree(docs_dir, ignore_errors=True)
+        context.build_data_docs()
     batch = batch_definition.get_batch({"dataframe": frame})
     return tuple(_outcome(result, batch, expectations[_key(result.expectation_config)]) for result in results)
 
 
-def _context(docs_dir: Path) -> EphemeralDataContext:
+def _context(docs_dir: Path | None) -> EphemeralDataContext:
     config = DataContextConfig(
         store_backend_defaults=InMemoryStoreBackendDefaults(),
         progress_bars=ProgressBarsConfig(globally=False),
-        data_docs_sites={
-            _DOCS_SITE: {
-                "class_name": "SiteBuilder",
-                "show_how_to_buttons": False,
-                "store_backend": {
-                    "class_name": "TupleFilesystemStoreBackend",
-                    "base_directory": str(docs_dir),
-                },
-                "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-            }
-        },
+        data_docs_sites={} if docs_dir is None else {_DOCS_SITE: _site(docs_dir)},
         analytics_enabled=False,
     )
     return gx.get_context(mode="ephemeral", project_config=config)
+
+
+def _site(docs_dir: Path) -> dict[str, object]:
+    return {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs_dir)},
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+    }
 
 
 def _check_evaluated(result: ExpectationValidationResult) -> None:
@@ -91,4 +93,5 @@ def _outcome(result: ExpectationValidationResult, batch: Batch, expectation: Exp
     if not result.success:
         failing_rows = batch.validate(expectation, result_format=_COUNTS).result.get("unexpected_count")
     kind, column, meaning = _key(result.expectation_config)
-    return Outcome(kind, column, meaning, bool(result.success), failing_rows)
+    rule = str((expectation.meta or {}).get("rule", ""))
+    return Outcome(kind, column, meaning, bool(result.success), failing_rows, rule)

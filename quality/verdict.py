@@ -23,15 +23,28 @@ class Status(StrEnum):
     QUARANTINED = "quarantined"
 
 
+WAIVABLE = ("presence", "values", "totals")
+"""The rules that a quarantined batch may be let off by somebody who says why. Columns, masking and uniqueness never."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one expectation. `column` is None if it is about the table, `failing_rows` if there is no count."""
+    """What came of one expectation. `column` is None if it is about the table, `failing_rows` if there is no count.
+
+    `rule` is what sort of expectation it is; see `WAIVABLE`.
+    """
 
     expectation: str
     column: str | None
     meaning: str
     passed: bool
     failing_rows: int | None = None
+    rule: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What was not met, with the number of rows if there is one."""
+        return self.meaning if self.failing_rows is None else f"{self.meaning} Failing rows: {self.failing_rows}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +67,12 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """What was not met, one sentence each, with the number of rows where there is one."""
-        return tuple(
-            outcome.meaning
-            if outcome.failing_rows is None
-            else f"{outcome.meaning} Failing rows: {outcome.failing_rows}."
-            for outcome in self.outcomes
-            if not outcome.passed
-        )
+        return tuple(outcome.reason for outcome in self.outcomes if not outcome.passed)
+
+    @property
+    def batch(self) -> str:
+        """The batch's name."""
+        return f"{self.first_version}-{self.last_version}"
 
     def to_json(self) -> bytes:
         """One JSON object, with `passed` and `reasons` for those who read nothing else."""
@@ -88,6 +100,11 @@ class VerdictArchive:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+
+    def quarantined(self) -> list[Verdict]:
+        """The verdicts on all quarantined batches, the oldest first."""
+        verdicts = (Verdict.from_json(path.read_bytes()) for path in sorted(self._folder.glob("*-*.json")))
+        return [verdict for verdict in verdicts if not verdict.passed]
 
     def last(self) -> Verdict | None:
         """The verdict on the newest staged versions; None if there is none."""

@@ -1,0 +1,103 @@
+"""Release a quarantined batch of the masked export, or discard it.
+
+**What it does.** Checks the batch again by the rules and settings of now and says which rules it still breaks. Then it
+waits for **your approval**. A release checks once more and appends the rows to `hadoop_export` in one commit, which
+says who approved and why; a discard decides that they are never published. Either is final, and recorded in
+`quality/resolutions/hadoop_export/` of the run directory.
+
+**When to run it.** On demand, when `check_hadoop_export` has failed with *quarantined, not published*. Its message, and
+`storekeeper quarantine list`, name the batch.
+
+| param | values | meaning |
+|---|---|---|
+| `batch` | such as `12-14` | which batch |
+| `action` | `release` | publish its rows after all |
+| | `discard` | never publish them |
+| `reason` | a sentence | why; it is recorded for good |
+| `accept` | none or more of `presence`, `values`, `totals` | rules that the batch may break |
+
+Columns, masking and uniqueness can't be accepted: a batch that breaks them is discarded, or its rules are corrected
+(`STOREKEEPER_QUALITY_CODE_DIGITS` and the like) and it is released then.
+
+**If it fails.** *Refused*: there is no such batch, it was decided on before, or it breaks rules that `accept` doesn't
+name; the message lists them, and nothing was published. *Anything else*: it is tried again; repeating it is harmless.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG, Param
+
+from dags.operators.deadlines import done_within
+from dags.operators.spark_job import SparkJobOperator
+from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
+from quality.verdict import WAIVABLE
+
+_REFUSED = {4: "refused"}
+_APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).get('name', 'unknown') }}"
+
+with DAG(
+    "release_quarantined",
+    dag_display_name="Masked export: release a quarantined batch",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["export", "quality", "operate"],
+    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    dagrun_timeout=timedelta(days=3),
+    deadline=done_within(timedelta(days=1)),
+    params={
+        "batch": Param(type="string", pattern=r"^\d+-\d+$", title="Batch", description="Its name, such as 12-14."),
+        "action": Param(
+            "release", type="string", enum=["release", "discard"], title="Action", description="Publish it, or never."
+        ),
+        "reason": Param(type="string", minLength=10, pattern=r"\S", title="Reason", description="Why; it is recorded."),
+        "accept": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": list(WAIVABLE)},
+            examples=list(WAIVABLE),
+            uniqueItems=True,
+            title="Accept",
+            description="Rules that the batch may break.",
+        ),
+    },
+):
+    explain = SparkJobOperator(
+        task_id="explain",
+        task_display_name="Check again and explain",
+        module="quality",
+        arguments=["show", "{{ params.batch }}", "--check-again"],
+        final_exit_codes=_REFUSED,
+        inlets=[STAGED_EXPORT],
+        execution_timeout=timedelta(minutes=30),
+    )
+    approve = ApprovalOperator(
+        task_id="approve",
+        task_display_name="Approve",
+        subject="{{ params.action | capitalize }} batch {{ params.batch }} of the masked export?",
+        body=(
+            "{{ ti.xcom_pull(task_ids='explain')['rows'] }} rows. Why: {{ params.reason }}\n\n"
+            "Broken now: {% for rule in ti.xcom_pull(task_ids='explain')['broken_now'] %}\n"
+            "- `{{ rule.rule }}`: {{ rule.reason }}"
+            "{{ '' if rule.rule in params.accept else ' **(not accepted)**' }}\n{% else %}nothing.{% endfor %}"
+        ),
+        response_timeout=timedelta(days=2),
+        retries=0,
+    )
+    resolve = SparkJobOperator(
+        task_id="resolve",
+        task_display_name="Release or discard",
+        module="quality",
+        arguments=[
+            *("{{ params.action }}", "{{ params.batch }}", "--by", _APPROVER, "--reason", "{{ params.reason }}"),
+            "{% if params.action == 'release' %}--accept={{ params.accept | join(',') }}{% endif %}",
+        ],
+        final_exit_codes=_REFUSED,
+        outlets=[PUBLISHED_EXPORT],
+        execution_timeout=timedelta(minutes=30),
+    )
+    explain >> approve >> resolve

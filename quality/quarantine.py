@@ -1,0 +1,155 @@
+"""Quarantined batches: what they are, and publishing one after all, or never.
+
+A release checks the batch again by the rules and settings of now. It is refused as long as the batch breaks a rule that
+it isn't let off, and columns, masking and uniqueness are never let off. What is released is appended in one commit of
+its own that says who decided and why; it may be repeated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from quality.errors import ReleaseRefusedError
+from quality.gate import PUBLISHER, TABLE, Batch, Gate, Publication
+from quality.resolution import Action, Resolution, ResolutionArchive
+from quality.settings import QualitySettings
+from quality.verdict import WAIVABLE, Outcome, Verdict, VerdictArchive
+from state.clock import Clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who decides on a quarantined batch, why, and off which rules a release lets it."""
+
+    by: str
+    reason: str
+    accepted: tuple[str, ...] = ()
+
+
+class Quarantine:
+    """The quarantined batches of one run directory. Hold the gate's lease while something is decided."""
+
+    def __init__(self, settings: QualitySettings, clock: Clock) -> None:
+        self._gate = Gate(settings, clock)
+        self._clock = clock
+        self._verdicts = VerdictArchive(settings.verdict_dir(TABLE))
+        self._resolutions = ResolutionArchive(settings.resolution_dir(TABLE))
+
+    def batches(self) -> list[tuple[Verdict, Resolution | None]]:
+        """All quarantined batches, the oldest first, each with what became of it."""
+        return [(verdict, self.resolution_of(verdict)) for verdict in self._verdicts.quarantined()]
+
+    def resolution_of(self, verdict: Verdict) -> Resolution | None:
+        """What became of a quarantined batch; None if nothing was decided yet. Completes what a crash kept from it."""
+        kept = self._resolutions.get(verdict.first_version, verdict.last_version)
+        if kept is None and (metadata := self._gate.metadata_of(_publisher(verdict.batch))) is not None:
+            kept = Resolution.from_json(metadata)
+            self._resolutions.put(kept)
+        return kept
+
+    def find(self, batch: str) -> tuple[Verdict, Resolution | None]:
+        """A batch by its name, such as `12-14`.
+
+        Raises:
+            ReleaseRefusedError: there is none of that name.
+        """
+        for verdict, resolution in self.batches():
+            if verdict.batch == batch:
+                return verdict, resolution
+        open_ones = [verdict.batch for verdict, resolution in self.batches() if resolution is None]
+        msg = f"there is no quarantined batch {batch}; undecided ones: {', '.join(open_ones) or 'none'}"
+        raise ReleaseRefusedError(msg)
+
+    def check_again(self, spark: SparkSession, batch: str) -> tuple[Outcome, ...]:
+        """The outcomes by the rules of now. Changes nothing; raises what `find` and `Gate.check_again` raise."""
+        verdict, _ = self.find(batch)
+        return self._gate.check_again(spark, _versions(verdict), lambda _: None)
+
+    def release(self, spark: SparkSession, batch: str, decision: Decision) -> Resolution:
+        """Publishes a batch after checking it again. Repeating a release returns what was decided.
+
+        Raises:
+            ReleaseRefusedError: no such batch, discarded before, a rule that can't be let off, or one that is broken
+                and isn't let off. Nothing was published.
+            ValidationError, StagedTableError: as `Gate.decide` does.
+        """
+        verdict, earlier = self.find(batch)
+        if earlier is not None:
+            return _as_decided(earlier, Action.RELEASED)
+        _check_decision(decision)
+        decided: list[Resolution] = []
+
+        def publication(outcomes: tuple[Outcome, ...]) -> Publication:
+            _check_accepted(batch, outcomes, decision.accepted)
+            made = self._resolution(verdict, Action.RELEASED, decision, outcomes)
+            decided.append(made)
+            return Publication(_publisher(batch), 1, made.to_json())
+
+        self._gate.check_again(spark, _versions(verdict), publication)
+        self._resolutions.put(decided[0])
+        return decided[0]
+
+    def discard(self, batch: str, decision: Decision) -> Resolution:
+        """Decides that a batch is never published. Its rows stay in the staged table. May be repeated.
+
+        Raises:
+            ReleaseRefusedError: no such batch, or it was released before.
+        """
+        verdict, earlier = self.find(batch)
+        if earlier is not None:
+            return _as_decided(earlier, Action.DISCARDED)
+        _check_decision(decision)
+        made = self._resolution(verdict, Action.DISCARDED, decision, ())
+        self._resolutions.put(made)
+        return made
+
+    def _resolution(
+        self, verdict: Verdict, action: Action, decision: Decision, outcomes: tuple[Outcome, ...]
+    ) -> Resolution:
+        return Resolution(
+            table=TABLE,
+            action=action,
+            first_version=verdict.first_version,
+            last_version=verdict.last_version,
+            by=decision.by.strip(),
+            reason=decision.reason.strip(),
+            accepted=decision.accepted,
+            rows=verdict.rows,
+            decided_at_ms=self._clock.now_ms(),
+            outcomes=outcomes,
+        )
+
+
+def _publisher(batch: str) -> str:
+    return f"{PUBLISHER}-release-{batch}"
+
+
+def _versions(verdict: Verdict) -> Batch:
+    return Batch(verdict.first_version, verdict.last_version)
+
+
+def _as_decided(earlier: Resolution, wanted: Action) -> Resolution:
+    if earlier.action is wanted:
+        return earlier
+    msg = f"batch {earlier.batch} was {earlier.action} by {earlier.by}, which is final"
+    raise ReleaseRefusedError(msg)
+
+
+def _check_decision(decision: Decision) -> None:
+    if not decision.by.strip() or not decision.reason.strip():
+        raise ReleaseRefusedError("say who decides and why")
+    if unknown := set(decision.accepted) - set(WAIVABLE):
+        msg = f"nothing is let off {', '.join(sorted(unknown))}; what may be: {', '.join(WAIVABLE)}"
+        raise ReleaseRefusedError(msg)
+
+
+def _check_accepted(batch: str, outcomes: tuple[Outcome, ...], accepted: tuple[str, ...]) -> None:
+    broken = [outcome for outcome in outcomes if not outcome.passed and outcome.rule not in accepted]
+    if broken:
+        reasons = " ".join(f"[{outcome.rule}] {outcome.reason}" for outcome in broken)
+        msg = f"batch {batch} still breaks rules that it isn't let off: {reasons}"
+        raise ReleaseRefusedError(msg)

@@ -1,0 +1,85 @@
+"""What became of a quarantined batch by somebody's decision, and the files in which that is kept.
+
+One JSON object a file, `<first version>-<last version>.json`. It holds who, why, rules and counts, never a value of the
+data. Free of Spark and of Great Expectations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+
+from quality.verdict import Outcome
+
+
+class Action(StrEnum):
+    """What was decided: to publish the batch after all, or never."""
+
+    RELEASED = "released"
+    DISCARDED = "discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The decision on a quarantined batch.
+
+    `accepted` are the rules that it was let off, `outcomes` what came of checking it again before it was released.
+    """
+
+    table: str
+    action: Action
+    first_version: int
+    last_version: int
+    by: str
+    reason: str
+    accepted: tuple[str, ...]
+    rows: int
+    decided_at_ms: int
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def batch(self) -> str:
+        """The batch's name."""
+        return f"{self.first_version}-{self.last_version}"
+
+    def to_json(self) -> bytes:
+        """One JSON object."""
+        return orjson.dumps({"batch": self.batch, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, content: bytes) -> Self:
+        """The resolution that `to_json` wrote."""
+        fields: dict[str, Any] = orjson.loads(content)
+        del fields["batch"]
+        outcomes = tuple(Outcome(**outcome) for outcome in fields.pop("outcomes"))
+        action, accepted = Action(fields.pop("action")), tuple(fields.pop("accepted"))
+        return cls(**fields, action=action, accepted=accepted, outcomes=outcomes)
+
+
+class ResolutionArchive:
+    """The resolutions on one table's batches, in a folder. One writer at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, first_version: int, last_version: int) -> Resolution | None:
+        """The decision on a batch; None if there is none yet."""
+        try:
+            return Resolution.from_json(self._path(first_version, last_version).read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def put(self, resolution: Resolution) -> None:
+        """Keeps a decision, replacing an equal one in one step."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._path(resolution.first_version, resolution.last_version)
+        draft = path.with_name(path.name + ".new")
+        draft.write_bytes(resolution.to_json())
+        draft.replace(path)
+
+    def _path(self, first_version: int, last_version: int) -> Path:
+        return self._folder / f"{first_version:012d}-{last_version:012d}.json"

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from quality.errors import ReleaseRefusedError
+from quality.gate import Gate
+from quality.quarantine import Decision, Quarantine
+from quality.resolution import Action, Resolution, ResolutionArchive
+from quality.settings import QualitySettings
+from quality.verdict import Status
+from state.clock import ManualClock
+from tests.quality.conftest import line, stage
+
+pytestmark = pytest.mark.spark
+
+CLOCK = ManualClock(now_ms=1_760_000_000_000)
+BECAUSE = Decision("meera", "the till rounds to whole rupees")
+WRONG_TOTAL = {"TotalValue": Decimal("60.0000")}
+
+
+@pytest.fixture
+def quarantine(settings: QualitySettings) -> Quarantine:
+    return Quarantine(settings, CLOCK)
+
+
+def decide(spark: SparkSession, settings: QualitySettings) -> Status:
+    gate = Gate(settings, CLOCK)
+    batch = gate.pending()
+    assert batch is not None
+    return gate.decide(spark, batch).status
+
+
+def published(settings: QualitySettings) -> list[str]:
+    table = DeltaTable(settings.delta_table("hadoop_export"))
+    return sorted(table.scan(columns=["InvoiceNumber"]).read_all()["InvoiceNumber"].to_pylist())
+
+
+def test_a_released_batch_is_published_once_with_who_and_why(
+    quarantine: Quarantine, spark: SparkSession, settings: QualitySettings
+) -> None:
+    stage(spark, settings, line(1, **WRONG_TOTAL))
+    assert decide(spark, settings) is Status.QUARANTINED
+    stage(spark, settings, line(2))
+    assert decide(spark, settings) is Status.PUBLISHED
+    ((verdict, none),) = quarantine.batches()
+    assert (verdict.batch, none) == ("0-0", None)
+
+    with pytest.raises(ReleaseRefusedError, match=r"\[totals\] TotalValue is ItemPrice x ItemQty"):
+        quarantine.release(spark, "0-0", BECAUSE)
+    assert published(settings) == ["INV-0000000002"]
+
+    let_off = Decision(BECAUSE.by, BECAUSE.reason, ("totals",))
+    released = quarantine.release(spark, "0-0", let_off)
+    assert (released.action, released.by, released.reason, released.accepted, released.rows) == (
+        Action.RELEASED,
+        "meera",
+        BECAUSE.reason,
+        ("totals",),
+        1,
+    )
+    assert quarantine.release(spark, "0-0", let_off) == released
+    assert published(settings) == ["INV-0000000001", "INV-0000000002"]
+    commit = DeltaTable(settings.delta_table("hadoop_export")).history(1)[0]
+    assert '"by":"meera"' in commit["userMetadata"]
+    assert quarantine.batches() == [(verdict, released)]
+    with pytest.raises(ReleaseRefusedError, match="released by meera"):
+        quarantine.discard("0-0", BECAUSE)
+
+    stage(spark, settings, line(3))
+    assert decide(spark, settings) is Status.PUBLISHED
+    assert published(settings) == ["INV-0000000001", "INV-0000000002", "INV-0000000003"]
+
+
+def test_rules_of_now_decide_and_masking_is_never_let_off(
+    quarantine: Quarantine, spark: SparkSession, settings: QualitySettings
+) -> None:
+    stage(spark, settings, line(1, InvoiceNumber="1234567890"))
+    assert decide(spark, settings) is Status.QUARANTINED
+    with pytest.raises(ReleaseRefusedError, match="let off masking"):
+        quarantine.release(spark, "0-0", Decision("meera", "why not", ("masking",)))
+    with pytest.raises(ReleaseRefusedError, match=r"\[masking\] InvoiceNumber"):
+        quarantine.release(spark, "0-0", Decision("meera", "why not", ("totals", "presence", "values")))
+    longer = Quarantine(settings.model_copy(update={"quality_code_digits": 10}), CLOCK)
+    assert all(outcome.passed for outcome in longer.check_again(spark, "0-0"))
+    assert longer.release(spark, "0-0", Decision("meera", "our numbers are longer")).accepted == ()
+    assert published(settings) == ["1234567890"]
+
+
+def test_a_crash_after_the_publication_forgets_nothing(
+    quarantine: Quarantine, spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(spark, settings, line(1, **WRONG_TOTAL))
+    decide(spark, settings)
+
+    def crash(archive: ResolutionArchive, resolution: Resolution) -> Path:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as crashing:
+        crashing.setattr(ResolutionArchive, "put", crash)
+        with pytest.raises(RuntimeError, match="killed"):
+            quarantine.release(spark, "0-0", Decision("meera", "rounded", ("totals",)))
+    assert published(settings) == ["INV-0000000001"]
+    with pytest.raises(ReleaseRefusedError, match="released by meera"):
+        quarantine.discard("0-0", BECAUSE)
+    quarantine.release(spark, "0-0", BECAUSE)
+    assert published(settings) == ["INV-0000000001"]
+
+
+def test_a_discarded_batch_is_never_released(
+    quarantine: Quarantine, spark: SparkSession, settings: QualitySettings
+) -> None:
+    stage(spark, settings, line(1, **WRONG_TOTAL))
+    decide(spark, settings)
+    with pytest.raises(ReleaseRefusedError, match="who decides and why"):
+        quarantine.discard("0-0", Decision("meera", "  "))
+    with pytest.raises(ReleaseRefusedError, match="no quarantined batch 3-4; undecided ones: 0-0"):
+        quarantine.discard("3-4", BECAUSE)
+    discarded = quarantine.discard("0-0", BECAUSE)
+    assert discarded.action is Action.DISCARDED
+    assert quarantine.discard("0-0", Decision("somebody else", "again")) == discarded
+    with pytest.raises(ReleaseRefusedError, match="discarded by meera"):
+        quarantine.release(spark, "0-0", Decision("meera", "rounded", ("totals",)))
+    assert not settings.delta_table("hadoop_export").exists()
