@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,16 +13,24 @@ from spark_apps.settings import AppSettings
 from spark_apps.sink.batch_sink import BatchSink
 from spark_apps.sink.records import BY_KEY, MapRecords, SinkRecord
 from spark_apps.stream import StreamContext
+from spark_apps.topics import Topics
+from state.changelog.position import Position
 
 HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 """The Spark SQL type of a record's headers."""
 
+_EARLIEST = -2
+"""What Spark's Kafka source calls the beginning of a partition."""
 _PLAIN_COLUMNS = ("topic", "key", "value")
 _RECORD_COLUMNS = (*_PLAIN_COLUMNS, "headers", "partition")
 
 
-def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, headers: bool = False) -> DataFrame:
-    """The records of topics as a stream, from their beginning at the first start.
+def read_stream(
+    spark: SparkSession, settings: AppSettings, *topics: str, headers: bool = False, start: Position | None = None
+) -> DataFrame:
+    """The records of topics as a stream, at the first start from `start`, or from their beginning.
+
+    A partition that `start` doesn't name is read from its beginning.
 
     Rows are Spark's Kafka rows: key, value, topic, partition, offset, timestamp and, if wanted, headers. A batch holds
     at most `max_offsets_per_trigger` of them. One task reads one partition, in the order of offsets. What a producer
@@ -31,13 +40,26 @@ def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, header
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
         .option("subscribe", ",".join(topics))
-        .option("startingOffsets", "earliest")
+        .option("startingOffsets", _starting_offsets(settings, topics, start))
         .option("kafka.isolation.level", "read_committed")
         .option("failOnDataLoss", "true")
         .option("includeHeaders", str(headers).lower())
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
         .load()
     )
+
+
+def _starting_offsets(settings: AppSettings, topics: tuple[str, ...], start: Position | None) -> str:
+    if start is None:
+        return "earliest"
+    known = Topics(settings.kafka_bootstrap)
+    # Spark wants every partition named.
+    begins = {topic: start.offsets.get(topic, {}) for topic in topics}
+    offsets = {
+        topic: {str(partition): own.get(partition, _EARLIEST) for partition in known.partitions(topic)}
+        for topic, own in begins.items()
+    }
+    return orjson.dumps(offsets).decode()
 
 
 def write_records(

@@ -47,6 +47,13 @@ class Pulse:
             self._heartbeat = replace(self._heartbeat, state=state, jvm_pid=known_jvm, error=error)
         self.beat()
 
+    def become(self, heartbeat: Heartbeat) -> None:
+        """Goes on with other content, of another run in the same process, and says so at once."""
+        with self._lock:
+            self._refresh = lambda same: same
+            self._heartbeat = heartbeat
+        self.beat()
+
     def beat(self) -> None:
         """Writes one beat now."""
         with self._lock:

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.gate import BatchGate
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.lease import Lease
 from spark_apps.poison_storm import PoisonStormError, StormWatch
 from spark_apps.preflight import Preflight, preflight
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
+    from spark_apps.generations.journal import Generation
+
 _POLL_S = 0.1
 _WATCH_TIMEOUT_S = 1.0
 _MAX_ERROR_CHARS = 300
@@ -50,7 +52,8 @@ class StreamFailedError(StateError):
 class AppRun:
     """One run of an app.
 
-    `around_batch` wraps what the app does with a batch: tests put a crash there.
+    `around_batch` wraps what the app does with a batch: tests put a crash there. `generation` is what the journal says
+    of the generation that is run.
     """
 
     spec: AppSpec
@@ -58,6 +61,7 @@ class AppRun:
     clock: Clock
     stop: threading.Event
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
+    generation: Generation | None = None
 
     def __call__(self) -> None:
         """Runs the app until `stop` is set, then lets the running batch finish.
@@ -89,6 +93,7 @@ class AppRun:
 
     def _first_heartbeat(self) -> Heartbeat:
         now_ms = self.clock.now_ms()
+        before = read_heartbeat(self.settings.heartbeat_file(self.spec.name))
         return Heartbeat(
             app=self.spec.name,
             generation=self.settings.generation,
@@ -96,6 +101,7 @@ class AppRun:
             state=AppState.STARTING,
             started_at_ms=now_ms,
             updated_at_ms=now_ms,
+            starts=1 if before is None else before.starts + 1,
         )
 
     def _run(self, lease: Lease, pulse: Pulse) -> None:
@@ -115,7 +121,7 @@ class AppRun:
     def _stream(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
-        context = StreamContext(self.spec, spark, self.settings, checkpoint)
+        context = StreamContext(self.spec, spark, self.settings, checkpoint, generation=self.generation)
         stream = open_stream(context)
         gate = BatchGate(self.around_batch(stream.process))
         query = self._started(stream, gate, checkpoint)

@@ -34,6 +34,7 @@ class StoreSpec:
         score_field: the field that a ranked store is ranked by; None for every other kind.
         retention_ms: for how much stream time a row stays; None for ever. A longer one needs a new generation.
         topic: its changelog topic, where that isn't named after app and store.
+        table: the table of its snapshots, where that isn't named after the store.
     """
 
     name: str
@@ -44,6 +45,7 @@ class StoreSpec:
     score_field: str | None = None
     retention_ms: Callable[[AppSettings], int] | None = None
     topic: str | None = None
+    table: str | None = None
 
     def __post_init__(self) -> None:
         _ = self.definition  # refuses names and kinds that a node would refuse
@@ -52,6 +54,11 @@ class StoreSpec:
     def changelog_topic(self) -> str:
         """The compacted topic that all changes of the store go to."""
         return self.topic or changelog_topic(self.app, self.name)
+
+    @property
+    def table_name(self) -> str:
+        """The Delta table of its snapshots."""
+        return self.table or self.name
 
     @property
     def definition(self) -> StoreDefinition:
@@ -79,6 +86,7 @@ class AppSpec:
     `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `module` has the
     function `open_stream` and is imported only by the process that runs the app. `topology` has the function
     `processor`, free of Spark, if the app is a `Processor`. `resources` are its own, in place of the settings.
+    `seeding` is `<module>:<variable>` of its `SeedRules`; without them its state can't be changed by a new generation.
 
     Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
     """
@@ -91,6 +99,7 @@ class AppSpec:
     dead_letters: Callable[[AppSettings], tuple[str, ...]] = lambda _: ()
     stores: tuple[StoreSpec, ...] = field(default=())
     topology: str | None = None
+    seeding: str | None = None
     resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:

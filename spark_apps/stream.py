@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_apps.checkpoint import SparkCheckpoint
@@ -14,6 +15,7 @@ from spark_apps.spec import AppSpec
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_apps.generations.journal import Generation
     from spark_apps.sink.batch_sink import BatchSink
 
 ProcessBatch = Callable[["DataFrame", int], None]
@@ -24,7 +26,8 @@ ProcessBatch = Callable[["DataFrame", int], None]
 class StreamContext:
     """What an app may use to open its stream and to write its batches.
 
-    `ledger` is told of what was written; `sinks` are those that have written, by name.
+    `ledger` is told of what was written; `sinks` are those that have written, by name. `generation` is what the journal
+    says of the generation that runs; None if the app is run without regard to it.
     """
 
     spec: AppSpec
@@ -33,6 +36,12 @@ class StreamContext:
     checkpoint: SparkCheckpoint
     ledger: Ledger = field(default_factory=Ledger)
     sinks: dict[str, BatchSink] = field(default_factory=dict)
+    generation: Generation | None = None
+
+    @property
+    def seed_dir(self) -> Path:
+        """Where the seed of this generation lies, if it has one."""
+        return self.settings.generation_dir(self.spec.name) / "seed"
 
 
 @dataclass(frozen=True, slots=True)

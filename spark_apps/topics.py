@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.sink.records import TopicRule
@@ -48,6 +56,10 @@ class Topics:
         known = self._asked(lambda: self._admin.list_topics(timeout=self._timeout_s)).topics
         return [name for name in names if name not in known]
 
+    def names(self) -> list[str]:
+        """All topics that there are."""
+        return sorted(self._asked(lambda: self._admin.list_topics(timeout=self._timeout_s)).topics)
+
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The id of each existing topic: one that is deleted and made anew gets another."""
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
@@ -78,6 +90,22 @@ class Topics:
             size, cleanup = config["max.message.bytes"].value, config["cleanup.policy"].value
             found[str(resource.name)] = TopicRule(int(size), keys_required="compact" in cleanup)
         return found
+
+    def own_config(self, name: str) -> dict[str, str]:
+        """What was set for an existing topic itself, in Kafka's names."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        future = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
+        found = self._asked(future.result)
+        return {
+            key: str(entry.value)
+            for key, entry in found.items()
+            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
+        }
+
+    def delete(self, names: Iterable[str]) -> None:
+        """Deletes topics; those that don't exist are as good."""
+        for future in self._admin.delete_topics(list(names), operation_timeout=self._timeout_s).values():
+            self._done(future.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Makes a topic that only an app itself uses, or gives it more partitions, if need be."""

@@ -57,7 +57,11 @@ class TransferPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A hand-over under way. `end` and the batches are known from SWITCHED on: both batches end exactly there."""
+    """A hand-over under way. `end` and the batches are known from SWITCHED on: both batches end exactly there.
+
+    In WAITING, `end` is where the target has ended. With `compares` it takes place only between equals; a roll-back
+    doesn't ask.
+    """
 
     source: int
     target: int
@@ -65,6 +69,7 @@ class Transfer:
     end: Position = field(default_factory=Position)
     source_batch: int | None = None
     target_batch: int | None = None
+    compares: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +165,11 @@ class Journal:
     def standby(self) -> Generation | None:
         """The generation that a roll-back goes to; None if there is none."""
         return next((g for g in self.generations.values() if g.state is GenerationState.STANDBY), None)
+
+    @property
+    def other(self) -> Generation | None:
+        """The one that there is beside the live one; None if there is none."""
+        return self.candidate or self.standby
 
     def updated(self, *generations: Generation, **changes: Any) -> Journal:
         """The journal with these generations in place of those of their numbers, and other fields changed."""

@@ -12,10 +12,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
+from spark_apps.generations.outputs import as_generation
 from spark_apps.kafka_io import cells, read_stream, write_mapped
+from spark_apps.loyalty.seeding import GROUPS, GROUPS_DDL, SEED_BATCH_ID
 from spark_apps.loyalty.spec import REWARDS
 from spark_apps.loyalty.topology import customer_records, group_purchases
-from spark_apps.loyalty.upstream import UpstreamMarks, contained_ranges, unseen
+from spark_apps.loyalty.upstream import UpstreamMarks, contained_ranges, marks_dir, unseen
 from spark_apps.records.money import PointsFactor
 from spark_apps.records.purchase import PrimePurchase, Reached, decode_purchase
 from spark_apps.sink.records import BY_KEY, SinkRecord
@@ -24,20 +26,6 @@ from spark_apps.topics import Topics
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.errors import StateError
 
-_GROUPS = pa.schema(
-    [
-        ("card", pa.string()),
-        ("earned_units", pa.int64()),
-        ("invoice_count", pa.int64()),
-        ("last_invoice_time_ms", pa.int64()),
-        ("purchases", pa.binary()),
-        ("batch_id", pa.int64()),
-    ]
-)
-_GROUPS_DDL = (
-    "card string, earned_units bigint, invoice_count bigint, last_invoice_time_ms bigint, purchases binary, "
-    "batch_id bigint"
-)
 _BATCH_ID_PROPERTY = "streaming.sql.batchId"
 
 
@@ -52,7 +40,7 @@ class Upstream:
 
 def open_stream(context: StreamContext) -> Stream:
     """Purchases in; notifications and changes of the rewards store out."""
-    settings = context.settings
+    settings, store = context.settings, context.spec.stores[0]
     upstream = Upstream(
         settings.topic_pos,
         len(Topics(settings.kafka_bootstrap).partitions(settings.topic_purchases)),
@@ -62,9 +50,7 @@ def open_stream(context: StreamContext) -> Stream:
     # The newest batch's purchases ride along in the state, found again by the batch id, which only grows and is the
     # same when a batch is run again. All of a customer's are in one partition, so in one row.
     totals = (
-        read_stream(context.spark, settings, settings.topic_purchases)
-        .select("key", "value", "partition")
-        .mapInArrow(grouping, _GROUPS_DDL)
+        with_seed(purchases(context).mapInArrow(grouping, GROUPS_DDL), context)
         .groupBy("card")
         .agg(
             F.sum("earned_units").alias("total_units"),
@@ -81,15 +67,29 @@ def open_stream(context: StreamContext) -> Stream:
             upstream=upstream,
             headers=changelog_headers(context, batch_id),
             loyalty_topic=settings.topic_loyalty,
+            changelog_topic=store.changelog_topic,
         )
-        write_mapped(batch, records_of, batch_id, context, by_key=True)
+        write_mapped(batch, as_generation(records_of, context.generation, batch_id), batch_id, context, by_key=True)
 
     return Stream(totals, process, output_mode="update")
 
 
-def marks_dir(checkpoint_dir: Path) -> Path:
-    """Where the marks of the generation with that checkpoint lie."""
-    return checkpoint_dir.with_name(checkpoint_dir.name + ".upstream")
+def purchases(context: StreamContext) -> DataFrame:
+    """The purchases as a stream, from where the generation's input begins."""
+    generation = context.generation
+    start = generation.start if generation is not None and generation.is_seeded else None
+    stream = read_stream(context.spark, context.settings, context.settings.topic_purchases, start=start)
+    return stream.select("key", "value", "partition")
+
+
+def with_seed(groups: DataFrame, context: StreamContext) -> DataFrame:
+    """`groups` and, before the first of them, what the generation was seeded with. All of it comes in batch 0."""
+    generation = context.generation
+    if generation is None or not generation.is_seeded:
+        return groups
+    seed = context.spark.readStream.schema(GROUPS_DDL).parquet(str(context.seed_dir))
+    # The seed stays part of the query for as long as the generation lives, and Kafka is its first source.
+    return groups.unionByName(seed)
 
 
 def changelog_headers(context: StreamContext, batch_id: int) -> ChangelogHeaders:
@@ -100,7 +100,7 @@ def changelog_headers(context: StreamContext, batch_id: int) -> ChangelogHeaders
         generation=context.settings.generation,
         batch_id=batch_id,
         source=context.checkpoint.source_ranges(batch_id),
-        schema_version=REWARDS.schema_version,
+        schema_version=context.spec.stores[0].schema_version,
     )
 
 
@@ -115,7 +115,7 @@ def group_rows(batches: Iterator[pa.RecordBatch], *, factor: PointsFactor, marks
     marks = files.before(batch_id, partition)
     groups = list(group_purchases(unseen(_decoded(first, batches), marks), factor))
     files.write(batch_id, partition, marks)
-    yield _record_batch([(*group, batch_id) for group in groups], _GROUPS)
+    yield _record_batch([(*group, batch_id) for group in groups], GROUPS)
 
 
 def _decoded(first: pa.RecordBatch, others: Iterable[pa.RecordBatch]) -> Iterator[PrimePurchase | Reached]:
@@ -124,22 +124,27 @@ def _decoded(first: pa.RecordBatch, others: Iterable[pa.RecordBatch]) -> Iterato
 
 
 def unroll_rows(
-    batches: Iterator[pa.RecordBatch], *, upstream: Upstream, headers: ChangelogHeaders, loyalty_topic: str
+    batches: Iterator[pa.RecordBatch],
+    *,
+    upstream: Upstream,
+    headers: ChangelogHeaders,
+    loyalty_topic: str,
+    changelog_topic: str,
 ) -> Iterator[SinkRecord]:
     """Runs `customer_records` on Arrow batches of customers' totals."""
-    changelog = REWARDS.changelog_topic
     encoded = None
     for batch in batches:
         for *customer, newest in zip(*map(cells, batch.columns), strict=True):
-            if newest != headers.batch_id:
+            # Only the first batch meets customers of whom it has no purchases: those of the seed.
+            if newest != headers.batch_id and (headers.batch_id, newest) != (0, SEED_BATCH_ID):
                 msg = f"batch {headers.batch_id} met purchases of batch {newest}: its state is not the one before it"
                 raise StateError(msg)
             if encoded is None:
                 encoded = with_upstream(headers, upstream).encode()
             for topic, key, value in customer_records(
-                *customer, loyalty_topic=loyalty_topic, changelog_topic=changelog
+                *customer, loyalty_topic=loyalty_topic, changelog_topic=changelog_topic
             ):
-                yield topic, key, value, encoded if topic == changelog else None, BY_KEY
+                yield topic, key, value, encoded if topic == changelog_topic else None, BY_KEY
 
 
 def with_upstream(headers: ChangelogHeaders, upstream: Upstream) -> ChangelogHeaders:

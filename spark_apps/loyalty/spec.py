@@ -22,4 +22,5 @@ LOYALTY = AppSpec(
     sources=lambda settings: (settings.topic_purchases,),
     sinks=lambda settings: (settings.topic_loyalty,),
     stores=(REWARDS,),
+    seeding="spark_apps.loyalty.seeding:SEED_RULES",
 )

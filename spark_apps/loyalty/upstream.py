@@ -17,6 +17,7 @@ from pathlib import Path
 import orjson
 
 from spark_apps.errors import UnusableCheckpointError
+from spark_apps.generations.errors import NotesGoneError
 from spark_apps.records.purchase import PrimePurchase, Reached
 
 Marks = Mapping[int, int]
@@ -49,6 +50,11 @@ def contained_ranges(before: Iterable[Marks], after: Iterable[Marks]) -> dict[in
     return {partition: (start.get(partition, 0), end) for partition, end in contained(after).items()}
 
 
+def marks_dir(checkpoint_dir: Path) -> Path:
+    """Where the marks of the generation with that checkpoint lie."""
+    return checkpoint_dir.with_name(checkpoint_dir.name + ".upstream")
+
+
 class UpstreamMarks:
     """The marks of an app's generation, in `folder`. One task at a time writes a partition's."""
 
@@ -64,6 +70,23 @@ class UpstreamMarks:
         listed = self._read(partition)
         newest = max((batch for batch in listed if batch < batch_id), default=None)
         return {} if newest is None else listed[newest]
+
+    def after(self, batch_id: int) -> dict[str, dict[str, int]]:
+        """The marks of all partitions of the repartition topic at the end of a finished batch, as JSON has them.
+
+        Raises:
+            NotesGoneError: the app has gone on, and keeps the marks of later batches only.
+            UnusableCheckpointError: a file is damaged.
+        """
+        found = {}
+        for file in sorted(self._folder.glob("*.json")):
+            listed = self._read(int(file.stem))
+            if listed and min(listed) > batch_id:
+                msg = f"{file} has no marks of batch {batch_id} any more: take those of a later one"
+                raise NotesGoneError(msg)
+            marks = self.before(batch_id + 1, int(file.stem))
+            found[file.stem] = {str(partition): offset for partition, offset in marks.items()}
+        return found
 
     def write(self, batch_id: int, partition: int, marks: Marks) -> None:
         """Keeps the marks at the end of a batch."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import structlog
 from pyspark import TaskContext
 
+from spark_apps.generations.errors import UnconvertibleRowsError
 from spark_apps.ledger import BatchWritten
 from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.sink.markers import MARKER_TOPIC_CONFIG, markers_topic
@@ -28,7 +29,14 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _ERRORS: Mapping[str, type[StateError]] = {
-    kind.__name__: kind for kind in (BrokerRefusedError, FencedWriterError, UnrepeatableBatchError, TruncatedInputError)
+    kind.__name__: kind
+    for kind in (
+        BrokerRefusedError,
+        FencedWriterError,
+        UnrepeatableBatchError,
+        TruncatedInputError,
+        UnconvertibleRowsError,
+    )
 }
 _NUMBERS = [name for name in TaskOutcome._fields if name != "skipped"]
 _OUTCOME = pa.schema(

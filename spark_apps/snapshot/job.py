@@ -83,14 +83,17 @@ class Snapshot:
         self._settings = settings
         self._store = store
         self._topics = topics
-        self._table = SnapshotTable(spark, settings.delta_table(store.name), store)
+        self._table = SnapshotTable(spark, settings.delta_table(store.table_name), store)
 
-    def take(self) -> tuple[SnapshotManifest, int | None]:
-        """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit."""
+    def take(self, batch: CommittedBatch | None = None) -> tuple[SnapshotManifest, int | None]:
+        """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.
+
+        The snapshot is that of `batch`, which must not be older than the one before; or of the last committed one.
+        """
         # The order matters: whatever the committed batch wrote lies before the ends that are asked for after it.
-        batch = CommittedBatch.of(
-            SparkCheckpoint(self._settings.checkpoint_dir(self._store.app)), self._settings.generation
-        )
+        if batch is None:
+            checkpoint = SparkCheckpoint(self._settings.checkpoint_dir(self._store.app))
+            batch = CommittedBatch.of(checkpoint, self._settings.generation)
         bounds = self._topics.bounds([self._store.changelog_topic])
         before = self._table.newest_manifest() if self._table.exists else None
         changelog = range_to_fold(self._store.changelog_topic, before, bounds)

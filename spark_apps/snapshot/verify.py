@@ -72,7 +72,7 @@ def verify_snapshot(store: StoreSpec, settings: AppSettings, clock: Clock) -> Ve
     await_topics(topics, [store.changelog_topic], timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
     spark = start_session(f"verify-{store.name}", settings)
     try:
-        table = SnapshotTable(spark, settings.delta_table(store.name), store)
+        table = SnapshotTable(spark, settings.delta_table(store.table_name), store)
         manifest = table.newest_manifest() if table.exists else None
         if manifest is None:
             msg = f"there is no snapshot of {store.name}: take one first (`python -m spark_apps snapshot {store.name}`)"

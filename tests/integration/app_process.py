@@ -42,9 +42,28 @@ class AppProcesses:
         """Starts an app that kills itself between writing a batch and committing it."""
         return self._started(app, ["tests.integration.crashing_app", app, str(after_batch)], settings)
 
+    def start_module(self, app: str, module: str, *arguments: str) -> AppProcess:
+        """Starts another module that runs the app in its own way."""
+        return self._started(app, [module, *arguments], {})
+
+    def start_next(self, app: str, **settings: str) -> AppProcess:
+        """Starts the process of the generation that is not live."""
+        return self._started(f"{app}-next", ["spark_apps", "generation", "run", app], settings)
+
+    def run_dying(self, place: str, *arguments: str) -> int:
+        """Runs a command that is killed at a place (see `dying_step`), or ends before it; its exit code."""
+        command = self._command(["tests.integration.dying_step", place, *arguments], {})
+        with (self.run_dir / "steps.log").open("ab") as log:
+            done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=log, check=False, timeout=_PATIENCE_S)
+        return done.returncode
+
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """Runs a command of `python -m spark_apps` to its end."""
-        command = self._command(["spark_apps", *arguments], settings)
+        return self.run_module("spark_apps", *arguments, **settings)
+
+    def run_module(self, module: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        """Runs a module to its end."""
+        command = self._command([module, *arguments], settings)
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_PATIENCE_S)
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 
 
 
 def check(offsets: dict[str, dict[int, int]]) -> None:
-    check_bounds(app_named("loyalty"), AppSettings(), Position(offsets), BOUNDS)
+    check_bounds(app_named("pos_fanout"), AppSettings(), Position(offsets), BOUNDS)
 
 
 @pytest.mark.parametrize("offsets", [{}, {"pos": {0: 10}}, {"pos": {0: 50, 1: 0}}, {"pos": {0: 33}}])

@@ -1,0 +1,247 @@
+"""`python -m spark_apps generation …`: the steps in an app's change of generation, for people and for Airflow.
+
+Each prints one JSON object on stdout as its last line. Exit codes: 0 done, also if it was done before; 3 refused, a
+person must decide (the object has `error`); 1 not now, the same step may be taken again (the object has `error`).
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import orjson
+import structlog
+import typer
+
+from spark_apps.generations import steps
+from spark_apps.generations.catalog import changing_app, known, settings_of
+from spark_apps.generations.comparison import behind, compare_generations
+from spark_apps.generations.errors import GenerationRefusedError
+from spark_apps.generations.handover import Steps
+from spark_apps.generations.journal import Generation, GenerationState, Journal
+from spark_apps.generations.orders import Role
+from spark_apps.heartbeat import read_heartbeat
+from spark_apps.registry import app_named
+from spark_apps.settings import AppSettings
+from spark_apps.topics import Topics
+from state.clock import SystemClock
+from state.cluster.alias_topic import publish_alias
+from state.errors import ConfigurationError, StateError
+from state.security.cluster_secret import load_cluster_secret
+
+EXIT_FAILED = 1
+EXIT_REFUSED = 3
+
+generation_commands = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+_log = structlog.get_logger(__name__)
+
+_App = Annotated[str, typer.Argument(help="The app's name.")]
+_Timeout = Annotated[float, typer.Option(help="How long to wait for the app's processes, in seconds.")]
+
+
+@generation_commands.callback()
+def generation() -> None:
+    """Change the state of an app by a new generation of it."""
+
+
+@generation_commands.command()
+def seed(
+    app: _App,
+    migration: Annotated[
+        list[str] | None, typer.Option(help="A change to make, by name; again for one after it. None only copies.")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Of the new changelog; else as the old one's.")] = None,
+) -> None:
+    """Make a generation out of a verified snapshot of the live one, ready to run beside it."""
+    _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions))
+
+
+@generation_commands.command()
+def status(app: _App) -> None:
+    """Tell which generations there are and how far they have come."""
+    _answered(app, lambda taken: taken.read())
+
+
+@generation_commands.command()
+def handover(
+    app: _App,
+    generation: Annotated[int | None, typer.Option(min=1, help="To which; else to the newest one.")] = None,
+    timeout_s: _Timeout = 120,
+    max_behind: Annotated[int, typer.Option(min=0, help="Most input records that it may be behind.")] = 100_000,
+) -> None:
+    """Let the generation that runs beside the live one take over, if both hold the same."""
+
+    def taken(all_steps: Steps) -> tuple[Journal, dict[str, Any]]:
+        journal, comparison = all_steps.hand_over(generation)
+        return journal, {} if comparison is None else {"comparison": comparison.as_dict()}
+
+    _answered(app, taken, timeout_s=timeout_s, max_behind=max_behind)
+
+
+@generation_commands.command()
+def rollback(app: _App, timeout_s: _Timeout = 120) -> None:
+    """Call off the hand-over under way, or go back to the generation that was live before."""
+    _answered(app, lambda taken: taken.roll_back(), timeout_s=timeout_s)
+
+
+@generation_commands.command()
+def retire(
+    app: _App,
+    generation: Annotated[int | None, typer.Option(min=1, help="Which; else the one that is not live.")] = None,
+    delete: Annotated[bool, typer.Option(help="Delete its changelog, checkpoint and seed, too.")] = False,
+    timeout_s: _Timeout = 120,
+) -> None:
+    """End the generation that is not live. With --delete nothing is left of it."""
+    _answered(app, lambda taken: _retired(taken, generation, delete=delete), timeout_s=timeout_s)
+
+
+def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -> Journal:
+    spec, settings, file = taken.spec, taken.settings, taken.journal_file
+    with file.locked():
+        journal = steps.planned(taken.read(), migrations, partitions)
+        file.write(journal)
+        candidate = journal.candidate
+        assert candidate is not None  # noqa: S101 (planned a line above)
+        if candidate.state is GenerationState.PLANNED:
+            # Only now, for this is what loads Spark.
+            from spark_apps.generations.seeding import make_seed  # noqa: PLC0415
+
+            made = make_seed(spec, settings, journal, candidate.number, taken.clock)
+            journal = steps.seeded(journal, candidate.number, made.start, made.rows)
+            file.write(journal)
+        if journal.generation(candidate.number).state is GenerationState.SEEDED:
+            _make_topic(settings, journal.live_generation, candidate)
+            taken.prepare(journal, candidate.number)
+            journal = steps.started(journal, candidate.number)
+            file.write(journal)
+    return journal
+
+
+def _make_topic(settings: AppSettings, like: Generation, generation: Generation) -> None:
+    topics = Topics(settings.kafka_bootstrap)
+    partitions = generation.partitions or len(topics.partitions(like.topic))
+    topics.ensure_internal(generation.topic, partitions, topics.own_config(like.topic))
+
+
+def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
+    journal = taken.read()
+    chosen = number
+    if chosen is None:
+        if journal.other is None:
+            raise GenerationRefusedError("there is no generation but the live one and those that are retired")
+        chosen = journal.other.number
+    journal = taken.retire(chosen)
+    if delete:
+        _delete(taken, journal.generation(chosen))
+    return journal
+
+
+def _delete(taken: Steps, generation: Generation) -> None:
+    settings = settings_of(taken.settings, generation)
+    checkpoint = settings.checkpoint_dir(taken.spec.name)
+    markers = f"{taken.spec.name}-gen-{generation.number}-"
+    topics = Topics(settings.kafka_bootstrap)
+    own = [name for name in topics.names() if name.startswith(markers) and name.endswith("-markers")]
+    topics.delete([generation.topic, *own])
+    for folder in (
+        checkpoint,
+        *checkpoint.parent.glob(f"{checkpoint.name}.*"),
+        settings.generation_dir(taken.spec.name),
+    ):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        else:
+            folder.unlink(missing_ok=True)
+
+
+def _answered(
+    app: str,
+    step: Callable[[Steps], Journal | tuple[Journal, dict[str, Any]]],
+    *,
+    timeout_s: float = 120,
+    max_behind: int = 100_000,
+) -> None:
+    """Takes a step, and tells what came of it."""
+    try:
+        taken = _steps(app, timeout_s, max_behind)
+        made = step(taken)
+        journal, more = made if isinstance(made, tuple) else (made, {})
+        answer, code = {**_told(taken, journal), **more}, 0
+    except ConfigurationError as error:
+        answer, code = _refusal(error), EXIT_REFUSED
+    except StateError as error:
+        answer, code = _refusal(error), EXIT_FAILED
+    typer.echo(orjson.dumps(answer, option=orjson.OPT_SORT_KEYS).decode())
+    raise typer.Exit(code)
+
+
+def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
+    spec = app_named(app)
+    changing_app(spec)
+    settings = AppSettings()
+    secret = load_cluster_secret(settings.cluster_secret_file)
+    return Steps(
+        spec,
+        spec.settings(settings),
+        SystemClock(),
+        time.sleep,
+        partial(publish_alias, settings.kafka_bootstrap, secret),
+        partial(compare_generations, settings.kafka_bootstrap),
+        timeout_s=timeout_s,
+        max_behind=max_behind,
+    )
+
+
+def _refusal(error: StateError) -> dict[str, Any]:
+    _log.error("step_not_taken", kind=type(error).__name__, error=str(error))
+    return {"error": str(error), "kind": type(error).__name__}
+
+
+def _told(taken: Steps, journal: Journal) -> dict[str, Any]:
+    transfer = journal.transfer
+    return {
+        "app": journal.app,
+        "store": journal.store,
+        "live": journal.live,
+        "candidate": None if journal.candidate is None else journal.candidate.number,
+        "standby": None if journal.standby is None else journal.standby.number,
+        "transfer": None if transfer is None else {"phase": transfer.phase, "target": transfer.target},
+        "generations": [_described(taken, journal, item) for _, item in sorted(journal.generations.items())],
+        "processes": {role.program(journal.app): _process(taken, role) for role in Role},
+    }
+
+
+def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[str, Any]:
+    checkpoint = taken.checkpoint(generation)
+    live = taken.checkpoint(journal.live_generation).committed_position()
+    position = checkpoint.committed_position()
+    return {
+        "generation": generation.number,
+        "state": generation.state,
+        "topic": generation.topic,
+        "migrations": list(generation.migrations),
+        "schema": known(generation.migrations),
+        "origin": generation.origin,
+        "seed_rows": generation.seed_rows,
+        "start": orjson.loads(generation.start.to_json()),
+        "outputs": [list(span) for span in generation.outputs],
+        "last_batch": checkpoint.last_committed_batch(),
+        "position": orjson.loads(position.to_json()),
+        "records_behind_live": behind(live, position),
+    }
+
+
+def _process(taken: Steps, role: Role) -> dict[str, Any] | None:
+    beat = read_heartbeat(taken.settings.heartbeat_file(role.program(taken.spec.name)))
+    if beat is None:
+        return None
+    return {
+        "state": beat.state,
+        "generation": beat.generation,
+        "pid": beat.pid,
+        "age_ms": beat.age_ms(taken.clock.now_ms()),
+        "error": beat.error,
+    }

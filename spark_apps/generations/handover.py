@@ -1,0 +1,327 @@
+"""Taking steps with an app's generations: the journal's truth brought about in processes, checkpoints and topics.
+
+Every step may be taken again, by whoever, after its process died at any place: it goes on from the journal. Only what
+stands in the journal has happened; what it rests on (a plan, a published alias) is done before and is safe to repeat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.errors import AppRunningError
+from spark_apps.generations import steps
+from spark_apps.generations.boundary import is_settled, plan_batch
+from spark_apps.generations.catalog import first_journal, settings_of
+from spark_apps.generations.comparison import Comparison, behind
+from spark_apps.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
+from spark_apps.generations.journal import Generation, Journal, JournalFile, TransferPhase
+from spark_apps.generations.orders import Role
+from spark_apps.generations.run_lease import generation_lease
+from spark_apps.heartbeat import AppState, read_heartbeat
+from spark_apps.lease import Lease
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from state.changelog.position import Position
+from state.clock import Clock
+from state.cluster.aliases import Alias
+
+_POLL_S = 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Takes the steps of one app.
+
+    Attributes:
+        spec, settings, clock: the app, the run directory and broker, and the time.
+        wait: pauses for so many seconds.
+        publish: tells readers which changelog is behind the store's name.
+        compare: compares two generations that hold.
+        timeout_s: how long a step waits for processes before it is given up for now.
+        max_behind: how many records of input the successor may be behind when a hand-over begins.
+    """
+
+    spec: AppSpec
+    settings: AppSettings
+    clock: Clock
+    wait: Callable[[float], object]
+    publish: Callable[[Alias], object]
+    compare: Callable[[Generation, Generation], Comparison]
+    timeout_s: float = 120.0
+    max_behind: int = 100_000
+
+    @property
+    def journal_file(self) -> JournalFile:
+        """The truth."""
+        return JournalFile(self.settings.run_dir, self.spec.name)
+
+    def read(self) -> Journal:
+        """The journal as it is."""
+        return self.journal_file.read() or first_journal(self.spec)
+
+    def hand_over(self, target: int | None = None) -> tuple[Journal, Comparison | None]:
+        """Makes the generation that runs beside the live one live itself.
+
+        Returns:
+            The journal, and what the comparison found; None if an earlier attempt has compared.
+
+        Raises:
+            GenerationPendingError: processes have not come as far within the time. Take the step again.
+            GenerationsDifferError: they don't hold the same. The hand-over is called off.
+            GenerationRefusedError: it can't be.
+        """
+        with self.journal_file.locked():
+            journal = self.read()
+            chosen = _successor(journal) if target is None else target
+            if journal.live == chosen and journal.transfer is None:
+                return journal, None
+            if journal.transfer is None:
+                self._check_ready(journal, journal.generation(chosen))
+            self._write(steps.begun(journal, chosen, compares=True))
+            return self._transferred()
+
+    def roll_back(self) -> Journal:
+        """Calls off the hand-over that is under way; or makes the generation that was live before live again.
+
+        Readers are sent back first, as soon as that generation has what they have seen; then the outputs follow.
+
+        Raises:
+            GenerationPendingError: it has not come as far, or the processes have not. Take the step again.
+            GenerationRefusedError: there is nothing to roll back.
+        """
+        with self.journal_file.locked():
+            journal = self.read()
+            transfer = journal.transfer
+            if transfer is not None and transfer.compares:
+                self._tell(journal.generation(transfer.source), journal.generation(transfer.target), prepare=True)
+                return self._write(steps.called_off(journal))
+            if transfer is None:
+                standby = journal.standby
+                if standby is None:
+                    raise GenerationRefusedError("nothing was handed over that could be rolled back")
+                if standby.number > journal.live:
+                    return journal
+                self._await_standby(journal, standby)
+                self._tell(standby, journal.live_generation)
+                self._write(steps.begun(journal, standby.number, compares=False))
+            return self._transferred()[0]
+
+    def retire(self, number: int) -> Journal:
+        """Ends a generation that is not live; nodes let its changelog go.
+
+        Raises:
+            GenerationPendingError: its process has not ended yet. Take the step again.
+            GenerationRefusedError: it is live, or a hand-over is under way.
+        """
+        with self.journal_file.locked():
+            journal = self._write(steps.retired(self.read(), number))
+            self._tell(journal.live_generation, None)
+            with self._held(journal.generation(number), "its process ends"):
+                return journal
+
+    def checkpoint(self, generation: Generation) -> SparkCheckpoint:
+        """Where Spark keeps a generation's progress."""
+        return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
+
+    def prepare(self, journal: Journal, number: int) -> None:
+        """Tells nodes to have a generation's changelog ready beside the one that they answer from."""
+        self._tell(journal.live_generation, journal.generation(number), prepare=True)
+
+    def _transferred(self) -> tuple[Journal, Comparison | None]:
+        comparison: Comparison | None = None
+        while (transfer := self.read().transfer) is not None:
+            _log.info("hand_over", app=self.spec.name, phase=transfer.phase, target=transfer.target)
+            if transfer.phase is TransferPhase.SWITCHED:
+                comparison = self._align()
+            else:
+                _PHASES[transfer.phase](self)
+        return self.read(), comparison
+
+    def _hold_target(self) -> None:
+        journal = self.read()
+        _, target = _both(journal)
+        with self._held(target, "it holds", settled=True) as checkpoint:
+            self._write(steps.waiting(journal, checkpoint.committed_position()))
+
+    def _switch(self) -> None:
+        journal = self.read()
+        source, target = _both(journal)
+        with (
+            self._held(target, "it holds", settled=True) as behind_it,
+            self._held(
+                source, "it reaches its successor and holds", settled=True, reaching=behind_it.committed_position()
+            ) as ahead,
+        ):
+            end, source_batch, target_batch = ahead.committed_position(), _last(ahead), _last(behind_it)
+            if behind_it.committed_position() != end:
+                target_batch += 1
+                plan_batch(behind_it, target_batch, end)
+            self._write(steps.switched(journal, end, source_batch, target_batch))
+
+    def _align(self) -> Comparison | None:
+        journal = self.read()
+        transfer, (source, target) = journal.transfer, _both(journal)
+        assert transfer is not None  # noqa: S101 (the caller has looked)
+        comparison = None
+        with self._held(target, f"it runs batch {transfer.target_batch}", settled=True, batch=transfer.target_batch):
+            if transfer.compares:
+                comparison = self.compare(source, target)
+                if not comparison.holds:
+                    self._write(steps.called_off(journal))
+                    msg = (
+                        f"generations {source.number} and {target.number} differ at the same place of the input "
+                        f"({_shown(comparison)}): generation {source.number} stays live and goes on; "
+                        f"retire generation {target.number}"
+                    )
+                    raise GenerationsDifferError(msg)
+            self._write(steps.aligned(journal))
+        return comparison
+
+    def _complete(self) -> None:
+        journal = self.read()
+        source, target = _both(journal)
+        self._tell(target, source)
+        self._write(steps.completed(journal))
+
+    def _check_ready(self, journal: Journal, target: Generation) -> None:
+        """Refuses a hand-over that would keep outputs waiting until the successor has caught up."""
+        source = self.checkpoint(journal.live_generation)
+        checkpoint = self.checkpoint(target)
+        if source.last_committed_batch() is None:
+            msg = f"generation {journal.live} has not run yet: there is nothing to hand over"
+            raise GenerationRefusedError(msg)
+        self._check_alive(target)
+        if checkpoint.last_committed_batch() is None:
+            raise self._pending(target, "its first batch, the seed, is not finished")
+        left = behind(source.committed_position(), checkpoint.committed_position())
+        if left > self.max_behind:
+            raise self._pending(target, f"it is {left} records behind, and may be {self.max_behind}")
+
+    def _await_standby(self, journal: Journal, standby: Generation) -> None:
+        seen = self.checkpoint(journal.live_generation).committed_position()
+        checkpoint = self.checkpoint(standby)
+        self._until(standby, lambda: checkpoint.committed_position().reaches(seen), "it has what readers have seen")
+
+    @contextmanager
+    def _held(
+        self,
+        generation: Generation,
+        until: str,
+        *,
+        settled: bool = False,
+        batch: int | None = None,
+        reaching: Position | None = None,
+    ) -> Iterator[SparkCheckpoint]:
+        """Holds a generation's lease, once it has come so far; so nothing of it runs meanwhile."""
+        checkpoint = self.checkpoint(generation)
+        lease: Lease | None = None
+
+        def there() -> bool:
+            nonlocal lease
+            if not _is_at(checkpoint, settled=settled, batch=batch, reaching=reaching):
+                return False
+            name = generation_lease(self.spec.name, generation.number)
+            lease = Lease(self.settings.lease_file(name), clock=self.clock, wait=self.wait)
+            with contextlib.suppress(AppRunningError):
+                lease.acquire(0)
+                # It may have gone on until the lease was had.
+                if _is_at(checkpoint, settled=settled, batch=batch, reaching=reaching):
+                    return True
+                lease.release()
+            lease = None
+            return False
+
+        self._until(generation, there, until)
+        try:
+            yield checkpoint
+        finally:
+            if lease is not None:
+                lease.release()
+
+    def _until(self, generation: Generation, reached: Callable[[], bool], what: str) -> None:
+        deadline_s = self.clock.monotonic_s() + self.timeout_s
+        while not reached():
+            self._check_alive(generation)
+            if self.clock.monotonic_s() >= deadline_s:
+                raise self._pending(generation, f"waited {self.timeout_s:.0f} s until {what}")
+            self.wait(_POLL_S)
+
+    def _check_alive(self, generation: Generation) -> None:
+        """Refuses to wait for a generation that has failed for good."""
+        for role in Role:
+            beat = read_heartbeat(self.settings.heartbeat_file(role.program(self.spec.name)))
+            if beat is None or beat.generation != generation.number or beat.state is not AppState.FAILED:
+                continue
+            if beat.error is not None and beat.error.startswith("UnconvertibleRowsError"):
+                msg = f"generation {generation.number} has stopped: {beat.error}"
+                raise GenerationRefusedError(msg)
+
+    def _pending(self, generation: Generation, why: str) -> GenerationPendingError:
+        msg = (
+            f"generation {generation.number} of {self.spec.name} is not there yet ({why}): see that it runs "
+            f"(`generation run {self.spec.name}`), then take this step again"
+        )
+        return GenerationPendingError(msg)
+
+    def _tell(self, chosen: Generation, other: Generation | None, *, prepare: bool = False) -> None:
+        """Publishes that readers are to read `chosen`, and to keep `other` warm; or to prepare it, with `prepare`."""
+        topic, previous = chosen.topic, None if other is None else other.topic
+        number = chosen.number
+        if prepare and other is not None:
+            topic, previous, number = other.topic, chosen.topic, other.number
+        store = self.spec.stores[0].name
+        self.publish(Alias(store, number, topic, previous, self.clock.now_ms(), prepare=prepare))
+
+    def _write(self, journal: Journal) -> Journal:
+        self.journal_file.write(journal)
+        return journal
+
+
+_PHASES: dict[TransferPhase, Callable[[Steps], object]] = {
+    TransferPhase.BEGUN: Steps._hold_target,  # noqa: SLF001 (a table of this class's own)
+    TransferPhase.WAITING: Steps._switch,  # noqa: SLF001
+    TransferPhase.ALIGNED: Steps._complete,  # noqa: SLF001
+}
+
+
+def _is_at(checkpoint: SparkCheckpoint, *, settled: bool, batch: int | None, reaching: Position | None) -> bool:
+    if settled and not is_settled(checkpoint):
+        return False
+    if batch is not None and _last(checkpoint) < batch:
+        return False
+    return reaching is None or checkpoint.committed_position().reaches(reaching)
+
+
+def _last(checkpoint: SparkCheckpoint) -> int:
+    committed = checkpoint.last_committed_batch()
+    return -1 if committed is None else committed
+
+
+def _both(journal: Journal) -> tuple[Generation, Generation]:
+    if journal.transfer is None:
+        raise GenerationRefusedError("no hand-over is under way")
+    return journal.generation(journal.transfer.source), journal.generation(journal.transfer.target)
+
+
+def _successor(journal: Journal) -> int:
+    if journal.transfer is not None:
+        return journal.transfer.target
+    found = journal.candidate
+    if found is not None:
+        return found.number
+    if journal.standby is not None:
+        # The newer of the two: it is live already, or was rolled back and is to have another try.
+        return max(journal.live, journal.standby.number)
+    raise GenerationRefusedError("there is no generation to hand over to: `generation seed` makes one")
+
+
+def _shown(comparison: Comparison) -> str:
+    return ", ".join(f"{count} {name}" for name, count in comparison.as_dict().items())

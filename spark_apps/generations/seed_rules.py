@@ -1,0 +1,29 @@
+"""What an app must tell of itself so that a generation of it can begin with the content of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRules:
+    """One app's rules.
+
+    Attributes:
+        schema, ddl: columns of a seed's rows, as Arrow and as Spark SQL have them.
+        row: from a record of the store, in version 1, to such a row. Raises any exception for a record that is none.
+        notes: from a checkpoint's folder and a finished batch to what a successor must know beside the store's content
+            to go on after that batch; JSON's own types. Raises `NotesGoneError` when the app has gone on too far.
+        begin: hands such notes to the generation with that checkpoint folder, before its first start.
+    """
+
+    schema: pa.Schema
+    ddl: str
+    row: Callable[[bytes, bytes], tuple[Any, ...]]
+    notes: Callable[[Path, int], Mapping[str, Any]]
+    begin: Callable[[Path, Mapping[str, Any]], None]

@@ -1,0 +1,199 @@
+"""Making the seed of a generation: a verified snapshot of the live one, taken back to version 1, as a folder of files.
+
+The folder is complete or not there. It is never changed, and stays for as long as its generation lives: Spark looks for
+it at every start.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import structlog
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.generations.catalog import chain_of, changing_app, seed_rules, settings_of, store_of
+from spark_apps.generations.errors import (
+    GenerationPendingError,
+    GenerationRefusedError,
+    NotesGoneError,
+    UnconvertibleRowsError,
+)
+from spark_apps.generations.journal import Generation, Journal
+from spark_apps.generations.migration import Chain
+from spark_apps.generations.seed_rules import SeedRules
+from spark_apps.lease import Lease
+from spark_apps.session import jvm_pid, start_session, stop_session
+from spark_apps.settings import AppSettings
+from spark_apps.snapshot.cut import CommittedBatch
+from spark_apps.snapshot.job import Snapshot
+from spark_apps.snapshot.table import SnapshotTable
+from spark_apps.snapshot.verify import compared
+from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.topics import Topics
+from state.changelog.position import Position
+from state.clock import Clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SEED_FILES = 4
+_PROBLEM = "problem"
+_TRIES = 20
+_PAUSE_S = 0.1
+_SHOWN_PROBLEMS = 3
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """A seed that is complete: where the input goes on after it, and how many rows it has."""
+
+    start: Position
+    rows: int
+
+
+def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: int, clock: Clock) -> Seed:
+    """Writes the seed of a planned generation; an earlier attempt's is written anew. The live generation runs on.
+
+    Raises:
+        UnconvertibleRowsError: rows of the live generation can't be converted.
+        GenerationPendingError: the live generation has not finished a batch yet.
+        BrokerUnavailableError, AppRunningError: it can't be made now.
+    """
+    store = changing_app(spec)
+    job = f"snapshot-{store.name}"
+    with Lease(settings.lease_file(job), clock=clock, wait=time.sleep) as lease:
+        lease.acquire(settings.lease_timeout_s)
+        spark = start_session(job, settings)
+        try:
+            pid = jvm_pid(spark)
+            if pid is not None:
+                lease.record_jvm(pid)
+            return _Seeding(spark, spec, settings, journal, journal.generation(number)).make()
+        finally:
+            stop_session(spark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seeding:
+    spark: SparkSession
+    spec: AppSpec
+    settings: AppSettings
+    journal: Journal
+    generation: Generation
+
+    def make(self) -> Seed:
+        rules, live = seed_rules(self.spec), self.journal.live_generation
+        settings, store = settings_of(self.settings, live), store_of(changing_app(self.spec), live)
+        batch, notes = self._pinned(rules, settings)
+        rows = self._snapshot(settings, store, batch)
+        seed = rows.mapInArrow(
+            partial(seed_rows, back=chain_of(live.migrations), there=chain_of(self.generation.migrations), rules=rules),
+            f"{rules.ddl}, {_PROBLEM} string",
+        ).persist()
+        try:
+            self._refuse_problems(seed)
+            count = self._written(seed.where(F.col(_PROBLEM).isNull()).drop(_PROBLEM))
+        finally:
+            seed.unpersist()
+        rules.begin(settings_of(self.settings, self.generation).checkpoint_dir(self.spec.name), notes)
+        _log.info("seeded", app=self.spec.name, generation=self.generation.number, rows=count)
+        return Seed(batch.source, count)
+
+    def _pinned(self, rules: SeedRules, settings: AppSettings) -> tuple[CommittedBatch, Any]:
+        """A finished batch, and what the app noted at its end."""
+        checkpoint = SparkCheckpoint(settings.checkpoint_dir(self.spec.name))
+        for _ in range(_TRIES):
+            batch = CommittedBatch.of(checkpoint, settings.generation)
+            if batch is None:
+                break
+            try:
+                return batch, rules.notes(checkpoint.path, batch.batch_id)
+            except NotesGoneError:
+                time.sleep(_PAUSE_S)
+        msg = (
+            f"generation {settings.generation} of {self.spec.name} has no finished batch to seed from: let it run first"
+        )
+        raise GenerationPendingError(msg)
+
+    def _snapshot(self, settings: AppSettings, store: StoreSpec, batch: CommittedBatch) -> DataFrame:
+        """The rows of the store at the end of that batch, verified."""
+        topics = Topics(settings.kafka_bootstrap)
+        manifest, _ = Snapshot(self.spark, settings, store, topics).take(batch)
+        table = SnapshotTable(self.spark, settings.delta_table(store.table_name), store)
+        verification = compared(self.spark, settings, table, manifest, topics)
+        if not verification.holds:
+            msg = (
+                f"the snapshot of {store.name}, version {manifest.delta_version}, differs from its changelog in "
+                f"{verification.differing_count} keys: find out why before seeding from it (`verify {store.name}`)"
+            )
+            raise GenerationRefusedError(msg)
+        return table.rows(manifest.delta_version).select("_key", "_value")
+
+    def _refuse_problems(self, seed: DataFrame) -> None:
+        problems = (
+            seed.where(F.col(_PROBLEM).isNotNull()).groupBy(_PROBLEM).count().orderBy(F.desc("count"), _PROBLEM)
+        ).collect()
+        if problems:
+            total = sum(row["count"] for row in problems)
+            shown = "; ".join(f"{row['count']} x {row[_PROBLEM]}" for row in problems[:_SHOWN_PROBLEMS])
+            msg = (
+                f"{total} rows of {self.journal.store} can't be converted ({shown}): nothing was started; mend the "
+                f"rows or the migration and seed again, or retire generation {self.generation.number}"
+            )
+            raise UnconvertibleRowsError(msg)
+
+    def _written(self, seed: DataFrame) -> int:
+        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / "seed"
+        draft = folder.with_name("seed.new")
+        for leftover in (draft, folder):
+            shutil.rmtree(leftover, ignore_errors=True)
+        seed.coalesce(_SEED_FILES).write.parquet(str(draft))
+        count = self.spark.read.parquet(str(draft)).count()
+        draft.rename(folder)
+        return count
+
+
+def seed_rows(
+    batches: Iterator[pa.RecordBatch], *, back: Chain, there: Chain, rules: SeedRules
+) -> Iterator[pa.RecordBatch]:
+    """From rows (key, value) of the live generation to rows of the seed, or to what is wrong with one.
+
+    A row is good if it can be taken back to version 1, and from there to what the new generation will hold. What is
+    wrong is told without a byte of the row.
+    """
+    for batch in batches:
+        keys, values = (column.to_pylist() for column in batch.columns)
+        rows = [_row(key, value, back, there, rules) for key, value in zip(keys, values, strict=True)]
+        if rows:
+            yield _frame(rows, rules.schema)
+
+
+def _row(key: bytes, value: bytes, back: Chain, there: Chain, rules: SeedRules) -> tuple[Any, ...] | str:
+    step = "the way back"
+    try:
+        first_key, first_value = back.revert(key, value)
+        step = "the seed"
+        row: tuple[Any, ...] = rules.row(first_key, first_value)
+        step = "the way there"
+        there.convert(first_key, first_value)
+    except Exception as error:  # whatever a function of the app's own raises
+        return f"{type(error).__name__} on {step}"
+    return row
+
+
+def _frame(rows: list[tuple[Any, ...] | str], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows or problems as Arrow has them: a problem's row has nothing but its problem."""
+    empty = (None,) * len(schema)
+    whole = [(*empty, row) if isinstance(row, str) else (*row, None) for row in rows]
+    described = schema.append(pa.field(_PROBLEM, pa.string()))
+    columns = [pa.array(column, item.type) for column, item in zip(zip(*whole, strict=True), described, strict=True)]
+    return pa.record_batch(columns, schema=described)

@@ -1,0 +1,165 @@
+"""What each step makes of the journal: pure functions. Each refuses what can't be, and changes nothing if it is done.
+
+    plan -> seed -> start -> hand over -> (roll back) -> retire
+
+A hand-over goes through the phases of `TransferPhase`. Until it is complete it can be called off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from spark_apps.generations.catalog import chain_of
+from spark_apps.generations.errors import GenerationRefusedError
+from spark_apps.generations.journal import Generation, GenerationState, Journal, Transfer, TransferPhase
+from state.changelog.position import Position
+
+_NOT_YET_LIVE = frozenset(
+    {GenerationState.PLANNED, GenerationState.SEEDED, GenerationState.STARTED, GenerationState.VERIFIED}
+)
+
+
+def generation_topic(first_topic: str, number: int) -> str:
+    """The changelog of a generation; the first has the name that it always had."""
+    return first_topic if number == 1 else f"{first_topic}-g{number}"
+
+
+def planned(journal: Journal, migrations: Sequence[str], partitions: int | None) -> Journal:
+    """The journal with a generation on its way that changes the live one by `migrations`.
+
+    Raises:
+        GenerationRefusedError: another one is on its way or stands by, or the migrations don't fit.
+    """
+    wanted = (*journal.live_generation.migrations, *migrations)
+    candidate = journal.candidate
+    if candidate is not None:
+        if (candidate.migrations, candidate.partitions) == (wanted, partitions):
+            return journal
+        msg = f"generation {candidate.number} is on its way already: hand over to it, or retire it first"
+        raise GenerationRefusedError(msg)
+    if journal.standby is not None:
+        msg = f"generation {journal.standby.number} stands by for a roll-back: retire it first"
+        raise GenerationRefusedError(msg)
+    for step in chain_of(wanted).steps:
+        if step.store != journal.store:
+            msg = f"migration {step.name} is of store {step.store}, not of {journal.store}"
+            raise GenerationRefusedError(msg)
+    number = max(journal.generations) + 1
+    topic = generation_topic(journal.generation(min(journal.generations)).topic, number)
+    generation = Generation(
+        number, GenerationState.PLANNED, topic, origin=journal.live, migrations=wanted, partitions=partitions
+    )
+    return journal.updated(generation)
+
+
+def seeded(journal: Journal, number: int, start: Position, rows: int) -> Journal:
+    """The journal once the seed of a planned generation is complete."""
+    generation = journal.generation(number)
+    return journal.updated(replace(generation, state=GenerationState.SEEDED, start=start, seed_rows=rows))
+
+
+def started(journal: Journal, number: int) -> Journal:
+    """The journal once the topic is there, so that the generation may run."""
+    return journal.updated(replace(journal.generation(number), state=GenerationState.STARTED))
+
+
+def begun(journal: Journal, target: int, *, compares: bool) -> Journal:
+    """The journal of a hand-over that begins, or of the one that is under way.
+
+    Raises:
+        GenerationRefusedError: another one is under way, or the target can't become live.
+    """
+    transfer = journal.transfer
+    if transfer is not None:
+        if transfer.target == target:
+            return journal
+        msg = f"a hand-over to generation {transfer.target} is under way: let it end, or call it off by `rollback`"
+        raise GenerationRefusedError(msg)
+    generation = journal.generation(target)
+    if generation.state not in {GenerationState.STARTED, GenerationState.VERIFIED, GenerationState.STANDBY}:
+        msg = f"generation {target} is {generation.state}: only one that runs beside the live one can take over"
+        raise GenerationRefusedError(msg)
+    return journal.updated(transfer=Transfer(journal.live, target, compares=compares))
+
+
+def waiting(journal: Journal, end: Position) -> Journal:
+    """The journal once the target holds at `end`."""
+    return journal.updated(transfer=replace(_transfer(journal), phase=TransferPhase.WAITING, end=end))
+
+
+def switched(journal: Journal, end: Position, source_batch: int, target_batch: int) -> Journal:
+    """The journal once it is decided that outputs change hands at `end`: after `source_batch`, after `target_batch`."""
+    transfer = replace(
+        _transfer(journal), phase=TransferPhase.SWITCHED, end=end, source_batch=source_batch, target_batch=target_batch
+    )
+    return journal.updated(
+        journal.generation(transfer.source).silenced_after(source_batch),
+        journal.generation(transfer.target).heard_after(target_batch),
+        transfer=transfer,
+    )
+
+
+def aligned(journal: Journal) -> Journal:
+    """The journal once both hold the same at the same place."""
+    transfer = replace(_transfer(journal), phase=TransferPhase.ALIGNED)
+    target = journal.generation(transfer.target)
+    if transfer.compares:
+        target = replace(target, state=GenerationState.VERIFIED)
+    return journal.updated(target, transfer=transfer)
+
+
+def completed(journal: Journal) -> Journal:
+    """The journal once readers were told: the target is live, and the source stands by."""
+    transfer = _transfer(journal)
+    return journal.updated(
+        replace(journal.generation(transfer.source), state=GenerationState.STANDBY),
+        replace(journal.generation(transfer.target), state=GenerationState.LIVE),
+        live=transfer.target,
+        transfer=None,
+    )
+
+
+def called_off(journal: Journal) -> Journal:
+    """The journal without the hand-over that is under way: everything is as it was before it."""
+    transfer = journal.transfer
+    if transfer is None:
+        return journal
+    source, target = journal.generation(transfer.source), journal.generation(transfer.target)
+    if transfer.source_batch is not None and transfer.target_batch is not None:
+        # Neither has run a batch since, so the source goes on right where it fell silent.
+        source = source.heard_after(transfer.source_batch)
+        target = target.silenced_after(transfer.target_batch)
+    if target.state is GenerationState.VERIFIED:
+        target = replace(target, state=GenerationState.STARTED)
+    return journal.updated(source, target, transfer=None)
+
+
+def retired(journal: Journal, number: int) -> Journal:
+    """The journal without a generation that is not live.
+
+    Raises:
+        GenerationRefusedError: it is live, or a hand-over is under way.
+    """
+    generation = journal.generation(number)
+    if journal.live == number:
+        msg = f"generation {number} is live: hand over to another one before it can be retired"
+        raise GenerationRefusedError(msg)
+    if journal.transfer is not None:
+        msg = "a hand-over is under way: let it end, or call it off by `rollback`"
+        raise GenerationRefusedError(msg)
+    if generation.state is GenerationState.RETIRED:
+        return journal
+    return journal.updated(replace(generation, state=GenerationState.RETIRED))
+
+
+def is_on_its_way(generation: Generation) -> bool:
+    """Whether it has never been live and still may become so."""
+    return generation.state in _NOT_YET_LIVE
+
+
+def _transfer(journal: Journal) -> Transfer:
+    if journal.transfer is None:
+        msg = f"no hand-over of {journal.app} is under way"
+        raise GenerationRefusedError(msg)
+    return journal.transfer

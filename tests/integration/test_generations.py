@@ -1,0 +1,138 @@
+"""Generations of loyalty on a real broker and real Spark, under writes, each step killed at every place on its way."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from spark_apps.generations.comparison import read_changelog
+from spark_apps.generations.migration import Chain
+from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.loyalty.migrations import REWARDS_TIER
+from spark_apps.records.loyalty import rewards_value
+from state.cluster.alias_topic import read_aliases
+from state.security.cluster_secret import load_cluster_secret
+from tests.broker import Broker, start_broker
+from tests.integration.app_process import AppProcess, AppProcesses
+from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
+from tests.integration.purchases import PURCHASES, Tills
+from tests.integration.topics import end_offsets
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+CHANGELOG = "loyalty-rewards-changelog"
+SECOND, THIRD = f"{CHANGELOG}-g2", f"{CHANGELOG}-g3"
+
+
+@dataclass
+class Shop:
+    """A broker, tills that sell on and on, and the processes of loyalty."""
+
+    broker: Broker
+    apps: AppProcesses
+    tills: Tills
+
+    def step(self, *arguments: str) -> dict[str, Any]:
+        """Takes a step that must succeed."""
+        code, answer = self.tried(*arguments)
+        assert code == 0, answer
+        return answer
+
+    def tried(self, *arguments: str) -> tuple[int, dict[str, Any]]:
+        """Takes a step; its exit code and its answer."""
+        done: subprocess.CompletedProcess[str] = self.apps.run("generation", *arguments)
+        assert done.stdout, done.stderr[-3000:]
+        return done.returncode, orjson.loads(done.stdout.splitlines()[-1])
+
+    def killed_at(self, places: tuple[str, ...], *arguments: str) -> None:
+        """Takes a step again and again, killed at each of the places in turn."""
+        for place in places:
+            assert self.apps.run_dying(place, "generation", *arguments) == -9, place
+
+    def serving_topic(self) -> str:
+        """The changelog that readers are told of."""
+        secret = load_cluster_secret(self.apps.run_dir / "secrets" / "cluster.key")
+        return read_aliases(self.broker.bootstrap, secret)["rewards"].serving_topic
+
+    def content(self, topic: str) -> dict[bytes, bytes]:
+        """What a changelog adds up to."""
+        rows: dict[bytes, bytes] = {}
+        for key, value in read_changelog(self.broker.bootstrap, topic):
+            assert value is not None
+            rows[key] = value
+        return rows
+
+    def expected(self, chain: Chain) -> dict[bytes, bytes]:
+        """What a store must hold whose records went through these changes."""
+        first = {card.encode(): rewards_value(card, *numbers) for card, numbers in self.tills.expected_values().items()}
+        return dict(record for key, value in first.items() for record in chain.convert(key, value))
+
+    def check_notifications(self) -> None:
+        self.tills.check_notifications(list(read_changelog(self.broker.bootstrap, "loyalty")))
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    broker = start_broker(tmp_path / "broker")
+    apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200", "shuffle_partitions": "2"})
+    tills = Tills(broker.bootstrap)
+    try:
+        for topic in (PURCHASES, "loyalty"):
+            broker.create_topic(topic)
+        broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact"})
+        tills.sell(2000)
+        yield Shop(broker, apps, tills)
+    finally:
+        tills.close()
+        apps.stop()
+        broker.stop()
+
+
+def await_batches(process: AppProcess, count: int = 1) -> None:
+    def there(beat: Heartbeat) -> bool:
+        return beat.state is AppState.RUNNING and beat.batch_id is not None and beat.batch_id >= count
+
+    process.await_beat(there, f"batch {count}")
+
+
+def test_a_generation_takes_over_under_writes_whatever_is_killed_and_can_be_rolled_back(shop: Shop) -> None:
+    live = shop.apps.start("loyalty")
+    await_batches(live, 0)
+    shop.tills.open()
+    shop.killed_at(PLACES_OF_SEED, "seed", "loyalty", "--migration", "rewards-tier")
+    answer = shop.step("seed", "loyalty", "--migration", "rewards-tier")
+    assert (answer["live"], answer["candidate"], answer["standby"]) == (1, 2, None)
+    assert shop.serving_topic() == CHANGELOG
+    beside = shop.apps.start_next("loyalty")
+    await_batches(beside, 2)
+
+    shop.killed_at(PLACES_OF_TRANSFER, "handover", "loyalty")
+    answer = shop.step("handover", "loyalty")
+    assert (answer["live"], answer["candidate"], answer["standby"]) == (2, None, 1)
+    assert shop.step("handover", "loyalty")["live"] == 2
+    assert shop.serving_topic() == SECOND
+    live.await_beat(lambda beat: beat.generation == 2 and beat.state is AppState.RUNNING, "runs generation 2")
+    beside.await_beat(lambda beat: beat.generation == 1 and beat.state is AppState.RUNNING, "runs generation 1")
+
+    answer = shop.step("rollback", "loyalty")
+    assert (answer["live"], answer["standby"]) == (1, 2)
+    assert shop.step("rollback", "loyalty")["live"] == 1
+    assert shop.serving_topic() == CHANGELOG
+    answer = shop.step("handover", "loyalty")
+    assert answer["live"] == 2
+    assert answer["comparison"]["same"] == len(shop.tills.expected_values())
+
+    answer = shop.step("retire", "loyalty", "--delete")
+    assert beside.await_exit() == 0, beside.log_tail()
+    assert answer["generations"][0]["state"] == "RETIRED"
+    shop.tills.close()
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    assert live.terminate() == 0, live.log_tail()
+    assert shop.content(SECOND) == shop.expected(Chain((REWARDS_TIER,)))
+    shop.check_notifications()

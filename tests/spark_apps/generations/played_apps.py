@@ -1,0 +1,180 @@
+"""Plays an app's processes without Spark: they follow the journal, take leases, and plan and finish batches on disk.
+
+What each generation writes for which record of the input is remembered, so that a test can tell what came twice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.generations.boundary import take_back
+from spark_apps.generations.catalog import first_journal, settings_of
+from spark_apps.generations.journal import Generation, JournalFile
+from spark_apps.generations.orders import Orders, Role, orders_for
+from spark_apps.generations.run_lease import generation_lease
+from spark_apps.lease import Lease
+from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.settings import AppSettings
+from state.changelog.position import Position
+from state.clock import ManualClock
+from tests.spark_apps.checkpoints import METADATA
+
+TOPIC = "purchases"
+_MOST_IN_A_BATCH = 5
+
+
+@dataclass
+class World:
+    """An input topic that grows, and what was written for its records: by offset, and by generation and batch."""
+
+    settings: AppSettings
+    rng: random.Random
+    clock: ManualClock = field(default_factory=ManualClock)
+    end: int = 0
+    outputs: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    stores: dict[int, set[int]] = field(default_factory=dict)
+
+    @property
+    def journal_file(self) -> JournalFile:
+        return JournalFile(self.settings.run_dir, LOYALTY.name)
+
+    def checkpoint(self, generation: Generation) -> SparkCheckpoint:
+        return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(LOYALTY.name))
+
+    def written_twice(self) -> list[int]:
+        """Records of the input whose outputs were written by two batches."""
+        times = Counter(offset for offsets in self.outputs.values() for offset in offsets)
+        return sorted(offset for offset, count in times.items() if count > 1)
+
+    def not_written(self) -> list[int]:
+        """Records of the input without outputs."""
+        return sorted(set(range(self.end)) - {offset for offsets in self.outputs.values() for offset in offsets})
+
+
+@dataclass
+class PlayedApp:
+    """One process. `crashes` is the share of batches in which it dies after it has written a part."""
+
+    world: World
+    role: Role
+    crashes: float = 0.0
+    _lease: Lease | None = None
+    _orders: Orders | None = None
+    _begun: int = -1
+    _found: int = -1
+
+    def tick(self) -> None:
+        """Does a little: takes up its orders, or plans, writes or finishes a batch, or ends what it runs."""
+        journal = self.world.journal_file.read() or first_journal(LOYALTY)
+        orders = orders_for(journal, self.role)
+        if self._lease is not None and (orders != self._orders or (orders and self._is_done(orders))):
+            self._end()
+        elif self._lease is None and orders is not None and not orders.fulfilled(self._checkpoint(orders)):
+            self._begin(orders)
+        elif self._lease is not None and orders is not None:
+            self._work(orders)
+
+    def stop(self) -> None:
+        """Ends between two batches."""
+        if self._lease is not None:
+            self._end()
+
+    def _begin(self, orders: Orders) -> None:
+        lease = Lease(
+            self.world.settings.lease_file(generation_lease(LOYALTY.name, orders.generation.number)),
+            clock=self.world.clock,
+            wait=lambda _: None,
+        )
+        lease.acquire(0)
+        self._lease, self._orders, self._begun = lease, orders, -1
+        planned = self._checkpoint(orders).last_planned_batch()
+        self._found = -1 if planned is None else planned
+
+    def _is_done(self, orders: Orders) -> bool:
+        return orders.reached(self._checkpoint(orders)) and not self._owes(orders)
+
+    def _owes(self, orders: Orders) -> bool:
+        """Whether a batch is under way that may have been begun."""
+        checkpoint = self._checkpoint(orders)
+        planned, committed = checkpoint.last_planned_batch(), checkpoint.last_committed_batch()
+        return planned is not None and planned != committed and planned <= max(self._begun, self._found)
+
+    def _end(self) -> None:
+        assert self._lease is not None
+        assert self._orders is not None
+        if self._owes(self._orders) and self._begun >= 0:
+            self._finish(self._orders)  # the batch that runs is let finish
+        checkpoint = self._checkpoint(self._orders)
+        planned = checkpoint.last_planned_batch()
+        if planned is not None and planned > max(self._begun, self._found, 0):
+            take_back(checkpoint, planned)
+        self._lease.release()
+        self._lease = self._orders = None
+
+    def _work(self, orders: Orders) -> None:
+        checkpoint = self._checkpoint(orders)
+        planned, committed = checkpoint.last_planned_batch(), checkpoint.last_committed_batch()
+        if planned == committed:
+            if orders.batch is None or (planned or 0) < orders.batch:
+                self._plan(orders, 0 if planned is None else planned + 1)
+        elif planned is not None and self._begun < planned:
+            self._write(orders, planned)
+        else:
+            self._finish(orders)
+
+    def _plan(self, orders: Orders, batch: int) -> None:
+        checkpoint = self._checkpoint(orders)
+        start = self._start(orders, batch)
+        end = min(self.world.end, start + self.world.rng.randint(1, _MOST_IN_A_BATCH))
+        if end == start and not (batch == 0 and orders.generation.is_seeded):
+            return
+        for folder in ("offsets", "commits"):
+            (checkpoint.path / folder).mkdir(parents=True, exist_ok=True)
+        content = f"v1\n{METADATA}\n{orjson.dumps({TOPIC: {'0': end}}).decode()}"
+        (checkpoint.path / "offsets" / str(batch)).write_text(content)
+
+    def _write(self, orders: Orders, batch: int) -> None:
+        generation, number = orders.generation, orders.generation.number
+        self._begun = batch
+        checkpoint = self._checkpoint(orders)
+        end = checkpoint.end_position(batch).offset(TOPIC, 0) or 0
+        offsets = set(range(self._start(orders, batch), end))
+        if generation.writes_outputs(batch):
+            self.world.outputs[number, batch] = offsets
+        seed = set(range(generation.start.offset(TOPIC, 0) or 0)) if batch == 0 else set()
+        self.world.stores.setdefault(number, set()).update(offsets | seed)
+        if self.world.rng.random() < self.crashes:
+            self._die()
+
+    def _die(self) -> None:
+        assert self._lease is not None
+        self._lease.release()
+        self._lease = self._orders = None
+
+    def _finish(self, orders: Orders) -> None:
+        checkpoint = self._checkpoint(orders)
+        (checkpoint.path / "commits" / str(checkpoint.last_planned_batch())).write_text("v1\n{}")
+
+    def _start(self, orders: Orders, batch: int) -> int:
+        if batch == 0:
+            return orders.generation.start.offset(TOPIC, 0) or 0
+        return self._checkpoint(orders).end_position(batch - 1).offset(TOPIC, 0) or 0
+
+    def _checkpoint(self, orders: Orders) -> SparkCheckpoint:
+        return self.world.checkpoint(orders.generation)
+
+
+def world_in(path: Path, seed: int) -> World:
+    """A world of its own."""
+    return World(AppSettings(run_dir=path), random.Random(seed))
+
+
+def at(offset: int) -> Position:
+    """A place of the input."""
+    return Position({TOPIC: {0: offset}})

@@ -1,0 +1,236 @@
+"""Hand-overs of played apps, killed at every place, under an input that grows: every record is written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from spark_apps.generations import steps
+from spark_apps.generations.comparison import Comparison
+from spark_apps.generations.errors import (
+    GenerationPendingError,
+    GenerationRefusedError,
+    GenerationsDifferError,
+)
+from spark_apps.generations.handover import Steps
+from spark_apps.generations.journal import Generation, GenerationState, Journal, JournalFile
+from spark_apps.generations.orders import Role
+from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.loyalty.spec import LOYALTY
+from state.cluster.aliases import Alias
+from tests.integration.dying_step import PLACES_OF_TRANSFER, mark
+from tests.spark_apps.generations.played_apps import PlayedApp, World, at, world_in
+
+_QUIET_TICKS = 10
+SAME = Comparison(1, 0, 0, 0, 0)
+
+
+class _KilledError(BaseException):
+    pass
+
+
+@dataclass
+class Play:
+    """The steps of an app whose processes are played; each pause lets them, and the input, go on a little."""
+
+    world: World
+    apps: list[PlayedApp]
+    aliases: list[Alias] = field(default_factory=list)
+    compare: Callable[[Generation, Generation], Comparison] = lambda *_: SAME
+
+    @property
+    def steps(self) -> Steps:
+        return Steps(
+            LOYALTY,
+            self.world.settings,
+            self.world.clock,
+            self.go_on,
+            self.aliases.append,
+            self.compare,
+            timeout_s=60,
+            max_behind=20,
+        )
+
+    def go_on(self, seconds: float = 0.1) -> None:
+        self.world.clock.advance(int(seconds * 1000))
+        self.world.end += self.world.rng.randint(0, 2)
+        for app in self.world.rng.sample(self.apps, len(self.apps)):
+            app.tick()
+
+    def settle(self) -> None:
+        """Lets the apps come to the end of an input that grows no more."""
+        quiet = 0
+        while quiet < _QUIET_TICKS:
+            for app in self.apps:
+                app.tick()
+            quiet = quiet + 1 if not self.world.not_written() else 0
+
+    def started(self) -> None:
+        """A generation is seeded from what the live one has finished."""
+        file = self.world.journal_file
+        journal = steps.planned(self.steps.read(), [], None)
+        candidate = journal.candidate
+        assert candidate is not None
+        start = self.world.checkpoint(journal.live_generation).committed_position()
+        file.write(steps.started(steps.seeded(journal, candidate.number, start, 1), candidate.number))
+        assert start == at(start.offset("purchases", 0) or 0)
+
+    def check(self) -> None:
+        assert self.world.written_twice() == []
+        assert self.world.not_written() == []
+
+
+def play(path: Path, seed: int = 1, crashes: float = 0.0) -> Play:
+    world = world_in(path, seed)
+    found = Play(world, [PlayedApp(world, role, crashes) for role in Role])
+    for _ in range(20):
+        found.go_on()
+    found.started()
+    for _ in range(60):
+        found.go_on()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_record_is_written_once_through_hand_overs_and_roll_backs(tmp_path: Path, seed: int) -> None:
+    played = play(tmp_path, seed, crashes=0.1)
+    assert played.steps.hand_over()[0].live == 2
+    assert (played.aliases[-1].topic, played.aliases[-1].prepare) == ("loyalty-rewards-changelog-g2", False)
+    for _ in range(30):
+        played.go_on()
+    assert played.steps.roll_back().live == 1
+    assert played.aliases[-1].topic == "loyalty-rewards-changelog"
+    for _ in range(30):
+        played.go_on()
+    assert played.steps.hand_over()[0].live == 2
+    journal = played.steps.retire(1)
+    assert journal.generation(1).state is GenerationState.RETIRED
+    assert (played.aliases[-1].topic, played.aliases[-1].previous_topic) == ("loyalty-rewards-changelog-g2", None)
+    played.settle()
+    played.check()
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, place: str) -> Callable[[], None]:
+    """Lets the journal's next writing at that place kill the step; returns what undoes that."""
+    when, _, wanted = place.partition(":")
+    write = JournalFile.write
+
+    def write_and_die(self: JournalFile, journal: Journal) -> None:
+        here = mark(journal, self.read()) == wanted
+        if here and when == "before":
+            raise _KilledError
+        write(self, journal)
+        if here:
+            raise _KilledError
+
+    monkeypatch.setattr(JournalFile, "write", write_and_die)
+    return lambda: monkeypatch.setattr(JournalFile, "write", write)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("place", PLACES_OF_TRANSFER)
+def test_a_step_killed_at_any_place_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, backwards: bool
+) -> None:
+    played = play(tmp_path, crashes=0.1)
+    if backwards:
+        played.steps.hand_over()
+    step = played.steps.roll_back if backwards else played.steps.hand_over
+    undo = dying(monkeypatch, place)
+    with pytest.raises(_KilledError):
+        step()
+    undo()
+    for _ in range(40):
+        played.go_on()
+    step()
+    assert played.steps.read().live == (1 if backwards else 2)
+    assert played.aliases[-1].serving_topic == played.steps.read().live_generation.topic
+    played.settle()
+    played.check()
+
+
+@pytest.mark.parametrize("place", [place for place in PLACES_OF_TRANSFER if place != "before:BEGUN"])
+def test_a_hand_over_can_be_called_off_at_any_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    played = play(tmp_path, crashes=0.1)
+    undo = dying(monkeypatch, place)
+    with pytest.raises(_KilledError):
+        played.steps.hand_over()
+    undo()
+    for _ in range(20):
+        played.go_on()
+    assert played.steps.roll_back().live == 1
+    assert played.aliases[-1].serving_topic == "loyalty-rewards-changelog"
+    played.settle()
+    played.check()
+
+
+def test_both_end_at_the_same_place_when_they_are_compared(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    seen: list[bool] = []
+
+    def compare(source: Generation, target: Generation) -> Comparison:
+        seen.append(played.world.stores[source.number] == played.world.stores[target.number])
+        return SAME
+
+    played.compare = compare
+    assert played.steps.hand_over()[1] == SAME
+    assert seen == [True]
+
+
+def test_generations_that_differ_are_not_handed_over_and_the_old_one_goes_on(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    played.compare = lambda *_: Comparison(5, 1, 0, 0, 0)
+    with pytest.raises(GenerationsDifferError, match="5 same, 1 different"):
+        played.steps.hand_over()
+    journal = played.steps.read()
+    assert (journal.live, journal.transfer) == (1, None)
+    assert played.aliases == []
+    played.settle()
+    played.check()
+
+
+def test_a_successor_that_does_not_run_keeps_the_old_one_running(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    played.apps[1].stop()
+    del played.apps[1]
+    for _ in range(60):
+        played.go_on()
+    with pytest.raises(GenerationPendingError, match="records behind, and may be 20"):
+        played.steps.hand_over()
+    assert played.steps.read().transfer is None
+
+
+def test_a_successor_that_could_not_convert_a_record_is_refused(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    beat = Heartbeat(
+        "loyalty", 2, 1, AppState.FAILED, 0, 0, error="UnconvertibleRowsError: a record can't be converted"
+    )
+    write_heartbeat(played.world.settings.heartbeat_file("loyalty-next"), beat)
+    with pytest.raises(GenerationRefusedError, match="generation 2 has stopped: UnconvertibleRowsError"):
+        played.steps.hand_over()
+    assert played.steps.read().transfer is None
+
+
+def test_there_must_be_something_to_hand_over_to_and_to_go_back_to(tmp_path: Path) -> None:
+    world = world_in(tmp_path, 1)
+    played = Play(world, [PlayedApp(world, role) for role in Role])
+    with pytest.raises(GenerationRefusedError, match="there is no generation to hand over to"):
+        played.steps.hand_over()
+    with pytest.raises(GenerationRefusedError, match="nothing was handed over"):
+        played.steps.roll_back()
+
+
+def test_a_step_that_was_taken_changes_nothing(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    done, _ = played.steps.hand_over()
+    assert played.steps.hand_over() == (done, None)
+    back = played.steps.roll_back()
+    assert played.steps.roll_back() == back
+    assert back.live == 1
+    gone = played.steps.retire(2)
+    assert played.steps.retire(2) == gone

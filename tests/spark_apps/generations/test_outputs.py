@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_apps.generations.errors import UnconvertibleRowsError
+from spark_apps.generations.journal import Generation, GenerationState
+from spark_apps.generations.outputs import as_generation
+from spark_apps.records.loyalty import rewards_value
+from spark_apps.sink.records import BY_KEY, SinkRecord
+
+TOPIC = "loyalty-rewards-changelog-g2"
+HEADERS = [("batch-id", b"7")]
+NOTE: SinkRecord = ("loyalty", b"4629", b"{}", None, BY_KEY)
+ROW: SinkRecord = (TOPIC, b"4629", rewards_value("4629", 123_456, 3, 1_500), HEADERS, BY_KEY)
+
+
+def written(_: Iterator[Any]) -> Iterator[SinkRecord]:
+    yield NOTE
+    yield ROW
+
+
+def odd(_: Iterator[Any]) -> Iterator[SinkRecord]:
+    yield TOPIC, b"4629", b'{"secret": 7}', HEADERS, BY_KEY
+
+
+def generation(*migrations: str, heard_from: int | None = 8) -> Generation:
+    outputs = () if heard_from is None else ((heard_from, None),)
+    return Generation(2, GenerationState.STARTED, TOPIC, origin=1, migrations=migrations, outputs=outputs)
+
+
+def test_a_batch_that_is_not_its_own_to_tell_of_changes_only_the_store() -> None:
+    assert list(as_generation(written, generation(), 7)(iter(()))) == [ROW]
+    assert list(as_generation(written, generation(heard_from=None), 7)(iter(()))) == [ROW]
+
+
+def test_nothing_stands_between_where_there_is_nothing_to_change() -> None:
+    assert as_generation(written, None, 7) is written
+    assert as_generation(written, generation(), 8) is written
+
+
+def test_a_row_is_converted_and_keeps_its_headers() -> None:
+    note, row = as_generation(written, generation("rewards-tier", "rewards-by-region"), 8)(iter(()))
+    assert note == NOTE
+    value = (
+        b'{"CustomerCardNo":"4629","Tier":"BRONZE","TotalLoyaltyPointsCents":1234,"HundredthsOfCent":56,'
+        b'"InvoiceCount":3,"LastInvoiceTime":1500}'
+    )
+    assert row == (TOPIC, b"south|4629", value, HEADERS, BY_KEY)
+
+
+def test_a_row_that_cannot_be_converted_stops_the_batch_without_being_quoted() -> None:
+    with pytest.raises(UnconvertibleRowsError, match=r"ValidationError in rewards-tier\)$") as caught:
+        list(as_generation(odd, generation("rewards-tier"), 8)(iter(())))
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
