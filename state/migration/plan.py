@@ -1,0 +1,212 @@
+"""What lies between the stores that are declared and those that run, and what it takes. Pure.
+
+A change is harmless, or done by a new generation (`migrate`), or it would orphan or break state (`breaks`): then a
+deployment must not go ahead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from state.migration.contract import DeclaredStore, Description, Fields, RunningStore, Step
+
+_FIXED_MINUTES = 3.0
+"""Two Spark sessions that start, and the hand-over itself."""
+_KEYS_PER_MINUTE = 400_000
+"""A snapshot that is written, a seed that is made and loaded, and two changelogs that are compared."""
+
+
+class Verdict(StrEnum):
+    """What becomes of a change."""
+
+    UNCHANGED = "unchanged"
+    """Nothing is to be done."""
+    NEW = "new"
+    """A store that doesn't run yet."""
+    REBUILD = "rebuild"
+    """Nodes rebuild an index of theirs when they start; rows stay."""
+    MIGRATE = "migrate"
+    """A new generation of the app makes it, while reads and writes go on."""
+    BREAKS = "breaks"
+    """State would be orphaned, or couldn't be read any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of one store.
+
+    Attributes:
+        store: the store.
+        verdict: see there.
+        details: sentences that say what changes, and for BREAKS what to do instead.
+        keys, size_bytes: how much there is; None if that isn't known.
+        minutes: an estimate, for MIGRATE; None if the keys aren't known.
+        conf: what to trigger the DAG `migrate_state` with, for MIGRATE.
+    """
+
+    store: str
+    verdict: Verdict
+    details: tuple[str, ...] = ()
+    keys: int | None = None
+    size_bytes: int | None = None
+    minutes: int | None = None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The changes of all stores, sorted by store."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def breaks(self) -> bool:
+        """Whether any of them would orphan or break state."""
+        return any(change.verdict is Verdict.BREAKS for change in self.changes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as JSON's own types."""
+        return {"breaks": self.breaks, "changes": [asdict(change) for change in self.changes]}
+
+
+def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Plan:
+    """Compares every store that is declared or runs."""
+    by_name = {store.store: store for store in declared}
+    changes: list[Change] = []
+    for name in sorted(by_name.keys() | running.stores.keys()):
+        wanted, found = by_name.get(name), running.stores.get(name)
+        if found is None:
+            changes.append(Change(name, Verdict.NEW, ("It begins empty, with the input that there is.",)))
+        elif wanted is None:
+            changes.append(_orphaned(found, by_name.values(), running))
+        else:
+            changes.append(_change(wanted, found))
+    return Plan(tuple(changes))
+
+
+def _orphaned(found: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
+    like = [
+        store.store
+        for store in declared
+        if store.store not in running.stores and store.kind == found.kind and store.fields == found.fields
+    ]
+    hint = f" Was it renamed to {like[0]}? Then it would begin empty." if like else ""
+    told = (
+        f"No app declares it any more: {_count(found.keys)} in {found.topic} would belong to nobody.{hint} "
+        "Declare it again, or take it out of the description once its topic and tables are deleted on purpose."
+    )
+    return _broken(found, [told])
+
+
+def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
+    broken = [*_moved(wanted, found), *_broken_schema(wanted, found)]
+    if broken:
+        return _broken(found, broken)
+    pending = [step for step in wanted.steps if step.to_version > found.version]
+    partitions = _other_partitions(wanted, found)
+    if pending or partitions is not None:
+        return _migration(wanted, found, pending, partitions)
+    if wanted.score_field != found.score_field:
+        told = f"It is ranked by {wanted.score_field} in place of {found.score_field}: nodes rank anew when they start."
+        return Change(wanted.store, Verdict.REBUILD, (told,), found.keys, found.size_bytes)
+    return Change(wanted.store, Verdict.UNCHANGED, (), found.keys, found.size_bytes)
+
+
+def _moved(wanted: DeclaredStore, found: RunningStore) -> list[str]:
+    """What would let go of the state that is there."""
+    told: list[str] = []
+    if wanted.app != found.app:
+        told.append(
+            f"Its app is called {wanted.app} in place of {found.app}: checkpoint and compute state would be orphaned. "
+            "Keep the app's name; its title may change."
+        )
+    if wanted.topic != found.topic:
+        told.append(
+            f"Its changelog would be {wanted.topic} in place of {found.topic}: the rows there would be orphaned. "
+            "Keep the topic: a change of rows makes topics of its own."
+        )
+    if wanted.kind != found.kind:
+        told.append(f"It would be read as {wanted.kind}, but its keys are those of {found.kind}: make another store.")
+    return told
+
+
+def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
+    known = {step.name: step for step in wanted.steps}
+    told = [
+        f"Migration {name} made the running generation, and is not there any more: the app couldn't start. Keep it."
+        for name in found.migrations
+        if name not in known
+    ]
+    moved = [
+        f"Migration {name} made version {version}, and is declared to make version {known[name].to_version}."
+        for version, name in enumerate(found.migrations, start=2)
+        if name in known and known[name].to_version != version
+    ]
+    fields = wanted.fields_at(found.version)
+    if told or moved or fields is None or found.fields is None:
+        return told + moved
+    changes = differences(found.fields, fields)
+    if not changes:
+        return []
+    where = f"its values are of version {found.version}, and that version would change: {'; '.join(changes)}."
+    return [f"The fields changed in place: {where} Leave that version as it is, and declare a migration to the next."]
+
+
+def _other_partitions(wanted: DeclaredStore, found: RunningStore) -> int | None:
+    """The number to change to; None if it stays."""
+    if wanted.partitions is None or found.partitions is None or wanted.partitions == found.partitions:
+        return None
+    return wanted.partitions
+
+
+def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Step], partitions: int | None) -> Change:
+    if not wanted.changeable:
+        what = f"{wanted.app} has no rules for seeds, so no generation of it can begin with another's content"
+        return _broken(found, [f"It can't be changed: {what}. Add `seeding` to the app's spec."])
+    told: list[str] = []
+    fields = wanted.fields_at(found.version) or {}
+    for step in pending:
+        told.append(f"{step.name}: {step.summary}")
+        told += differences(fields, step.fields)
+        fields = step.fields
+        if step.changes_key:
+            told.append("keys change: callers must ask by the new ones from the hand-over on")
+        if not step.reversible:
+            told.append("there is no way back from its values: later generations can't be seeded from it")
+    if partitions is not None:
+        told.append(f"partitions of the changelog: {found.partitions} -> {partitions}")
+    conf: dict[str, Any] = {"app": wanted.app, "migrations": [step.name for step in pending]}
+    if partitions is not None:
+        conf["partitions"] = partitions
+    return Change(
+        wanted.store, Verdict.MIGRATE, tuple(told), found.keys, found.size_bytes, minutes_for(found.keys), conf
+    )
+
+
+def minutes_for(keys: int | None) -> int | None:
+    """How long a migration takes, roughly, on two cores, beside the input that arrives meanwhile."""
+    return None if keys is None else math.ceil(_FIXED_MINUTES + keys / _KEYS_PER_MINUTE)
+
+
+def differences(before: Fields, after: Fields) -> list[str]:
+    """What happened to the fields, each as a few words. A rename shows as one removed and one added."""
+    removed = [f"field {name} removed" for name in before if name not in after]
+    added = [f"field {name} added ({after[name]})" for name in after if name not in before]
+    retyped = [
+        f"field {name} retyped ({before[name]} -> {after[name]})"
+        for name in before
+        if name in after and before[name] != after[name]
+    ]
+    return removed + added + retyped
+
+
+def _broken(found: RunningStore, told: Sequence[str]) -> Change:
+    return Change(found.store, Verdict.BREAKS, tuple(told), found.keys, found.size_bytes)
+
+
+def _count(keys: int | None) -> str:
+    return "an unknown number of keys" if keys is None else f"{keys:,} keys"
