@@ -9,7 +9,6 @@ batch to the last commit of either app, the peer from its first record consumed 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import shutil
 import signal
@@ -17,15 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import psutil
 from confluent_kafka import Producer
 
 from benchmarks.invoices import InvoiceRecord, invoice_records, publish
+from benchmarks.processor_time import processor_time
 from benchmarks.results import Measure, write_results
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.topics import Topics
@@ -45,7 +45,10 @@ SETTINGS = {
     "driver_java_options": "-XX:+UseParallelGC",
     "heartbeat_interval_s": "1",
 }
+BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
+"""As in production: with all of the compiler, which the brokers of tests do without."""
 _PATIENCE_S = 240
+_WORTH_TELLING_US = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +73,7 @@ class Bench:
     load: Load
     settings: Mapping[str, str]
     together: bool
-    cpu: dict[str, float] = field(default_factory=dict)
+    spent: Counter[str] = field(default_factory=Counter)
     _runs: int = field(default=0)
 
     def ours(self, delivery: str) -> float:
@@ -91,10 +94,10 @@ class Bench:
             checkpoints = [SparkCheckpoint(run_dir / "checkpoints" / app / "gen-1") for app in APPS]
             self._await(checkpoints, pos, purchases)
             warm = [checkpoint.last_committed_batch() for checkpoint in checkpoints]
-            before = cpu_seconds(processes)
+            before = processor_time([*processes, self.broker.pid])
             self._publish_at_once(pos)
             self._await(checkpoints, pos, purchases)
-            self.cpu = {name: spent - before.get(name, 0) for name, spent in cpu_seconds(processes).items()}
+            self.spent = processor_time([*processes, self.broker.pid]) - before
             began = (checkpoints[0].path / "offsets" / str((warm[0] or 0) + 1)).stat().st_mtime
             ended = max(
                 (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
@@ -176,16 +179,12 @@ def _apps(settings: Mapping[str, str], run_dir: Path, *, together: bool) -> Iter
             process.wait(60)
 
 
-def cpu_seconds(pids: list[int]) -> dict[str, float]:
-    """The processor time that processes and all below them have used until now, by program."""
-    spent: dict[str, float] = {}
-    for pid in pids:
-        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                times = process.cpu_times()
-                name = "driver" if process.pid == pid else process.name()
-                spent[name] = spent.get(name, 0) + times.user + times.system
-    return spent
+def _profile(spent: Counter[str], invoices: int) -> dict[str, float]:
+    """Microseconds an invoice, the largest first; what is below a third of one together."""
+    parts = {name: seconds / invoices * 1e6 for name, seconds in spent.most_common()}
+    listed = {name: part for name, part in parts.items() if part >= _WORTH_TELLING_US}
+    total = sum(parts.values())
+    return {**listed, "everything else": total - sum(listed.values()), "in all, on two cores": total}
 
 
 def _producer(bootstrap: str, more: Mapping[str, str | int] | None = None) -> Producer:
@@ -214,6 +213,7 @@ def main() -> None:
     parser.add_argument("--apart", action="store_true", help="a process for each app")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the apps")
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
+    parser.add_argument("--profile", action="store_true", help="tell what the processor time went to")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
     if arguments.smoke:
@@ -222,7 +222,7 @@ def main() -> None:
     load = Load(records[: arguments.warm_up], records[arguments.warm_up :])
     settings = SETTINGS | dict(pair.split("=", 1) for pair in arguments.set)
     folder = Path(tempfile.mkdtemp(prefix="bench-pos-"))
-    broker = start_broker(folder / "broker")
+    broker = start_broker(folder / "broker", BROKER_OPTIONS)
     rates: dict[tuple[str, str], list[float]] = {}
     try:
         for topic in SINKS:
@@ -235,8 +235,8 @@ def main() -> None:
                     rate = bench.ours(delivery) if side == "ours" else bench.peer(delivery)
                     rates.setdefault((side, delivery), []).append(rate)
                     print(f"run {run}: {side}, {delivery}: {rate:,.0f} invoices/s", flush=True)
-                    if side == "ours":
-                        print("  processor seconds:", {name: round(s, 1) for name, s in bench.cpu.items()}, flush=True)
+                    if side == "ours" and arguments.profile:
+                        print(*_profile(bench.spent, arguments.invoices).items(), sep="\n", flush=True)
     finally:
         broker.stop()
         if arguments.keep:
@@ -250,7 +250,8 @@ def main() -> None:
         for d in GUARANTEES
     ]
     sizes = {name: getattr(arguments, name) for name in ("invoices", "customers", "warm_up")}
-    print(write_results("pos", measures, {**sizes, "partitions": PARTITIONS, **settings}))
+    settings = {**sizes, "partitions": PARTITIONS, **settings}
+    print(write_results("pos", measures, settings, _profile(bench.spent, arguments.invoices)))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.results import RESULTS
 
+NOTES = RESULTS.parent / "notes"
 _INTRODUCTION = """\
 # What was measured
 
@@ -32,8 +33,22 @@ def _section(result: Mapping[str, Any]) -> str:
         f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gib']} GiB, Python {machine['python']}; "
         f"{result['measured_at'][:10]}. With {settings}.\n\n"
         "| measure | unit | better | ours | peer | ratio |\n|---|---|---|---|---|---|\n"
-        f"{rows}\n"
+        f"{rows}\n{_profile(result)}{_notes(result['benchmark'])}"
     )
+
+
+def _profile(result: Mapping[str, Any]) -> str:
+    """Where our side's processor time goes, if that was measured."""
+    if "profile" not in result:
+        return ""
+    rows = "\n".join(f"| {part} | {spent_us:.2f} |" for part, spent_us in result["profile"].items())
+    return f"\n| where our processor time goes | us per record |\n|---|---|\n{rows}\n"
+
+
+def _notes(benchmark: str) -> str:
+    """What is to be said about a benchmark beside its figures."""
+    notes = NOTES / f"{benchmark}.md"
+    return f"\n{notes.read_text()}" if notes.exists() else ""
 
 
 def _rows(measures: list[dict[str, Any]]) -> Iterator[str]:

@@ -83,13 +83,16 @@ def machine() -> dict[str, object]:
     }
 
 
-def write_results(name: str, measures: Sequence[Measure], settings: Mapping[str, object]) -> Path:
+def write_results(
+    name: str, measures: Sequence[Measure], settings: Mapping[str, object], profile: Mapping[str, float] | None = None
+) -> Path:
     """Writes `benchmarks/results/<name>.json` and returns its path.
 
     Args:
         name: the benchmark's name, as in `make bench-<name>`.
         measures: what was measured.
         settings: the sizes that the run used: records, keys, connections and so on.
+        profile: what our side's processor time went to, if that was measured: microseconds per record by what.
     """
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
@@ -100,5 +103,7 @@ def write_results(name: str, measures: Sequence[Measure], settings: Mapping[str,
         "settings": dict(settings),
         "measures": [measure.as_dict() for measure in measures],
     }
+    if profile is not None:
+        report["profile"] = {part: round(spent_us, 2) for part, spent_us in profile.items()}
     path.write_text(json.dumps(report, indent=2) + "\n")
     return path

@@ -14,6 +14,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
+_QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a JVM that starts fast and is done soon."""
 _CLUSTER_ID = "c3RvcmVrZWVwZXItdGVzdA"
 _START_TIMEOUT_S = 90
 
@@ -49,6 +51,7 @@ class Broker:
 
     folder: Path
     bootstrap: str
+    java_options: tuple[str, ...] = _QUICK_START
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -66,7 +69,7 @@ class Broker:
         """Starts the process and waits until it answers."""
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*_java("-Xms128m", "-Xmx512m"), "kafka.Kafka", str(self.folder / "server.properties")],
+                [*_java(*self.java_options), "kafka.Kafka", str(self.folder / "server.properties")],
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
@@ -122,25 +125,25 @@ class Broker:
             self._process = None
 
 
-def start_broker(folder: Path) -> Broker:
+def start_broker(folder: Path, java_options: tuple[str, ...] = _QUICK_START) -> Broker:
     """Formats `folder` for a broker with a cluster of its own and starts it. The caller stops it."""
     folder.mkdir(parents=True, exist_ok=True)
     port, controller_port = free_ports(2)
     properties = folder / "server.properties"
     properties.write_text(_PROPERTIES.format(port=port, controller_port=controller_port, folder=folder))
     subprocess.run(
-        [*_java("-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)],
+        [*_java(*_QUICK_START), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)],
         check=True,
         capture_output=True,
         timeout=120,
     )
-    broker = Broker(folder, f"127.0.0.1:{port}")
+    broker = Broker(folder, f"127.0.0.1:{port}", java_options)
     broker.start()
     return broker
 
 
 def _java(*options: str) -> list[str]:
-    return ["java", *options, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
+    return ["java", *options, "-cp", f"{JARS}/*"]
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,0 +1,65 @@
+"""What processes spend their processor time on: the profile that goes with a figure."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+_OTHER = "threads that have ended"
+_NUMBERS = re.compile(r"[\d#-]+.*$")
+_THREADS = {
+    "Executor task l": "Spark's tasks",
+    "C": "compiler",
+    "GC Thread": "garbage collector",
+    "VM Thread": "garbage collector",
+    "stream executio": "Spark's planning",
+    "data-plane-kafk": "requests",
+}
+
+
+def processor_time(pids: Iterable[int]) -> Counter[str]:
+    """Seconds that processes and all below them have used until now, by role: `<program>: <kind of thread>`.
+
+    A Python worker is the one process below a JVM; threads that ended are counted apart, for they have no name left.
+    """
+    spent: Counter[str] = Counter()
+    for pid in pids:
+        for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                spent.update(_of_process(process))
+    return spent
+
+
+def _of_process(process: psutil.Process) -> Counter[str]:
+    times = process.cpu_times()
+    program = _program(process)
+    spent: Counter[str] = Counter()
+    for thread in process.threads():
+        spent[f"{program}: {_kind(process.pid, thread.id)}"] += thread.user_time + thread.system_time
+    spent[f"{program}: {_OTHER}"] += max(0.0, times.user + times.system - spent.total())
+    return spent
+
+
+def _program(process: psutil.Process) -> str:
+    command = " ".join(process.cmdline())
+    if process.name() == "java":
+        return next((name for name in ("kafka.Kafka", "peer.Pos") if name in command), "Spark's JVM")
+    return "Python workers" if "worker_daemon" in command else "Python driver"
+
+
+def _kind(pid: int, thread_id: int) -> str:
+    if pid == thread_id:
+        return "main"
+    try:
+        name = Path(f"/proc/{pid}/task/{thread_id}/comm").read_text().strip()
+    except OSError:
+        return _OTHER
+    short = _NUMBERS.sub("", name).strip()
+    return next((kind for start, kind in _THREADS.items() if name.startswith(start) and len(start) > 1), None) or (
+        "compiler" if re.match(r"C[12] ", name) else short
+    )
