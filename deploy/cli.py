@@ -32,6 +32,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper demo                  the whole platform on real purchases, checked, then stopped
   storekeeper up                    start the platform and leave it running
   storekeeper status --json         every process, its health, its address
+  storekeeper dashboard             apps, stores, nodes and verdicts, live
   storekeeper get rewards CARD      a customer's entry, live
   storekeeper sql "SELECT ..."      SQL over the Delta tables
   storekeeper new-app NAME          lay down a streaming app of your own
@@ -85,6 +86,21 @@ def down_command(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothi
     from deploy.console import show_down  # noqa: PLC0415
 
     show_down(PlatformSettings.load(), quiet=quiet)
+
+
+@app.command("dashboard")
+def dashboard_command(
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    count: Annotated[int, typer.Option(min=0, help="End after so many looks; 0 never does.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
+    token_file: Annotated[Path | None, typer.Option(help="File with a token for the nodes.")] = None,
+    ca: Annotated[Path | None, typer.Option(help="PEM file with the CA of the nodes' certificates.")] = None,
+) -> None:
+    """Show apps, stores, nodes, snapshots and verdicts live. Example: storekeeper dashboard."""
+    from deploy.overview.command import platform_look, show_dashboard  # noqa: PLC0415
+
+    look = platform_look(PlatformSettings.load(), token_file, ca)
+    show_dashboard(look, interval_s=interval, count=count, as_json=as_json)
 
 
 @app.command("supervise")

@@ -1,0 +1,1 @@
+"""What Airflow's UI gets from us: the page "Stores"."""

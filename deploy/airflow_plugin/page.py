@@ -1,0 +1,63 @@
+"""The page "Stores": static files, and the glance that they show. For whoever may look into Airflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import requires_access_view
+from fastapi import Depends, FastAPI, Response
+
+from deploy.overview.command import platform_look
+from deploy.overview.glance import Glance
+from deploy.settings import PlatformSettings
+
+_STATIC = Path(__file__).with_name("static")
+_FILES = {
+    "": ("stores.html", "text/html; charset=utf-8"),
+    "stores.js": ("stores.js", "text/javascript; charset=utf-8"),
+    "stores.css": ("stores.css", "text/css; charset=utf-8"),
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+    "icon-dark.svg": ("icon-dark.svg", "image/svg+xml"),
+}
+_HEADERS = {
+    # Airflow shows the page in a frame of its own origin.
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+def page_app(look: Callable[[], Glance] | None = None) -> FastAPI:
+    """The ASGI app; `look` is asked for each glance, None looks at the platform of this process's settings.
+
+    The files hold no data and are open; the glance needs a user of Airflow who may see the cluster's activity.
+    """
+    app = FastAPI(title="Stores", docs_url=None, redoc_url=None, openapi_url=None)
+    allowed = Depends(requires_access_view(AccessView.CLUSTER_ACTIVITY))
+    seen = look or platform_look(PlatformSettings.load())
+
+    @app.get("/glance", dependencies=[allowed])
+    def glance() -> Response:  # synchronous: it waits for nodes, in a thread of the server's pool
+        return _answer(json.dumps(seen().as_json()).encode(), "application/json", **{"Cache-Control": "no-store"})
+
+    for route, (name, media_type) in _FILES.items():
+        app.get(f"/{route}", include_in_schema=False)(_file(name, media_type))
+    return app
+
+
+def _file(name: str, media_type: str) -> Callable[[], Response]:
+    content = (_STATIC / name).read_bytes()
+
+    def answer() -> Response:
+        return _answer(content, media_type, **{"Cache-Control": "no-cache"})
+
+    return answer
+
+
+def _answer(content: bytes, media_type: str, **headers: str) -> Any:
+    return Response(content, media_type=media_type, headers={**_HEADERS, **headers})

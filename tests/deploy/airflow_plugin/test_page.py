@@ -1,0 +1,83 @@
+"""The page "Stores" in a real browser, before a made-up platform, and who may see its data."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+import uvicorn
+from playwright.sync_api import expect, sync_playwright
+
+from deploy.airflow_plugin.page import page_app
+from deploy.overview.glance import AppGlance, Glance, NodeGlance, StoreGlance, VerdictGlance
+
+CHROMIUM = shutil.which("chromium")
+EVIL = "<img src=x onerror=\"document.title='owned'\">"
+SEEN = Glance(
+    1_700_000_000_000,
+    apps=[
+        AppGlance("loyalty", "RUNNING", True, 1, 17, 2500.0, 410, 12, 900, 0, 34498, None),
+        AppGlance("pos_fanout", "FAILED", False, 1, 9, None, None, 0, None, 3, None, EVIL),
+    ],
+    stores=[StoreGlance("rewards", "keyvalue", "loyalty-rewards-changelog", 11751, 4, 8, 7, 5, 3_600_000)],
+    nodes=[NodeGlance("a", "http://127.0.0.1:18101", 4, 4, None), NodeGlance("?", "javascript:alert(1)", 0, 0, "away")],
+    verdicts=[VerdictGlance("hadoop_export", False, 126, 60_000)],
+)
+
+
+@contextmanager
+def served(app: object) -> Iterator[str]:
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", ws="none"))  # type: ignore[arg-type]
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+    listening.close()
+
+
+def opened(look_allowed: bool) -> object:
+    """The app; with `look_allowed` whoever asks may see the glance, as if Airflow had said so."""
+    app = page_app(lambda: SEEN)
+    if look_allowed:
+        route = next(route for route in app.routes if getattr(route, "path", "") == "/glance")
+        for dependency in route.dependant.dependencies:  # type: ignore[attr-defined]
+            app.dependency_overrides[dependency.call] = lambda: None
+    return app
+
+
+def test_without_airflows_leave_nothing_is_told() -> None:
+    with served(opened(look_allowed=False)) as address:
+        assert httpx2.get(f"{address}/glance", trust_env=False).status_code in {401, 403}
+        page = httpx2.get(f"{address}/", trust_env=False)
+    assert page.status_code == 200
+    assert "rewards" not in page.text
+    assert "frame-ancestors 'self'" in page.headers["content-security-policy"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
+def test_everything_is_shown_as_text() -> None:
+    wrong: list[str] = []
+    with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        page.goto(f"{address}/")
+        expect(page.locator("#stores")).to_contain_text("7 of 8")
+        expect(page.locator("#stores")).to_contain_text("11,751")
+        expect(page.locator("#apps .bad")).to_have_text("FAILED")
+        expect(page.locator("#apps")).to_contain_text(EVIL)
+        expect(page.locator("#verdicts .bad")).to_have_text("quarantined")
+        expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is no link
+        expect(page.locator("#summary")).to_contain_text("1 app is ill")
+        assert page.title() == "Stores"
+        browser.close()
+    assert wrong == []

@@ -1,0 +1,69 @@
+"""A look at a run directory and at nodes that are away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deploy.layout import RunLayout
+from deploy.overview.command import show_dashboard
+from deploy.overview.look import Look
+from quality.verdict import Status, Verdict, VerdictArchive
+from spark_apps.heartbeat import write_heartbeat
+from state.client import ClientLimits, StateClient
+from state.clock import ManualClock
+from tests.deploy.overview.test_glance import BEAT, NOW_MS
+from tests.state.client.fake_node import answers, fake_node
+
+
+def look(folder: Path, address: str) -> Look:
+    def client() -> StateClient:
+        return StateClient([address], limits=ClientLimits(timeout_s=0.3))
+
+    return Look(RunLayout(folder), ManualClock(NOW_MS), client)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    (tmp_path / "heartbeats").mkdir()
+    write_heartbeat(tmp_path / "heartbeats/loyalty.json", BEAT)
+    (tmp_path / "heartbeats/torn.json").write_text("{")
+    VerdictArchive(tmp_path / "quality/verdicts/hadoop_export").put(
+        Verdict("hadoop_export", Status.PUBLISHED, 0, 3, 10, NOW_MS - 60_000)
+    )
+    return tmp_path
+
+
+def test_what_can_be_read_is_seen_while_no_node_answers(run_dir: Path) -> None:
+    seen = look(run_dir, "http://127.0.0.1:1")()
+    assert [app.app for app in seen.apps] == ["loyalty"]
+    assert [(one.table, one.passed) for one in seen.verdicts] == [("hadoop_export", True)]
+    assert seen.stores == ()
+    assert seen.unreachable is not None
+    assert "127.0.0.1:1" in seen.unreachable
+
+
+def test_an_empty_run_directory_is_no_error(tmp_path: Path) -> None:
+    seen = look(tmp_path, "http://127.0.0.1:1")()
+    assert (seen.apps, seen.verdicts) == ([], [])
+
+
+def test_a_node_that_answers_nonsense_is_said(run_dir: Path) -> None:
+    with fake_node(answers()) as node:
+        seen = look(run_dir, node.address)()
+    assert [app.app for app in seen.apps] == ["loyalty"]
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_command_shows_so_many_looks(run_dir: Path, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    show_dashboard(look(run_dir, "http://127.0.0.1:1"), interval_s=0, count=2, as_json=as_json)
+    said = capsys.readouterr().out
+    if as_json:
+        first, second = map(json.loads, said.splitlines())
+        assert first == second
+        assert first["apps"][0]["lag_records"] == 7
+    else:
+        assert said.count("Stream apps") == 2
+        assert "loyalty" in said

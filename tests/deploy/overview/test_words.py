@@ -1,0 +1,20 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.overview.words import age, count
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "words"),
+    [(None, "-"), (0, "now"), (999, "now"), (1000, "1 s"), (59_999, "59 s"), (60_000, "1 min"), (7_200_000, "2 h"),
+     (172_800_000, "2 d")],
+)  # fmt: skip
+def test_age(milliseconds: int | None, words: str) -> None:
+    assert age(milliseconds) == words
+
+
+def test_count() -> None:
+    assert (count(None), count(0), count(1234567.4)) == ("-", "0", "1,234,567")
