@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 import structlog
@@ -30,8 +30,12 @@ from state.maintenance.masking import masked_key
 from state.maintenance.pace import Pace
 
 _CHUNK_RECORDS = 500
+_PASSES = 5
 _CANARY_SEED = 7
 _SHARES = 1 << 32
+
+Wanted: TypeAlias = "Callable[[LogRecord, Fate | None], LogRecord | None]"
+"""From an archived row and its fate so far to the record to write; None to leave it alone."""
 
 log = structlog.get_logger(__name__)
 
@@ -151,10 +155,16 @@ class Cleanup:
         return CleanupPlan.from_json(path.read_bytes())
 
     def archive(self, plan: CleanupPlan) -> int:
-        """Keeps what is to be deleted, before anything is. Returns the number of rows."""
+        """Keeps what is to be deleted, before anything is. Returns the number of rows.
+
+        What is kept already stays as it is: once rows are deleted, compaction removes them from the changelog.
+        """
         rows = 0
         with self._changelog(plan) as changelog:
             for partition, end in plan.ends.items():
+                if self._archive(plan).exists(partition):
+                    rows += len(self._archive(plan).keys(partition))
+                    continue
                 start, _ = changelog.bounds(partition)
                 records = changelog.scan(partition, start, end)
                 expired = content_of(records, cutoff_ms=plan.cutoff_ms, now_ms=plan.created_ms).expired
@@ -173,7 +183,7 @@ class Cleanup:
 
         if not only_canary:
             self._check_canary(plan)
-        self._write(plan, wanted)
+        self._write_all(plan, wanted)
         return self.report(plan)
 
     def undo(self, plan: CleanupPlan) -> CleanupReport:
@@ -196,7 +206,7 @@ class Cleanup:
             headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE)
             return record._replace(headers=headers)
 
-        self._write(plan, wanted)
+        self._write_all(plan, wanted)
         return self.report(plan)
 
     def report(self, plan: CleanupPlan) -> CleanupReport:
@@ -243,7 +253,15 @@ class Cleanup:
                 forgotten.append(plan.cleanup_id)
         return forgotten
 
-    def _write(self, plan: CleanupPlan, wanted: Callable[[LogRecord, Fate | None], LogRecord | None]) -> None:
+    def _write_all(self, plan: CleanupPlan, wanted: Wanted) -> None:
+        # A row that was left alone for a record whose transaction was aborted is as it was: it is tried again.
+        for _ in range(_PASSES):
+            if not self._write(plan, wanted):
+                return
+
+    def _write(self, plan: CleanupPlan, wanted: Wanted) -> int:
+        """One pass over all partitions; returns how many rows were left alone."""
+        left_alone = 0
         pace = Pace(plan.options.tombstones_per_s, self._clock, self._wait)
         chunk_records = max(1, min(_CHUNK_RECORDS, int(plan.options.tombstones_per_s)))
         # Before the changelog is read: from here on no earlier run can commit anything.
@@ -264,7 +282,8 @@ class Cleanup:
                     chosen = _chosen(archive.rows(partition), seen, wanted)
                     while chunk := list(islice(chosen, chunk_records)):
                         pace.take(len(chunk))
-                        writer.write(chunk)
+                        left_alone += len(writer.write(chunk).touched)
+            return left_alone
         finally:
             tentative.close()
 
@@ -296,9 +315,7 @@ class Cleanup:
         return changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
 
 
-def _chosen(
-    rows: Iterator[LogRecord], fates: dict[bytes, Fate], wanted: Callable[[LogRecord, Fate | None], LogRecord | None]
-) -> Iterator[LogRecord]:
+def _chosen(rows: Iterator[LogRecord], fates: dict[bytes, Fate], wanted: Wanted) -> Iterator[LogRecord]:
     for row in rows:
         record = wanted(row, fates.get(row.key or b""))
         if record is not None:

@@ -120,7 +120,7 @@ class CleanupPlan:
             ),
             "",
             (
-                f"First {self.options.canary_share:.2%} as a canary, at most {self.options.tombstones_per_s:g} a second."
+                f"First {self.options.canary_share:.2%} as canary, at most {self.options.tombstones_per_s:g} a second."
                 " Rows that the app writes meanwhile stay."
             ),
             "",

@@ -190,9 +190,10 @@ def _records(consumer: Consumer, where: TopicPartition, end: int) -> Iterator[Lo
             deadline_s = time.monotonic() + TIMEOUT_S
             error, offset = message.error(), message.offset() or 0
             if error is not None:
-                if error.code() == _END_OF_PARTITION:
+                if error.code() != _END_OF_PARTITION:
+                    raise _unanswered(where.topic, KafkaException(error))
+                if offset < end:
                     continue
-                raise _unanswered(where.topic, KafkaException(error))
             if offset >= end:
                 consumer.unassign()
                 return

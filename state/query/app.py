@@ -13,6 +13,7 @@ from state.query.hot_route import HotRoute
 from state.query.page.routes import page_routes
 from state.query.problems import Problem, problem_of
 from state.query.routes.cluster import cluster_routes
+from state.query.routes.digests import digest_routes
 from state.query.routes.documentation import documentation_routes
 from state.query.routes.health import health_routes
 from state.query.routes.instances import instance_routes
@@ -53,13 +54,14 @@ def make_app(services: QueryServices) -> VariantRoute:
         store_routes(services.catalog, services.backend),
         topology_routes(services.catalog),
         cluster_routes(services.catalog),
+        digest_routes(services),
         health_routes(services),
         page_routes(),
         documentation_routes(app),
     ):
         app.include_router(routes)
     _answer_errors(app, services.catalog.node)
-    return VariantRoute(services.catalog, HotRoute(services.point, app))
+    return VariantRoute(services.catalog, HotRoute(services.point, app, services.forward))
 
 
 def _answer_errors(app: FastAPI, node: str) -> None:

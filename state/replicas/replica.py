@@ -13,10 +13,10 @@ from typing import NoReturn
 
 import structlog
 
-from state.changelog.batch import PartitionBatch, fold
+from state.changelog.batch import ChangelogMessage, PartitionBatch, fold
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
-from state.changelog.headers import source_ranges_of
+from state.changelog.headers import SourceRanges, source_ranges_of
 from state.changelog.listener import RestoreListener, RestoreProgress
 from state.changelog.restore import LogState, RestoreAction, RestorePlan, Role, plan_restore
 from state.clock import Clock
@@ -204,7 +204,7 @@ class Replica:
             self._check_tombstones(checkpoint)
         folded = fold(batch.messages)
         whole = batch.end_reached
-        source = source_ranges_of(batch.messages[-1].headers()) if batch.messages else None
+        source = _newest_source(batch.messages)
         offset = max(checkpoint.offset, batch.next_offset)
         moved = checkpoint.moved(offset, self._clock.now_ms() if whole else None, source)
         if folded.entries or moved.offset != checkpoint.offset:
@@ -297,6 +297,20 @@ class Replica:
         except (StoreClosedError, IteratorClosedError):
             self._refuse()
 
+    @contextmanager
+    def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
+        """All rows, and the changelog offset (next to be applied) that they stand at, exactly. Raises as `get` does.
+
+        Exact where a scan shows the rows as of its beginning, which RocksDB's does and the memory store's doesn't.
+        """
+        while True:
+            before = self._stored_offset()
+            with self.scan(None, None) as rows:
+                # Rows and offset are written together: an offset that stands still means that the scan stands at it.
+                if before == self._stored_offset():
+                    yield before, rows
+                    return
+
     def approximate_num_entries(self) -> int:
         """About how many rows there are; 0 while it is not open."""
         try:
@@ -352,6 +366,12 @@ class Replica:
             self._listener.on_restore_suspended(self._progress(self._plan))
         self._release()
         self._state = ReplicaState.CLOSED
+
+    def _stored_offset(self) -> int:
+        stored = None if self._store is None else self._store.metadata(METADATA_KEY)
+        if stored is None:
+            self._refuse()
+        return Checkpoint.decode(stored).offset
 
     def _begin(self, store: BytesStore, checkpoint: Checkpoint, plan: RestorePlan, changelog: LogState) -> None:
         self._store, self._checkpoint, self._plan = store, checkpoint, plan
@@ -430,6 +450,15 @@ class Replica:
             raise StoreRestoringError(msg)
         msg = f"replica {self.replica_id} can't answer now: {self._error or self._state.value.lower()}"
         raise StoreUnavailableError(msg)
+
+
+def _newest_source(messages: Sequence[ChangelogMessage]) -> SourceRanges | None:
+    """The input range of the newest record that names one: those of a clean-up don't."""
+    for message in reversed(messages):
+        source = source_ranges_of(message.headers())
+        if source is not None:
+            return source
+    return None
 
 
 def _is_empty(store: BytesStore) -> bool:

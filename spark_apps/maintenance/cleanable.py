@@ -1,0 +1,46 @@
+"""Which stores a clean-up may delete rows of, and what their apps remember of rows that are gone."""
+
+from __future__ import annotations
+
+from spark_apps.leaderboard.spec import PRODUCTS
+from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
+from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.spec import StoreSpec
+from spark_apps.ticks.spec import PRICES
+from state.errors import ConfigurationError
+
+_WRITTEN_ANEW = frozenset(store.name for store in (PRICES, ORDERS, ORDER_LOCATIONS, PRODUCTS))
+"""Stores whose every row is written whole from one record of the input, whatever was there before."""
+
+
+def is_bounded(store: StoreSpec) -> bool:
+    """Whether its app deletes old rows itself, or there are only as many rows as partitions."""
+    return store.retention_ms is not None or store.name.endswith("-late")
+
+
+def cleanable_stores() -> tuple[str, ...]:
+    """The stores that grow without bounds."""
+    return tuple(name for name, store in (STORES | ON_DEMAND_STORES).items() if not is_bounded(store))
+
+
+def continues_totals(store: StoreSpec) -> bool:
+    """Whether its app's own state goes on from a row that was deleted, with the total that it had."""
+    return store.name not in _WRITTEN_ANEW
+
+
+def check_cleanable(store: StoreSpec, *, keep_compute_state: bool) -> None:
+    """Returns if rows of the store may be deleted.
+
+    Raises:
+        ConfigurationError: it bounds itself, or its app would go on from deleted rows and nobody said that it may.
+    """
+    if is_bounded(store):
+        msg = f"{store.app} bounds store {store.name} by itself: set its retention instead"
+        raise ConfigurationError(msg)
+    if continues_totals(store) and not keep_compute_state:
+        msg = (
+            f"{store.app} keeps the totals of store {store.name} in its own state too: a deleted key that gets a "
+            "record again goes on from its old total, until a new generation is seeded from a snapshot without it. "
+            "Say that you want that with keep_compute_state (--keep-compute-state)"
+        )
+        raise ConfigurationError(msg)

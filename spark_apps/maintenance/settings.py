@@ -1,0 +1,38 @@
+"""The settings of maintenance jobs: those of apps, and where the nodes are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from spark_apps.settings import AppSettings
+from state.client.credentials import Credentials
+from state.settings import parse_pairs
+
+
+class MaintenanceSettings(AppSettings):
+    """What maintenance may be told. Each field is `STOREKEEPER_<NAME>`."""
+
+    peers: str = Field(default="", description="name=address of query nodes; without any, nodes are not compared.")
+    client_token_file: Path | None = Field(default=None, description="File with the bearer token to show to nodes.")
+    client_ca_file: Path | None = Field(default=None, description="PEM file of authorities that nodes are signed by.")
+    growth_rows_per_day: float = Field(
+        default=1_000_000, gt=0, description="A store that grows by more rows a day than this is reported."
+    )
+    growth_bytes_per_day: float = Field(
+        default=1 << 30, gt=0, description="A store that grows by more bytes a day than this is reported."
+    )
+    table_history_days: float = Field(
+        default=7, ge=1, description="For so long every version of a Delta table can be read: what VACUUM promises."
+    )
+
+    @property
+    def node_addresses(self) -> list[str]:
+        """The addresses of the nodes that are named."""
+        return list(parse_pairs(self.peers).values())
+
+    @property
+    def credentials(self) -> Credentials:
+        """What nodes are shown."""
+        return Credentials(token_file=self.client_token_file, ca_file=self.client_ca_file)

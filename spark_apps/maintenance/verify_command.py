@@ -1,0 +1,59 @@
+"""`python -m spark_apps.maintenance verify`: the changelog, the newest snapshot and every node hold the same."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Annotated
+
+import orjson
+import typer
+
+from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.registry import store_named
+from state.clock import SystemClock
+from state.maintenance.check_verdict import CheckVerdict, put_verdict
+from state.maintenance.copies import Copy
+from state.maintenance.kafka_log import Changelog
+from state.maintenance.node_copies import NodeCopies
+from state.maintenance.verification import snapshot_copy, verify_copies
+from state.snapshots.loaded import newest_snapshot
+
+EXIT_DIFFERENT = 4
+
+
+def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
+    """Compare the copies of a store; exits 4 with the first differing keys if they aren't the same."""
+    settings = MaintenanceSettings()
+    verdict = verified(store, settings)
+    put_verdict(settings.run_dir, verdict)
+    typer.echo(orjson.dumps(verdict.as_dict()).decode())
+    if not verdict.passed:
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
+    """The verdict on a store's copies.
+
+    Raises:
+        StoreUnavailableError: nodes are named, and one of them doesn't answer.
+        ChangelogError: the changelog can't be read.
+    """
+    spec = store_named(store)
+    path = settings.delta_table(spec.table_name)
+    manifest = newest_snapshot(path)
+    topic = spec.changelog_topic if manifest is None else manifest.changelog_topic
+    with ExitStack() as stack:
+        changelog = stack.enter_context(Changelog(settings.kafka_bootstrap, topic))
+        nodes = stack.enter_context(NodeCopies(settings.node_addresses, settings.credentials))
+        members = nodes.members() if settings.node_addresses else {}
+
+        def copies_of(partition: int) -> list[Copy]:
+            held = nodes.of_partition(members, store, topic, partition)
+            return held if manifest is None else [snapshot_copy(path, manifest, partition), *held]
+
+        found = verify_copies(changelog, copies_of)
+    reasons = found.reasons
+    if not found.compared:
+        reasons = ("there is nothing to compare: no snapshot, and no node holds the store",)
+    details = {"rows": found.rows, "compared": found.compared, "differing": found.differing, "topic": topic}
+    return CheckVerdict("verify", store, not reasons, reasons, SystemClock().now_ms(), details)

@@ -1,0 +1,63 @@
+"""The verdict of a check, kept where all verdicts are: `quality/verdicts/<check>/<subject>/<decided_at_ms>.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from state.names import checked_name
+
+_KEPT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CheckVerdict:
+    """What a check found.
+
+    Attributes:
+        check: which check, such as `verify`.
+        subject: what was checked, such as a store.
+        passed: whether all is well.
+        reasons: what isn't, one sentence each; no value of the data.
+        decided_at_ms: when, epoch milliseconds.
+        details: figures, as JSON's own types.
+    """
+
+    check: str
+    subject: str
+    passed: bool
+    reasons: tuple[str, ...]
+    decided_at_ms: int
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The verdict as JSON's own types."""
+        return asdict(self)
+
+
+def put_verdict(run_dir: Path, verdict: CheckVerdict) -> Path:
+    """Keeps a verdict, in one step; forgets the oldest of very many."""
+    folder = verdict_folder(run_dir, verdict.check, verdict.subject)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{verdict.decided_at_ms:015d}.json"
+    draft = path.with_name(path.name + ".new")
+    draft.write_bytes(orjson.dumps(verdict.as_dict(), option=orjson.OPT_NON_STR_KEYS))
+    draft.replace(path)
+    for old in sorted(folder.glob("*.json"))[:-_KEPT]:
+        old.unlink()
+    return path
+
+
+def last_verdict(run_dir: Path, check: str, subject: str) -> dict[str, Any] | None:
+    """The newest verdict of a check on a subject; None if there is none."""
+    files = sorted(verdict_folder(run_dir, check, subject).glob("*.json"))
+    return dict(orjson.loads(files[-1].read_bytes())) if files else None
+
+
+def verdict_folder(run_dir: Path, check: str, subject: str) -> Path:
+    """Where the verdicts of a check on a subject are."""
+    return run_dir / "quality" / "verdicts" / checked_name(check) / checked_name(subject)

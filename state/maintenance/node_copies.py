@@ -1,0 +1,116 @@
+"""What query nodes hold, asked of each node by itself."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+
+from state.client.credentials import Credentials
+from state.errors import StoreUnavailableError
+from state.maintenance.copies import Copy, Fold
+from state.maintenance.verification import differing_buckets
+from state.query.digests import bucket_of
+from state.snapshots.digest import from_hex
+
+_ASKED_BUCKETS = 8
+_MISDIRECTED = 421
+_TIMEOUT_S = 120.0
+
+
+class NodeCopies:
+    """The nodes of a cluster, by their addresses. A context manager. Not thread-safe.
+
+    Args:
+        addresses: of some nodes; the others are learnt from them.
+        credentials: what is shown to them.
+        transport: stands in for the network.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], credentials: Credentials, *, transport: httpx2.BaseTransport | None = None
+    ) -> None:
+        self._addresses = list(addresses)
+        self._http = httpx2.Client(
+            timeout=_TIMEOUT_S,
+            trust_env=False,
+            transport=transport,
+            verify=credentials.ssl_context() if any(address.startswith("https") for address in addresses) else True,
+        )
+        self._credentials = credentials
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+
+    def members(self) -> dict[str, str]:
+        """Name and address of every node that is heard of.
+
+        Raises:
+            StoreUnavailableError: no node answers.
+        """
+        reasons = []
+        for address in self._addresses:
+            try:
+                found = self._get(address, "/state/cluster")
+            except httpx2.HTTPError as error:
+                reasons.append(f"{address}: {type(error).__name__}")
+                continue
+            return {member["name"]: member["address"] for member in found["members"]}
+        msg = f"no query node answers ({'; '.join(reasons) or 'none is named'}): see `storekeeper status`"
+        raise StoreUnavailableError(msg)
+
+    def of_partition(self, members: Mapping[str, str], store: str, topic: str, partition: int) -> list[Copy]:
+        """The replicas of a partition that follow `topic`.
+
+        Raises:
+            StoreUnavailableError: a node doesn't answer.
+        """
+        return [
+            copy
+            for name, address in members.items()
+            if (copy := self._copy(name, address, f"/state/digest/{store}/{partition}", topic)) is not None
+        ]
+
+    def _copy(self, name: str, address: str, path: str, topic: str) -> Copy | None:
+        found = self._asked(name, address, path)
+        if found is None or found["topic"] != topic:
+            return None
+        buckets = list(map(from_hex, found["buckets"]))
+
+        def entries(fold: Fold) -> tuple[int, Mapping[bytes, int], Callable[[bytes], bool]]:
+            wanted = differing_buckets(buckets, fold)[:_ASKED_BUCKETS]
+            query = "&".join(f"bucket={number}" for number in wanted)
+            now = self._asked(name, address, f"{path}?{query}") or {"offset": 0, "entries": []}
+            told = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
+            return now["offset"], told, lambda key: bucket_of(key) in wanted
+
+        return Copy(f"node {name}", found["offset"], found["rows"], from_hex(found["digest"]), entries)
+
+    def _asked(self, name: str, address: str, path: str) -> Any:
+        try:
+            return self._get(address, path)
+        except httpx2.HTTPStatusError as error:
+            if error.response.status_code == _MISDIRECTED:
+                return None
+            msg = f"node {name} refuses {path} with {error.response.status_code}: wait until it is ready"
+            raise StoreUnavailableError(msg) from error
+        except httpx2.HTTPError as error:
+            msg = f"node {name} at {address} doesn't answer ({type(error).__name__}): see `storekeeper status`"
+            raise StoreUnavailableError(msg) from error
+
+    def _get(self, address: str, path: str) -> Any:
+        answer = self._http.get(f"{address}{path}", headers=self._credentials.headers())
+        answer.raise_for_status()
+        return answer.json()
+
+
+def _decoded(key: str) -> bytes:
+    return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4))

@@ -1,0 +1,108 @@
+"""Proving that a store's copies agree: the changelog, its newest snapshot, and what every query node holds.
+
+Each copy says how far it follows the changelog. The changelog is folded up to exactly there, and digests are compared:
+no writer has to stop. Only if they differ are the keys asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+from deltalake import DeltaTable
+
+from state.maintenance.copies import MAX_DIFFERENCES, Copy, Difference, Fold, differences
+from state.maintenance.kafka_log import Changelog
+from state.maintenance.masking import masked_key
+from state.query.digests import bucket_of
+from state.snapshots.digest import entry_hash, moved
+from state.snapshots.manifest import SnapshotManifest
+
+log = structlog.get_logger(__name__)
+
+CopiesOf = Callable[[int], Sequence[Copy]]
+"""The copies of a partition, by its number."""
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was compared, and every difference that was shown."""
+
+    compared: dict[str, int] = field(default_factory=dict)
+    rows: int = 0
+    differing: int = 0
+    shown: list[Difference] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """A sentence for each shown difference; keys masked."""
+        told = tuple(
+            f"{found.holder}, partition {found.partition}: {found.kind} {masked_key(found.key)}" for found in self.shown
+        )
+        more = self.differing - len(self.shown)
+        return (*told, f"and {more} more") if more else told
+
+    def note(self, found: Iterable[Difference]) -> None:
+        """Counts differences; keeps the first ones."""
+        for difference in found:
+            self.differing += 1
+            if len(self.shown) < MAX_DIFFERENCES:
+                self.shown.append(difference)
+
+
+def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:
+    """Compares every copy of every partition. Keeps a few words for each row of one partition in memory."""
+    result = Verification()
+    for partition in changelog.partitions:
+        fold, reached = Fold(), changelog.bounds(partition)[0]
+        for copy in sorted(copies_of(partition), key=lambda copy: copy.offset):
+            fold.take(changelog.scan(partition, reached, copy.offset) if copy.offset > reached else ())
+            reached = max(reached, copy.offset)
+            result.compared[copy.holder] = result.compared.get(copy.holder, 0) + 1
+            if (len(fold.hashes), fold.digest) != (copy.rows, copy.digest):
+                result.note(_explained(changelog, partition, copy, fold))
+        result.rows += len(fold.hashes)
+    return result
+
+
+def snapshot_copy(path: Path, manifest: SnapshotManifest, partition: int) -> Copy:
+    """What the snapshot holds of a partition. If it isn't what its manifest says, that is a difference as well."""
+    table = DeltaTable(str(path), version=manifest.delta_version).to_pyarrow_table(
+        columns=["_key", "_value"], filters=[("_partition", "=", partition)]
+    )
+    hashes: dict[bytes, int] = {}
+    for batch in table.to_batches(max_chunksize=10_000):
+        keys, values = (batch.column(name).to_pylist() for name in ("_key", "_value"))
+        hashes |= {key: entry_hash(key, value) for key, value in zip(keys, values, strict=True)}
+    offset = manifest.changelog_offsets.get(partition, 0)
+    digest = moved(0, added=sum(hashes.values()), removed=0)
+    if digest != manifest.digests.get(partition, 0):
+        log.warning("snapshot_differs_from_manifest", path=str(path), partition=partition)
+    return Copy(
+        f"snapshot {manifest.delta_version}",
+        offset,
+        table.num_rows,
+        digest,
+        lambda _: (offset, hashes, lambda _: True),
+    )
+
+
+def differing_buckets(ours: Sequence[int], fold: Fold) -> list[int]:
+    """The buckets whose digests aren't those of the changelog's content."""
+    theirs = [0] * len(ours)
+    for key, entry in fold.hashes.items():
+        theirs[bucket_of(key)] += entry
+    return [number for number, mine in enumerate(ours) if moved(0, added=theirs[number], removed=0) != mine]
+
+
+def _explained(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> list[Difference]:
+    """Which keys differ; the copy may have moved on since, so the changelog is folded anew up to where it is now."""
+    offset, entries, is_told = copy.entries(fold)
+    start, end = changelog.bounds(partition)
+    anew = Fold()
+    anew.take(changelog.scan(partition, start, offset) if offset > start else ())
+    anew.hashes = {key: entry for key, entry in anew.hashes.items() if is_told(key)}
+    later = {record.key for record in changelog.scan(partition, offset, end) if record.key is not None}
+    return differences(copy, partition, entries, anew, later)

@@ -1,0 +1,68 @@
+"""`/state/digest/{store}/{partition}`: what this node's own replica holds, as a digest. Never sent on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel
+
+from state.errors import InvalidArgumentError
+from state.query.digests import BUCKETS, digest_of, entries_as_json
+from state.query.services import QueryServices
+from state.snapshots.digest import to_hex
+
+_MAX_WANTED = 8
+
+
+class DigestView(BaseModel):
+    """A replica's content at a changelog offset (exclusive). Digests are hexadecimal, as in a snapshot's manifest."""
+
+    store: str
+    partition: int
+    topic: str
+    node: str
+    offset: int
+    rows: int
+    digest: str
+    buckets: list[str]
+    entries: list[tuple[str, str]]
+
+
+def digest_routes(services: QueryServices) -> APIRouter:
+    """The route. One digest at a time: each reads a whole partition."""
+    routes = APIRouter(tags=["stores"])
+    one_at_a_time = asyncio.Semaphore(1)
+
+    @routes.get("/state/digest/{store}/{partition}")
+    async def digest(
+        store: str,
+        partition: Annotated[int, Path(ge=0, le=999_999_999)],
+        bucket: Annotated[
+            list[Annotated[int, Query(ge=0, lt=BUCKETS)]], Query(description="Buckets whose entries are wanted, too.")
+        ] = [],  # noqa: B006 (FastAPI copies it)
+    ) -> DigestView:
+        """The digest of the rows that this node holds of a partition; 421 if it holds none."""
+        definition = services.catalog.definition(store)
+        if len(bucket) > _MAX_WANTED:
+            msg = f"at most {_MAX_WANTED} buckets' entries are told at once"
+            raise InvalidArgumentError(msg)
+        replica = services.catalog.replica(store, partition)
+        if replica is None:
+            raise services.catalog.not_held(store, partition)
+        async with one_at_a_time:
+            found = await asyncio.to_thread(digest_of, replica, frozenset(bucket))
+        return DigestView(
+            store=store,
+            partition=partition,
+            topic=definition.topic,
+            node=services.catalog.node,
+            offset=found.offset,
+            rows=found.rows,
+            digest=to_hex(found.digest),
+            buckets=list(map(to_hex, found.buckets)),
+            entries=entries_as_json(found),
+        )
+
+    return routes

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from state.clock import ManualClock
+from state.errors import StorageError
+from state.maintenance.archive import Archive
+from state.maintenance.check_verdict import CheckVerdict, last_verdict, put_verdict
+from state.maintenance.log_record import LogRecord
+from state.maintenance.pace import Pace
+
+
+def test_rows_are_read_as_they_were_put_and_by_their_owner_alone(tmp_path: Path) -> None:
+    records = [LogRecord(number, 5, b"\x00k%d" % number, b"v", [("h", b"\xff"), ("none", None)]) for number in range(3)]
+    archive = Archive(tmp_path)
+    archive.put(2, records)
+    archive.put(3, [])
+    assert [*archive.rows(2)] == records
+    assert (archive.keys(3), archive.exists(3), archive.exists(4)) == (set(), True, False)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    with pytest.raises(StorageError, match="restore it from a backup"):
+        archive.keys(4)
+    assert archive.forget() == 2
+
+
+def test_pieces_wait_until_those_before_have_had_their_time() -> None:
+    clock = ManualClock()
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        clock.advance(round(seconds * 1000))
+
+    pace = Pace(100, clock, wait)
+    for _ in range(3):
+        pace.take(50)
+    clock.advance(10_000)
+    pace.take(1000)
+    pace.take(1)
+    assert waits == [0.5, 0.5, 10.0]
+
+
+def test_the_newest_verdict_is_found_and_old_ones_are_forgotten(tmp_path: Path) -> None:
+    assert last_verdict(tmp_path, "verify", "s") is None
+    for at in range(205):
+        put_verdict(tmp_path, CheckVerdict("verify", "s", at != 204, ("why",), at, {"rows": {0: 1}}))
+    found = last_verdict(tmp_path, "verify", "s")
+    assert found is not None
+    assert (found["passed"], found["decided_at_ms"], found["details"]) == (False, 204, {"rows": {"0": 1}})
+    assert len(list((tmp_path / "quality" / "verdicts" / "verify" / "s").iterdir())) == 200
