@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_apps.errors import UnusableCheckpointError
+from spark_apps.generations.errors import NotesGoneError
 from spark_apps.loyalty.upstream import UpstreamMarks, contained, contained_ranges, unseen
 from spark_apps.records.purchase import PrimePurchase, Reached
 
@@ -76,3 +77,23 @@ def test_damaged_marks_are_refused(tmp_path: Path) -> None:
     (tmp_path / "0.json").write_bytes(b"[1]")
     with pytest.raises(UnusableCheckpointError, match="put it back from a copy"):
         UpstreamMarks(tmp_path).before(1, 0)
+
+
+def test_the_marks_of_a_finished_batch_are_handed_on(tmp_path: Path) -> None:
+    old, new = UpstreamMarks(tmp_path / "gen-1"), UpstreamMarks(tmp_path / "gen-2")
+    old.write(0, 0, {0: 5})
+    for batch in range(3):
+        old.write(batch, 1, {0: 7 + batch, 1: 3})
+    assert old.after(1) == {"0": {"0": 5}, "1": {"0": 8, "1": 3}}
+    for partition, marks in old.after(1).items():
+        new.write(-1, int(partition), {int(place): offset for place, offset in marks.items()})
+    assert new.before(0, 0) == {0: 5}
+    assert new.before(0, 1) == {0: 8, 1: 3}
+
+
+def test_marks_that_were_overwritten_are_not_taken_for_none(tmp_path: Path) -> None:
+    files = UpstreamMarks(tmp_path)
+    for batch in range(9):
+        files.write(batch, 0, {0: batch})
+    with pytest.raises(NotesGoneError, match="no marks of batch 2"):
+        files.after(2)
