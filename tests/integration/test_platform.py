@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from dags.operators.errors import SupervisorUnreachableError
+from deploy.credentials import AIRFLOW_USER, read_airflow_password
 from deploy.down import stop_everything
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.registry import APPS, ON_DEMAND_APPS
 from tests.integration.platform_process import PlatformProcess, supervisor_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)]
@@ -48,27 +51,35 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(platform: Platfo
     assert report["verdict"] == "green"
     assert report["counts"]["invoices"] == 4000
     assert report["counts"]["dead letters"] >= 48
+    assert report["counts"]["rows of the other stores"] > 1000
     assert report["quality"] == "published"
     assert find_orphans(platform.run_dir / "demo") == []
 
 
 def test_up_and_down_work_twice_and_heal(platform: PlatformProcess) -> None:
-    first = platform.call("up", timeout_s=600)
+    first = platform.call("up", "--apps", "all", timeout_s=600)
     assert first.returncode == 0, first.stderr
     assert "password" in first.stdout
     status = platform.status()
     assert status["healthy"]
     assert all(process["healthy"] for process in status["processes"])
+    assert {app for app, fields in status["apps"].items() if fields["healthy"]} == {*APPS, *ON_DEMAND_APPS}
+    metrics = next(process["address"] for process in status["processes"] if process["name"] == "metrics")
+    told = httpx2.get(metrics, trust_env=False).text
+    assert [app for app in (*APPS, *ON_DEMAND_APPS) if f'spark_app_up{{app="{app}"}} 1.0' not in told] == []
 
-    again = platform.call("up")
+    _check_stores_page(platform)
+
+    again = platform.call("up", "--apps", "all")
     assert again.returncode == 0, again.stderr
     assert "password" not in again.stdout, "it is shown once"
     assert _pids(platform.status()) == _pids(status), "a healthy platform is left alone"
 
     os.kill(int((platform.run_dir / "supervisor" / "supervisord.pid").read_text()), signal.SIGKILL)
     os.kill(_pids(status)["airflow-scheduler"], signal.SIGKILL)
+    os.kill(_pids(status)["together"], signal.SIGKILL)
     assert platform.call("status").returncode == 3
-    healed = platform.call("up", timeout_s=600)
+    healed = platform.call("up", "--apps", "all", timeout_s=600)
     assert healed.returncode == 0, healed.stderr
     assert platform.status()["healthy"]
 
@@ -92,6 +103,25 @@ def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
     assert "Interrupted" in output
     assert "Traceback" not in output
     assert find_orphans(platform.run_dir) == []
+
+
+def _check_stores_page(platform: PlatformProcess) -> None:
+    """Airflow's page "Stores" tells whoever has signed in, and nobody else."""
+    status = platform.status()
+    airflow = next(process["address"] for process in status["processes"] if process["name"] == "airflow-api-server")
+    glance = f"{airflow}/storekeeper/glance"
+    assert httpx2.get(glance, trust_env=False).status_code == 401
+    password = read_airflow_password(RunLayout(platform.run_dir))
+    login = httpx2.post(
+        f"{airflow}/auth/token", json={"username": AIRFLOW_USER, "password": password}, trust_env=False
+    ).json()
+    answer = httpx2.get(
+        glance, headers={"Authorization": f"Bearer {login['access_token']}"}, trust_env=False, timeout=30
+    ).json()
+    assert answer["unreachable"] is None
+    stores = {store["store"]: store for store in answer["stores"]}
+    assert stores["rewards"]["serving"] == stores["rewards"]["replicas"] > 0
+    assert {app["app"] for app in answer["apps"] if app["healthy"]} == {*APPS, *ON_DEMAND_APPS}
 
 
 def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> None:

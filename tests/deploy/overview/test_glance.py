@@ -44,7 +44,7 @@ def test_a_store_is_what_all_nodes_hold_of_it() -> None:
         NodeLag("http://b", "b", [replica("rewards", 0, True, 3), replica("prices", 0, True, None)], None),
         NodeLag("http://c", "", [], "does not answer"),
     ]
-    listed = [
+    listed: list[dict[str, object]] = [
         {"store": "rewards", "kind": "keyvalue", "topic": "t", "approximate_num_entries": 12},
         {"store": "prices", "kind": "keyvalue", "topic": "p", "approximate_num_entries": 0},
         {"store": "alone", "kind": "global", "topic": "g"},
