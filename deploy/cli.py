@@ -35,6 +35,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper dashboard             apps, stores, nodes and verdicts, live
   storekeeper get rewards CARD      a customer's entry, live
   storekeeper sql "SELECT ..."      SQL over the Delta tables
+  storekeeper plan                  what this code would do to the stores that there are
   storekeeper new-app NAME          lay down a streaming app of your own
   storekeeper down                  stop it and leave no process behind
 
@@ -180,6 +181,35 @@ def new_app_command(
     _errors.print(f"Test it: python -m pytest tests/test_{name}.py -m 'not spark'", markup=False)
     _errors.print(f"Make its topics: storekeeper create-topics {name}.spec:{name.upper()}", markup=False)
     _errors.print(f"Run it: python -m spark_apps run {name}.spec:{name.upper()}", markup=False)
+
+
+@app.command("plan")
+def plan_command(
+    export: Annotated[
+        Path | None, typer.Option(help="Write what runs here into a file, for `--against`; plan nothing.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Such a file in place of the platform: nothing is asked.")
+    ] = None,
+    partitions: Annotated[
+        list[str] | None, typer.Option(help="Another number of partitions: <store>=<number>.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+) -> None:
+    """Say what this code would do to the state that there is; exits 1 if it would break. Example: storekeeper plan."""
+    from deploy.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
+    from state.migration.explain import explain_plan  # noqa: PLC0415
+
+    wanted = parse_partitions(partitions or [])
+    description = described_now() if against is None else read_description(against)
+    if export is not None:
+        export.write_bytes(description.encode())
+        _errors.print(f"{len(description.stores)} stores described in {export}", markup=False)
+        return
+    plan = plan_against(description, wanted)
+    typer.echo(json.dumps(plan.as_dict()) if as_json else explain_plan(plan))
+    if plan.breaks:
+        raise typer.Exit(1)
 
 
 @app.command("create-topics")

@@ -1,0 +1,55 @@
+"""`storekeeper plan`: what the code would do to the state that there is, in a pull request or beside a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spark_apps.planning.declared import declared_stores
+from spark_apps.settings import AppSettings
+from state.clock import SystemClock
+from state.errors import InvalidArgumentError, StorageError
+from state.migration.contract import Description
+from state.migration.plan import Plan, plan_changes
+
+
+def plan_against(description: Description, partitions: Mapping[str, int]) -> Plan:
+    """The plan between a description and the code as it is."""
+    return plan_changes(declared_stores(partitions), description)
+
+
+def described_now() -> Description:
+    """What runs in the run directory of the settings."""
+    from spark_apps.planning.describe import describe  # noqa: PLC0415 (a second, for whoever reads a file only)
+
+    return describe(AppSettings(), SystemClock())
+
+
+def read_description(path: Path) -> Description:
+    """The description in a file.
+
+    Raises:
+        StorageError: it can't be read.
+        InvalidArgumentError: it is none.
+    """
+    try:
+        return Description.decode(path.read_bytes())
+    except OSError as error:
+        msg = f"can't read {path} ({error.strerror}): write one with `storekeeper plan --export {path}`"
+        raise StorageError(msg) from error
+
+
+def parse_partitions(texts: Sequence[str]) -> dict[str, int]:
+    """Reads `store=number`, each once.
+
+    Raises:
+        InvalidArgumentError: if one is not of this form.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        store, _, number = text.partition("=")
+        if not store or store in found or not (number.isascii() and number.isdigit() and 0 < int(number) <= 10_000):
+            msg = f"{text[:100]!r} is not of the form store=partitions"
+            raise InvalidArgumentError(msg)
+        found[store] = int(number)
+    return found

@@ -1,0 +1,130 @@
+"""What runs, from what a run directory and the broker tell: snapshots' manifests, journals of generations, topics.
+
+Only names, types and counts are read, no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import structlog
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from spark_apps.errors import BrokerUnavailableError
+from spark_apps.generations.journal import Journal, JournalFile
+from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.settings import AppSettings
+from spark_apps.spec import StoreSpec
+from spark_apps.topics import Topics
+from state.clock import Clock
+from state.errors import StateError
+from state.migration.contract import Description, RunningStore
+from state.query.definitions import StoreKind
+from state.snapshots.manifest import SnapshotManifest, newest_manifest
+
+_SQL_TYPES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_log = structlog.get_logger(__name__)
+
+
+def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) -> Description:
+    """The stores that run in a run directory: those that have been snapshot, and those whose apps have begun.
+
+    Args:
+        settings: run directory and broker.
+        clock: for the time of the description.
+        ask_broker: whether to ask it for partitions; if it doesn't answer, they stay unknown.
+    """
+    specs = {store.name: store for app in (APPS | ON_DEMAND_APPS).values() for store in app.stores}
+    found: dict[str, RunningStore] = {}
+    for path, manifest in _snapshots(settings.run_dir / "delta"):
+        journal = JournalFile(settings.run_dir, manifest.app).read()
+        live = 1 if journal is None else journal.live
+        if manifest.generation == live:
+            found[manifest.store] = _of_snapshot(path, manifest, journal, specs.get(manifest.store))
+    for store in specs.values():
+        if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
+            found[store.name] = _of_spec(store, JournalFile(settings.run_dir, store.app).read())
+    if ask_broker:
+        found = _with_partitions(found, settings)
+    return Description(clock.now_ms(), found)
+
+
+def _snapshots(root: Path) -> Iterator[tuple[Path, SnapshotManifest]]:
+    for path in sorted(root.glob("*")):
+        try:
+            if DeltaTable.is_deltatable(str(path)):
+                manifest = newest_manifest(DeltaTable(str(path)).history())
+                if manifest is not None:
+                    yield path, manifest
+        except (DeltaError, StateError, OSError) as error:
+            _log.warning("table_not_read", table=path.name, error=str(error))
+
+
+def _of_snapshot(
+    path: Path, manifest: SnapshotManifest, journal: Journal | None, spec: StoreSpec | None
+) -> RunningStore:
+    table = DeltaTable(str(path))
+    return RunningStore(
+        store=manifest.store,
+        app=manifest.app,
+        topic=_first_topic(journal, manifest.changelog_topic),
+        kind=(StoreKind.KEY_VALUE if spec is None else spec.kind).value,
+        score_field=None if spec is None else spec.score_field,
+        generation=manifest.generation,
+        migrations=() if journal is None else journal.live_generation.migrations,
+        fields=_fields(table),
+        partitions=len(manifest.changelog_offsets),
+        keys=manifest.row_count,
+        size_bytes=_size_bytes(table),
+    )
+
+
+def _of_spec(store: StoreSpec, journal: Journal | None) -> RunningStore:
+    return RunningStore(
+        store=store.name,
+        app=store.app,
+        topic=_first_topic(journal, store.changelog_topic),
+        kind=store.kind.value,
+        score_field=store.score_field,
+        generation=1 if journal is None else journal.live,
+        migrations=() if journal is None else journal.live_generation.migrations,
+    )
+
+
+def _first_topic(journal: Journal | None, topic: str) -> str:
+    return topic if journal is None else journal.generation(min(journal.generations)).topic
+
+
+def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> dict[str, RunningStore]:
+    topics = Topics(settings.kafka_bootstrap)
+    told: dict[str, RunningStore] = {}
+    for name, store in found.items():
+        journal = JournalFile(settings.run_dir, store.app).read()
+        topic = store.topic if journal is None else journal.live_generation.topic
+        try:
+            partitions = len(topics.partitions(topic)) or store.partitions
+        except (BrokerUnavailableError, StateError) as error:
+            _log.warning("partitions_not_told", store=name, error=str(error))
+            return found
+        told[name] = replace(store, partitions=partitions)
+    return told
+
+
+def _fields(table: DeltaTable) -> dict[str, str]:
+    """The columns that come from values; the others begin with an underscore."""
+    schema: dict[str, Any] = orjson.loads(table.schema().to_json())
+    return {
+        entry["name"]: _SQL_TYPES.get(str(entry["type"]), str(entry["type"]))
+        for entry in schema["fields"]
+        if not entry["name"].startswith("_")
+    }
+
+
+def _size_bytes(table: DeltaTable) -> int:
+    return sum(int(entry) for entry in pa.table(table.get_add_actions(flatten=True)).column("size_bytes").to_pylist())

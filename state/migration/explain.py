@@ -1,0 +1,43 @@
+"""A plan in words, as Markdown: for a pull request, a terminal, and the form in which somebody approves it. Pure."""
+
+from __future__ import annotations
+
+import orjson
+
+from state.migration.plan import Change, Plan, Verdict
+
+_WORDS = {
+    Verdict.UNCHANGED: "stays as it is",
+    Verdict.NEW: "is new",
+    Verdict.REBUILD: "stays, its index is rebuilt",
+    Verdict.MIGRATE: "can be changed by a new generation",
+    Verdict.BREAKS: "WOULD BREAK",
+}
+
+
+def explain_plan(plan: Plan) -> str:
+    """All changes, those that would break first."""
+    ordered = sorted(plan.changes, key=lambda change: (change.verdict is not Verdict.BREAKS, change.store))
+    return "\n".join(explain_change(change) for change in ordered)
+
+
+def explain_change(change: Change) -> str:
+    """One store's change: a line, and one for each detail, size, time and what to trigger."""
+    lines = [f"**{change.store}** {_WORDS[change.verdict]}", *(f"- {detail}" for detail in change.details)]
+    if change.keys is not None and change.verdict in {Verdict.MIGRATE, Verdict.BREAKS}:
+        size = "" if change.size_bytes is None else f", {_size(change.size_bytes)} in its snapshot"
+        lines.append(f"- {change.keys:,} keys{size}")
+    if change.minutes is not None:
+        lines.append(f"- about {change.minutes} minutes, while reads and writes go on")
+    if change.conf:
+        lines.append(f"- `airflow dags trigger migrate_state --conf '{orjson.dumps(change.conf).decode()}'`")
+    return "\n".join(lines) + "\n"
+
+
+def _size(size_bytes: int) -> str:
+    size = float(size_bytes)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")

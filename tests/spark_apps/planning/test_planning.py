@@ -1,0 +1,122 @@
+"""What the apps declare, what a run directory tells, and the plan of one app's change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import GenerationState, JournalFile
+from spark_apps.generations.steps import planned
+from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.planning.__main__ import plan_of_app
+from spark_apps.planning.declared import declared_stores
+from spark_apps.planning.describe import describe
+from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.settings import AppSettings
+from state.changelog.position import Position
+from state.clock import SystemClock
+from state.errors import ConfigurationError
+from state.migration.contract import DeclaredStore, Description, RunningStore
+from state.migration.plan import Verdict, plan_changes
+from state.snapshots.manifest import SnapshotManifest
+
+ROWS = pa.table(
+    {
+        "CustomerCardNo": pa.array(["1", "2"]),
+        "TotalLoyaltyPoints": pa.array([Decimal("1.0000")] * 2, pa.decimal128(18, 4)),
+        "InvoiceCount": pa.array([1, 1], pa.int64()),
+        "LastInvoiceTime": pa.array([0, 0], pa.timestamp("us", "UTC")),
+        "_key": pa.array([b"1", b"2"]),
+    }
+)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> AppSettings:
+    """Those of a run directory in which `rewards` was snapshot."""
+    found = AppSettings(run_dir=tmp_path)
+    manifest = SnapshotManifest(
+        store="rewards",
+        app="loyalty",
+        generation=1,
+        schema_version=1,
+        changelog_topic="loyalty-rewards-changelog",
+        changelog_offsets=dict.fromkeys(range(4), 1),
+        source_offsets=Position(),
+        row_count=2,
+        digests=dict.fromkeys(range(4), 0),
+        writer="test",
+        delta_version=0,
+    )
+    metadata = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
+    write_deltalake(tmp_path / "delta" / "rewards", ROWS, commit_properties=metadata)
+    return found
+
+
+def _running(settings: AppSettings) -> Description:
+    return describe(settings, SystemClock(), ask_broker=False)
+
+
+def _rewards() -> DeclaredStore:
+    return next(store for store in declared_stores() if store.store == "rewards")
+
+
+def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings) -> None:
+    assert {store.store for store in declared_stores()} == STORES.keys() | ON_DEMAND_STORES.keys()
+    rewards = _running(settings).stores["rewards"]
+    assert (rewards.keys, rewards.partitions, rewards.generation, rewards.version) == (2, 4, 1, 1)
+    assert rewards.size_bytes is not None
+    assert rewards.size_bytes > 0
+    assert rewards.fields == _rewards().fields
+    assert not plan_changes(declared_stores(), _running(settings)).breaks
+
+
+def test_what_runs_is_told_by_the_journal_of_generations(settings: AppSettings) -> None:
+    journal = planned(first_journal(LOYALTY), ("rewards-tier",), None)
+    live = replace(journal.generation(2), state=GenerationState.LIVE)
+    JournalFile(settings.run_dir, "loyalty").write(replace(journal.updated(live), live=2))
+    (settings.run_dir / "checkpoints" / "loyalty" / "gen-2").mkdir(parents=True)
+    rewards = _running(settings).stores["rewards"]
+    assert (rewards.generation, rewards.migrations) == (2, ("rewards-tier",))
+    assert rewards.topic == "loyalty-rewards-changelog", "the first generation's"
+    assert rewards.fields is None, "the snapshot is of another generation"
+
+
+def test_a_table_that_can_not_be_read_hides_no_other(settings: AppSettings) -> None:
+    log = settings.run_dir / "delta" / "broken" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("{")
+    assert _running(settings).stores.keys() == {"rewards"}
+
+
+def test_an_app_is_changed_by_the_migrations_that_are_named(settings: AppSettings) -> None:
+    running = _running(settings).stores["rewards"]
+    change = plan_of_app(_rewards(), running, ["rewards-tier"])
+    assert (change.verdict, change.conf) == (Verdict.MIGRATE, {"app": "loyalty", "migrations": ["rewards-tier"]})
+    both = plan_of_app(_rewards(), running, ["rewards-tier", "rewards-by-region"])
+    assert "keys change" in " ".join(both.details)
+    assert plan_of_app(_rewards(), running, []).verdict is Verdict.UNCHANGED
+    assert plan_of_app(replace(_rewards(), partitions=9), running, []).conf["partitions"] == 9
+
+
+@pytest.mark.parametrize(
+    ("names", "made", "told"),
+    [
+        (["no-such"], (), "there is no migration 'no-such'"),
+        (["rewards-by-region"], (), "leave none out"),
+        (["rewards-by-region", "rewards-tier"], (), "in the order rewards-tier -> rewards-by-region"),
+        (["rewards-tier"], ("rewards-tier",), "is made already"),
+    ],
+)
+def test_migrations_that_do_not_fit_are_refused(
+    settings: AppSettings, names: list[str], made: tuple[str, ...], told: str
+) -> None:
+    running: RunningStore = replace(_running(settings).stores["rewards"], migrations=made)
+    with pytest.raises(ConfigurationError, match=told):
+        plan_of_app(_rewards(), running, names)
