@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import orjson
 
@@ -13,6 +14,9 @@ from spark_apps.processor.state import BatchState, TaskState
 from spark_apps.processor.timers import Timers
 from spark_apps.records.poison import PoisonRecordError
 from state.changelog.partitioner import partition_for
+
+# A window's key comes once for each window that a record falls into.
+_partition_of = lru_cache(maxsize=65_536)(partition_for)
 
 _OWN = b"k"
 """In front of a processor's keys: timers and progress lie beside them."""
@@ -117,7 +121,7 @@ class _TaskRun:
 
     def change(self, store: str, key: bytes, value: bytes | None, *, inner_key: bytes | None = None) -> None:
         topic = self._plan.changelogs[store]
-        partition = None if inner_key is None else partition_for(inner_key, self._plan.partitions[topic])
+        partition = None if inner_key is None else _partition_of(inner_key, self._plan.partitions[topic])
         self._changes.pop((store, key), None)
         self._changes[store, key] = OutputRecord(topic, key, value, partition)
 
