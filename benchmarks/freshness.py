@@ -13,6 +13,7 @@ import argparse
 import itertools
 import json
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -20,7 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import httpx2
@@ -55,6 +56,7 @@ class Sizes:
     warm_up_s: float
     idle_s: float
     poison: int
+    restarts: bool = True
 
 
 FULL = Sizes(rate=5000, seconds=40.0, warm_up_s=20.0, idle_s=20.0, poison=5)
@@ -286,20 +288,32 @@ class Found:
         return sum(probe.seen_s is None for probe in self.probes)
 
 
+def say(step: str) -> None:
+    """Tells how far it is."""
+    print(f"{time.strftime('%X')} {step}", file=sys.stderr, flush=True)
+
+
 def measure(bench: Bench, sizes: Sizes) -> Found:
     """Runs everything once."""
     records = list(invoice_records(min(50_000, int(sizes.rate * sizes.seconds)), 20_000))
     producer = Producer({"bootstrap.servers": bench.broker.bootstrap, "partitioner": "murmur2_random", "linger.ms": 5})
     load = Load(producer, records, sizes.rate)
     load.run(sizes.warm_up_s, probing=False)
+    say("warmed up")
     before, began = load.sent, time.monotonic()
     with observed(bench.nodes[0].address, load.probes):
         load.run(sizes.seconds, probing=True)
         rate = (load.sent - before) / (time.monotonic() - began)
+    say("load sent and seen")
     hops = hops_of(bench.broker, load.probes)
     poison = poison_latency_s(bench.broker, producer, sizes.poison)
-    idle = {app: idle_share(process, sizes.idle_s / len(APPS)) for app, process in bench.running.items()}
-    restart = [bench.restart_s(app, producer, next(r for r in records if r.prime)) for app in reversed(APPS)]
+    say("poison seen")
+    idle = {
+        app: idle_share(process, sizes.idle_s / len(APPS)) for app, process in bench.running.items() if sizes.idle_s
+    }
+    say("idle watched")
+    restarted = reversed(APPS) if sizes.restarts else ()
+    restart = [bench.restart_s(app, producer, next(r for r in records if r.prime)) for app in restarted]
     return Found(load.probes, rate, hops, poison, idle, restart)
 
 
@@ -327,11 +341,11 @@ def measures_of(found: Found) -> list[Measure]:
     return [
         *(lower(f"produce to visible, p{q}", "s", [at(found.fresh, q)]) for q in (50, 95, 99)),
         *(lower(f"{hop}, p{q}", "s", [at(taken, q)]) for hop, taken in found.hops.items() for q in (50, 99)),
-        lower("poison record to dead letter, each", "s", found.poison),
+        *([lower("poison record to dead letter, each", "s", found.poison)] if found.poison else []),
         *(lower(f"idle {app}", "% of a core", [100 * share]) for app, share in found.idle.items()),
         *(
             lower(f"restart of {app} from its checkpoint after kill -9", "s", [taken])
-            for app, taken in zip(reversed(APPS), found.restart, strict=True)
+            for app, taken in zip(reversed(APPS), found.restart, strict=False)
         ),
         Measure("invoices a second that were sent", "invoices/s", [found.reached_rate]),
     ]
@@ -352,13 +366,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the apps")
     parser.add_argument("--seconds", type=float, help="how long the load lasts")
+    parser.add_argument("--load-only", action="store_true", help="leave out poison, idling and restarts; no results")
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
     sizes = SMOKE if arguments.smoke else FULL
+    if arguments.load_only:
+        sizes = Sizes(sizes.rate, sizes.seconds, sizes.warm_up_s, idle_s=0, poison=0, restarts=False)
     if arguments.seconds:
-        sizes = Sizes(sizes.rate, arguments.seconds, sizes.warm_up_s, sizes.idle_s, sizes.poison)
+        sizes = replace(sizes, seconds=arguments.seconds)
     settings = {"heartbeat_interval_s": "2"} | dict(pair.split("=", 1) for pair in arguments.set)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and so stops what it had started
     folder = Path(tempfile.mkdtemp(prefix="bench-freshness-"))
     bench = started(folder, settings)
     try:
@@ -373,7 +391,7 @@ def main() -> None:
     measures = measures_of(found)
     for one in measures:
         print(json.dumps(one.as_dict()["measure"]), [round(figure, 3) for figure in one.ours], one.unit)
-    if not (arguments.smoke or arguments.set):
+    if not (arguments.smoke or arguments.set or arguments.load_only):
         print(write_results("freshness", measures, {"rate": sizes.rate, "seconds": sizes.seconds, **settings}))
     if found.lost:
         sys.exit(f"{found.lost} of {len(found.probes)} customers never became visible")
