@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,10 +27,11 @@ import psutil
 
 from benchmarks.results import Measure, write_results
 from state.changelog.partitioner import partition_for
+from state.query.assignment import holders
 from tests.broker import Broker, start_broker
-from tests.faults.failover.faults import FAULTS, SLOW_S, TROUBLED, Return, Scene
+from tests.faults.failover.faults import FAULTS, SLOW_S, Return, Scene
 from tests.faults.failover.load import BareLoad, ClientLoad, Outcome
-from tests.faults.failover.nodes import STORE, Cluster, running_cluster
+from tests.faults.failover.nodes import STORE, TROUBLED, running_cluster
 from tests.faults.failover.oracle import PARTITIONS, Oracle, Writer
 
 KEYS = 2000
@@ -122,12 +123,11 @@ def p99_ms(latencies_s: Iterable[float]) -> float:
     return ordered[len(ordered) * 99 // 100] * 1000 if ordered else 0.0
 
 
-def others_keys(cluster: Cluster) -> set[str]:
-    """Keys that another node than the troubled one is asked for first."""
-    node = next(node for name, node in cluster.nodes.items() if name != TROUBLED)
-    holders: Sequence[Sequence[str]] = node.get("/state/cluster").json()["assignment"][STORE]
+def others_keys() -> set[str]:
+    """Keys that another node than the troubled one is to be asked for first."""
+    active = [holders("abc", STORE, partition, 1)[0] for partition in range(PARTITIONS)]
     keys = (f"{number:05d}" for number in range(KEYS))
-    return {key for key in keys if holders[partition_for(key.encode(), PARTITIONS)][0] != TROUBLED}
+    return {key for key in keys if active[partition_for(key.encode(), PARTITIONS)] != TROUBLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Stage:
         """Some quiet time, then a fault."""
         quiet = self.client.outcome = Outcome()
         self.processors.during(self.quiet_s)
-        others = others_keys(self.scene.cluster)
+        others = others_keys()
         self.client.outcome = outcome = Outcome()
         self.bare.forget()
         written, began_s = self.scene.writer.written, time.monotonic()

@@ -23,10 +23,11 @@ _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},DETOUR://127.0.0.1:{detour_target}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},DETOUR://127.0.0.1:{detour_port}
 controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,DETOUR:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
 log.dirs={folder}/log
 num.partitions=4
 auto.create.topics.enable=false
@@ -47,10 +48,19 @@ broker.heartbeat.interval.ms=300
 
 @dataclass(slots=True)
 class Broker:
-    """One broker process. `stop`, `kill` and `restart` keep its data and its address."""
+    """One broker process. `stop`, `kill` and `restart` keep its data and its address.
+
+    Attributes:
+        folder: its data and its log.
+        bootstrap: its address.
+        detour_port, detour_target: it also listens at the target, and says that clients who came there find it at the
+            port: whoever carries between the two can cut them off.
+    """
 
     folder: Path
     bootstrap: str
+    detour_port: int
+    detour_target: int
     java_options: tuple[str, ...] = _QUICK_START
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -128,16 +138,24 @@ class Broker:
 def start_broker(folder: Path, java_options: tuple[str, ...] = _QUICK_START) -> Broker:
     """Formats `folder` for a broker with a cluster of its own and starts it. The caller stops it."""
     folder.mkdir(parents=True, exist_ok=True)
-    port, controller_port = free_ports(2)
+    port, controller_port, detour_port, detour_target = free_ports(4)
     properties = folder / "server.properties"
-    properties.write_text(_PROPERTIES.format(port=port, controller_port=controller_port, folder=folder))
+    properties.write_text(
+        _PROPERTIES.format(
+            port=port,
+            controller_port=controller_port,
+            detour_port=detour_port,
+            detour_target=detour_target,
+            folder=folder,
+        )
+    )
     subprocess.run(
         [*_java(*_QUICK_START), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)],
         check=True,
         capture_output=True,
         timeout=120,
     )
-    broker = Broker(folder, f"127.0.0.1:{port}", java_options)
+    broker = Broker(folder, f"127.0.0.1:{port}", detour_port, detour_target, java_options)
     broker.start()
     return broker
 

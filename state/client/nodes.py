@@ -43,7 +43,8 @@ class Nodes:
         self._keyed = 0
         self._turn = 0
         self._suspects: dict[str, tuple[float, int]] = {}
-        self._latency: dict[bool, LatencyEstimate] = {True: LatencyEstimate(), False: LatencyEstimate()}
+        # By node, and apart for questions with a key and without one.
+        self._latency: dict[tuple[str, bool], LatencyEstimate] = {}
         self._hedges = _HEDGES_MOST
 
     @property
@@ -69,7 +70,7 @@ class Nodes:
     def answered(self, address: str, took_s: float, *, keyed: bool) -> None:
         """The node has answered, so it isn't suspect."""
         self._suspects.pop(address, None)
-        self._latency[keyed].add(took_s)
+        self._latency.setdefault((address, keyed), LatencyEstimate()).add(took_s)
         self._hedges = min(_HEDGES_MOST, self._hedges + _HEDGE_SHARE)
 
     def failed(self, address: str, now_s: float) -> None:
@@ -81,8 +82,12 @@ class Nodes:
         self._map_wanted = True
 
     def hedge_delay_s(self, *, keyed: bool) -> float:
-        """How long to wait for one node before a second one is asked too."""
-        return self._latency[keyed].late_s
+        """How long to wait for one node before a second one is asked too: what would be late for the fastest node.
+
+        So the slowness of one node never counts as usual, for as long as another one is faster.
+        """
+        known = [found.late_s for (_, of_keyed), found in self._latency.items() if of_keyed is keyed]
+        return min(known, default=_HEDGE_START_S)
 
     def may_hedge(self) -> bool:
         """Takes one of the second questions that are allowed: a tenth of all, and some at once."""
@@ -118,6 +123,7 @@ class Nodes:
         self._map_due_s = now_s + _MAP_AGE_S
         self._addresses = list(dict.fromkeys([*self._seeds, *known.addresses.values()]))
         self._suspects = {address: told for address, told in self._suspects.items() if address in self._addresses}
+        self._latency = {of: found for of, found in self._latency.items() if of[0] in self._addresses}
 
 
 class LatencyEstimate:

@@ -74,18 +74,22 @@ class Follower:
         self._delays_s: dict[int, float] = {}
         self._given_back: queue.SimpleQueue[Replica] = queue.SimpleQueue()
         self._changes: queue.SimpleQueue[tuple[Replica, bool]] = queue.SimpleQueue()
+        self._woken = threading.Event()
 
     def admit(self, replica: Replica) -> None:
         """Follows one more replica."""
         self._changes.put((replica, True))
+        self._woken.set()
 
     def release(self, replica: Replica) -> None:
         """Stops following a replica and closes it."""
         self._changes.put((replica, False))
+        self._woken.set()
 
     def stop(self) -> None:
         """Lets `run` end after the batch it is at."""
         self._stop.set()
+        self._woken.set()
 
     def run(self) -> None:
         """Follows until `stop`, then closes the replicas."""
@@ -137,7 +141,7 @@ class Follower:
         if cold and self._cold_restore is not None:
             for replica in cold:
                 replica.restore_elsewhere()
-            self._cold_restore.restore(cold, self._given_back.put)
+            self._cold_restore.restore(cold, self._give_back)
 
     def _begin(self, reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
         """Opens one replica and reads it; False if it is so far behind that another process should restore it."""
@@ -152,6 +156,10 @@ class Follower:
         self._following[where] = replica
         reader.add(*where, offset)
         return True
+
+    def _give_back(self, replica: Replica) -> None:
+        self._given_back.put(replica)
+        self._woken.set()
 
     def _take_back(self) -> None:
         while not self._given_back.empty():
@@ -182,7 +190,9 @@ class Follower:
 
     def _read(self, reader: LogReader) -> None:
         if not self._following:
-            self._stop.wait(_READ_TIMEOUT_S)
+            # Whoever sets it has queued before what the loop looks for next, so nothing is lost by clearing it here.
+            self._woken.wait(_READ_TIMEOUT_S)
+            self._woken.clear()
             return
         for batch in reader.read(_READ_TIMEOUT_S):
             self._apply(reader, batch)

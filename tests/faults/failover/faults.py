@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.faults.failover.nodes import Cluster
+from tests.faults.failover.nodes import TROUBLED, Cluster
 from tests.faults.failover.oracle import Oracle, Writer
 from tests.integration.node_process import NodeProcess
 from tests.waiting import eventually
 
-TROUBLED = "b"
 SLOW_S = 0.3
 _AWAY_S = 2.0
 _ALIVE_S = 120
@@ -147,6 +146,18 @@ def _cut(scene: Scene, *, requests: bool = False, answers: bool = False) -> None
     scene.last(0.5)
 
 
+def cut_off_from_everybody(scene: Scene) -> None:
+    """The broker can't be reached either: the node doesn't hear what it misses, and must not pretend to know."""
+    cluster = scene.cluster
+    ways = (cluster.proxies[TROUBLED], cluster.to_broker)
+    for way in ways:
+        way.cut(requests=True, answers=True)
+    scene.last()
+    for way in ways:
+        way.heal()
+    scene.last(0.5)
+
+
 def slow_peer(scene: Scene) -> None:
     proxy = scene.cluster.proxies[TROUBLED]
     proxy.slow_down(SLOW_S)
@@ -178,6 +189,7 @@ FAULTS: tuple[Callable[[Scene], None], ...] = (
     cut_requests,
     cut_answers,
     cut_both_ways,
+    cut_off_from_everybody,
     slow_peer,
     join_and_leave,
 )

@@ -15,7 +15,6 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from state.client import StateClient
-from state.errors import StateError
 from tests.faults.failover.nodes import STORE, WINDOWS
 from tests.faults.failover.oracle import Oracle
 
@@ -82,7 +81,7 @@ class ClientLoad:
                 ask(chosen, asked_at_s)
                 self.outcome.asked += 1
                 self.outcome.kinds[ask.__name__.strip("_")] += 1
-            except StateError as error:
+            except Exception as error:  # whatever it is: a client's user would have got it
                 self.outcome.failed.append(f"{ask.__name__}: {type(error).__name__}: {error}")
             due_s = max(due_s + self._pause_s, asked_at_s)
             self._stop.wait(max(0.0, due_s - time.monotonic()))

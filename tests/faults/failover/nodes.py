@@ -13,16 +13,22 @@ from tests.integration.node_process import NodeProcess
 
 STORE = "counters"
 WINDOWS = "windows"
+TROUBLED = "b"
 
 
 @dataclass(slots=True)
 class Cluster:
-    """Nodes by name. They know nothing of one another at the start: heartbeats tell them."""
+    """Nodes by name. They know nothing of one another at the start: heartbeats tell them.
+
+    Attributes:
+        to_broker: what the troubled node reaches the broker through.
+    """
 
     broker: Broker
     folder: Path
     topic: str
     network: Network
+    to_broker: Proxy
     replicas: int = 1
     nodes: dict[str, NodeProcess] = field(default_factory=dict)
     proxies: dict[str, Proxy] = field(default_factory=dict)
@@ -33,7 +39,9 @@ class Cluster:
         proxy = self.proxies[name] = self.network.proxy(port)
         environment = {
             "STOREKEEPER_RUN_DIR": str(self.folder),
-            "STOREKEEPER_KAFKA_BOOTSTRAP": self.broker.bootstrap,
+            "STOREKEEPER_KAFKA_BOOTSTRAP": (
+                f"127.0.0.1:{self.broker.detour_port}" if name == TROUBLED else self.broker.bootstrap
+            ),
             "STOREKEEPER_STORES": f"{STORE}={self.topic},{WINDOWS}={self.topic}-windows:window",
             "STOREKEEPER_PEERS": "",
             "STOREKEEPER_LISTEN_PORT": str(port),
@@ -65,7 +73,8 @@ def running_cluster(broker: Broker, folder: Path, topic: str, *names: str) -> It
     """A cluster whose nodes are ready."""
     folder.mkdir(parents=True, exist_ok=True)
     with Network() as network:
-        cluster = Cluster(broker, folder, topic, network)
+        to_broker = network.proxy(broker.detour_target, broker.detour_port)
+        cluster = Cluster(broker, folder, topic, network, to_broker)
         try:
             for name in names:
                 cluster.add(name).start()

@@ -56,9 +56,9 @@ class Network:
         assert self._process is not None
         return self._process.pid
 
-    def proxy(self, target: int) -> Proxy:
-        """A new proxy in front of a port; it carries when this returns."""
-        made = Proxy(self, Way(free_ports(1)[0], target))
+    def proxy(self, target: int, port: int | None = None) -> Proxy:
+        """A new proxy in front of a port, at a free one if none is said; it carries when this returns."""
+        made = Proxy(self, Way(free_ports(1)[0] if port is None else port, target))
         made.heal()
         return made
 

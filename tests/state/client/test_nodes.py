@@ -103,6 +103,27 @@ def test_late_is_judged_by_what_is_usual() -> None:
     assert estimate.late_s == 1.0, "never more"
 
 
+def test_the_slowness_of_one_node_never_becomes_usual() -> None:
+    nodes = Nodes([A, B])
+    assert nodes.hedge_delay_s(keyed=True) == 0.25
+    for _ in range(100):
+        nodes.answered(A, 0.3, keyed=True)
+    assert nodes.hedge_delay_s(keyed=True) > 0.3, "all are slow, as far as is known"
+    assert nodes.hedge_delay_s(keyed=False) == 0.25
+    for _ in range(100):
+        nodes.answered(B, 0.002, keyed=True)
+        nodes.answered(A, 0.3, keyed=True)
+    assert nodes.hedge_delay_s(keyed=True) == 0.05
+    nodes.learn(ClusterMap("e2", {"c": C}, {}), 0.0)
+    assert nodes.hedge_delay_s(keyed=True) == 0.05, "it was told of b by name"
+    told = Nodes([A])
+    told.learn(MAP, 0.0)
+    told.answered(B, 0.002, keyed=True)
+    told.answered(A, 0.3, keyed=True)
+    told.learn(ClusterMap("e2", {}, {}), 0.0)
+    assert told.hedge_delay_s(keyed=True) > 0.3, "b has left"
+
+
 @pytest.mark.parametrize(
     "address", ["", "a:1", "ftp://a", "http://", "http://a/path", "http://a?x=1", "http://me:secret@a:1"]
 )

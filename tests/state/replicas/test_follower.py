@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from state.clock import ManualClock
+from state.clock import ManualClock, SystemClock
 from state.errors import DiskFullError
 from state.replicas.follower import Follower
 from state.replicas.places import RocksDBPlace
@@ -325,3 +326,20 @@ def test_a_replica_that_goes_before_it_was_opened_is_not_followed(place: RocksDB
     script.follower.release(goes)
     script.follower.run()
     assert {partition for partition, _ in log.added} == {0}
+
+
+def test_a_node_that_follows_nothing_yet_begins_at_once(place: RocksDBPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("state.replicas.follower._READ_TIMEOUT_S", 3600)
+    log = FakeLog()
+    log.append(0, b"k", b"v")
+    (replica,) = make(place, ManualClock(now_ms=1_700_000_000_000))
+    followed = threading.Event()
+    log.on_idle = followed.set
+    follower = Follower([], lambda: log, SystemClock())
+    thread = threading.Thread(target=follower.run, daemon=True)
+    thread.start()
+    follower.admit(replica)
+    assert followed.wait(60)
+    follower.stop()
+    thread.join(60)
+    assert not thread.is_alive()
