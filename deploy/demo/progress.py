@@ -9,18 +9,17 @@ from dataclasses import dataclass
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.instance import Instance
-from deploy.topics import HADOOP_SINK, POS, PURCHASES
+from deploy.programs import TOGETHER
+from spark_apps import registry
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.settings import AppSettings
 from spark_apps.topics import Topics
-
-SOURCES: Mapping[str, str] = {"pos_fanout": POS, "loyalty": PURCHASES, "hadoop_export": HADOOP_SINK}
-"""The topic that each app reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppProgress:
-    """How many records of its source an app has processed, of how many."""
+    """How many records of its sources an app has processed, of how many."""
 
     app: str
     processed: int
@@ -32,19 +31,22 @@ class AppProgress:
         return self.processed >= self.total
 
 
-def app_progress(heartbeat: Heartbeat | None, app: str, ends: Mapping[int, int]) -> AppProgress:
-    """An app's progress by its heartbeat, against the ends of its source's partitions (exclusive)."""
-    total = sum(ends.values())
+def app_progress(heartbeat: Heartbeat | None, app: str, ends: Mapping[str, Mapping[int, int]]) -> AppProgress:
+    """An app's progress by its heartbeat, against the ends of its sources' partitions (exclusive), by topic."""
+    total = sum(end for partitions in ends.values() for end in partitions.values())
     if heartbeat is None:
         return AppProgress(app, 0, total)
-    offsets = heartbeat.offsets.get(SOURCES[app], {})
-    return AppProgress(app, sum(min(int(offsets.get(str(p), 0)), end) for p, end in ends.items()), total)
+    processed = 0
+    for topic, partitions in ends.items():
+        offsets = heartbeat.offsets.get(topic, {})
+        processed += sum(min(int(offsets.get(str(partition), 0)), end) for partition, end in partitions.items())
+    return AppProgress(app, processed, total)
 
 
 def wait_until_processed(
     instance: Instance, timeout_s: float, on_progress: Callable[[list[AppProgress]], None]
 ) -> None:
-    """Waits until every app has processed its source to the end, twice in a row (one app's output is another's input).
+    """Waits until every app has processed its sources to the end, twice in a row (one app's output is another's input).
 
     Raises:
         StartError: it took longer than `timeout_s`; the message names the app that is behind.
@@ -65,13 +67,21 @@ def wait_until_processed(
 
 
 def _progress(instance: Instance, topics: Topics) -> list[AppProgress]:
+    sources = _sources(instance)
     try:
-        ends = topics.end(sorted(set(SOURCES.values()))).offsets
+        ends = topics.end(sorted({topic for own in sources.values() for topic in own})).offsets
     except BrokerUnavailableError:
         return []  # it is being restarted
     return [
-        app_progress(read_heartbeat(instance.layout.heartbeat(app)), app, ends[topic]) for app, topic in SOURCES.items()
+        app_progress(read_heartbeat(instance.layout.heartbeat(app)), app, {topic: ends[topic] for topic in own})
+        for app, own in sources.items()
     ]
+
+
+def _sources(instance: Instance) -> dict[str, tuple[str, ...]]:
+    settings = AppSettings()
+    apps = registry.APPS | (registry.ON_DEMAND_APPS if instance.settings.apps == "all" else {})
+    return {name: app.sources(settings) for name, app in apps.items()}
 
 
 def _give_up(instance: Instance, found: list[AppProgress], timeout_s: float) -> None:
@@ -83,6 +93,6 @@ def _give_up(instance: Instance, found: list[AppProgress], timeout_s: float) -> 
     state = heartbeat.state if heartbeat else AppState.STOPPED
     msg = (
         f"{behind.app} ({state}) has processed {behind.processed} of {behind.total} records after {timeout_s:.0f} s: "
-        f"see {instance.layout.log(behind.app)}."
+        f"see {instance.layout.log(behind.app if behind.app in registry.APPS else TOGETHER)}."
     )
     raise StartError(msg)

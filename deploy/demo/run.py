@@ -23,6 +23,7 @@ from deploy.demo.purchases import load_purchases
 from deploy.demo.report import DemoReport
 from deploy.demo.screen import Screen
 from deploy.demo.store_reader import StoreReader, wait_until_served
+from deploy.demo.systems.part import SystemsPart
 from deploy.disk import check_room
 from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
@@ -67,10 +68,13 @@ def demo_input(purchases: int | None, poison: int) -> DemoInput:
     return DemoInput(invoices, bad, expect(invoices, factor))
 
 
-def run_demo(settings: PlatformSettings, *, purchases: int | None, poison: int, report_path: Path) -> DemoReport:
+def run_demo(
+    settings: PlatformSettings, *, purchases: int | None, poison: int, report_path: Path, apps: str = "all"
+) -> DemoReport:
     """Runs the demo in a run directory of its own, `<run_dir>/demo`, which is emptied first: topics must be empty.
 
-    It is left there afterwards, to look at its logs. Everything that was started is stopped, however this ends.
+    `apps` is `all`, or `pos` to leave the five smaller systems out. The run directory is left there afterwards, to
+    look at its logs. Everything that was started is stopped, however this ends.
 
     Raises:
         AlreadyRunningError: a platform is up in `run_dir`, or another demo runs.
@@ -82,7 +86,7 @@ def run_demo(settings: PlatformSettings, *, purchases: int | None, poison: int, 
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
             raise AlreadyRunningError(msg)
         check_room(root, settings.min_free_disk_mb)
-        instance = Instance.of(PlatformSettings.load(run_dir=root / "demo"))
+        instance = Instance.of(PlatformSettings.load(run_dir=root / "demo", apps=apps))
         report, screen = DemoReport(purchases=0, poison=poison), Screen()
         try:
             with undisturbed():
@@ -110,6 +114,7 @@ class _Demo:
         self._screen = screen
         self._future_data = data
         self._stores = StoreReader(self._settings.node_urls)
+        self._systems = SystemsPart(self._settings, screen) if self._settings.apps == "all" else None
 
     @property
     def _data(self) -> DemoInput:
@@ -126,7 +131,7 @@ class _Demo:
         self._compare()
 
     def _start(self) -> None:
-        self._screen.step(1, "starting Kafka, Airflow and, through Airflow, the Spark apps; and two query nodes")
+        self._screen.step(1, "starting Kafka, Airflow, the Spark apps and two query nodes")
         with self._report.phase("start"):
             password = up(self._instance, self._screen.note)
         self._screen.note(f"Airflow: {self._settings.airflow_url}, user {AIRFLOW_USER}, password {password}")
@@ -144,17 +149,23 @@ class _Demo:
                 max_message_bytes=self._settings.max_message_bytes,
                 on_progress=show,
             )
+        if self._systems is not None:
+            events = self._systems.publish()
+            self._screen.note(f"and {events} generated events: ticks, games, orders on their way, what users do")
 
     def _wait(self) -> None:
         self._screen.step(3, "waiting until every app and node has processed all of it")
         with self._report.phase("process"):
             with self._screen.processing() as show:
                 wait_until_processed(self._instance, _PROCESSING_TIMEOUT_S, show)
-            wait_until_served(self._stores, self._settings.kafka_bootstrap, REWARDS_CHANGELOG, timeout_s=120)
+            changelogs = (REWARDS_CHANGELOG, *(self._systems.changelogs if self._systems else ()))
+            wait_until_served(self._stores, self._settings.kafka_bootstrap, changelogs, timeout_s=120)
 
     def _show(self) -> None:
         self._screen.step(4, "asking: totals over HTTP, a snapshot for SQL, the quality gate for the masked export")
         self._show_live_totals()
+        if self._systems is not None:
+            self._systems.show()
         password, _ = make_airflow_password(self._instance.layout)
         with AirflowClient(self._settings.airflow_url, AIRFLOW_USER, password) as airflow:
             # At the same time: one is mostly the JVM's work, the other mostly Python's.
@@ -196,6 +207,11 @@ class _Demo:
             differences = compare(self._data.expected, observed)
             differences += compare_dead_letters(self._data.poison, observed)
         self._count(observed)
+        if self._systems is not None:
+            with self._report.phase("systems"):
+                found, rows = self._systems.compare({(record.key, record.value) for record in self._data.invoices})
+            differences += found
+            self._report.counts["rows of the other stores"] = rows
         self._report.conclude(differences)
         self._screen.step(6, "stopping everything")
 

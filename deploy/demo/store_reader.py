@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -75,8 +75,8 @@ class StoreReader:
         return bool(offsets) and all(offset >= ends[partition] for partition, offset in offsets.items())
 
 
-def wait_until_served(stores: StoreReader, bootstrap: str, changelog: str, timeout_s: float) -> None:
-    """Waits until every node has applied its changelog partitions to their ends as of now.
+def wait_until_served(stores: StoreReader, bootstrap: str, changelogs: Sequence[str], timeout_s: float) -> None:
+    """Waits until every node has applied its partitions of all changelogs to their ends as of now.
 
     Raises:
         StartError: it took longer than `timeout_s`.
@@ -87,15 +87,15 @@ def wait_until_served(stores: StoreReader, bootstrap: str, changelog: str, timeo
     def served() -> bool:
         nonlocal behind
         try:
-            ends = topics.end([changelog]).offsets[changelog]
+            ends = topics.end(changelogs).offsets
         except BrokerUnavailableError:
             return False  # it is being restarted
-        nodes = stores.nodes_behind(changelog, ends)
+        nodes = sorted({node for changelog in changelogs for node in stores.nodes_behind(changelog, ends[changelog])})
         behind = ", ".join(nodes)
         return not nodes
 
     if not eventually(served, timeout_s, poll_s=0.3):
-        msg = f"Query node {behind} has not caught up with its changelog after {timeout_s:.0f} s: see its log."
+        msg = f"Query node {behind} has not caught up with its changelogs after {timeout_s:.0f} s: see its log."
         raise StartError(msg)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
 from deploy.demo.systems.oracle import Expected
 from state.client import StateClient
+from state.client.readings import Row
 
 _LAST_MS = 9_000_000_000_000
 
@@ -19,10 +21,9 @@ def collect(client: StateClient) -> Expected:
             row.key: (row.value["HighScore"], row.value["GamesPlayed"], row.value["TotalScore"])
             for row in client.ranked("players").all()
         },
-        order_locations={
-            row.key: (row.value["Status"], row.value["UpdatedTime"])
-            for row in client.global_store("order-locations").all()
-        },
+        products={row.key: row.value["Name"] for row in client.global_store("products").all()},
+        order_locations=_orders(client.global_store("order-locations").all()),
+        orders=_orders(client.key_value("orders").all()),
         sessions={
             (row.key, row.start_ms, row.end_ms): row.value["EventCount"]
             for row in client.session("user-sessions").ended(0, _LAST_MS)
@@ -32,6 +33,10 @@ def collect(client: StateClient) -> Expected:
         sales_hopping=_windows(client, "sales-hopping"),
         late_sales=_late(client, "sales_windows-late"),
     )
+
+
+def _orders(rows: Iterable[Row]) -> dict[Any, Any]:
+    return {row.key: (row.value["Status"], row.value["UpdatedTime"]) for row in rows}
 
 
 def _windows(client: StateClient, store: str) -> dict[Any, Any]:

@@ -51,7 +51,9 @@ class Expected:
 
     prices: Rows
     players: Rows
+    products: Rows
     order_locations: Rows
+    orders: Rows
     sessions: Rows
     late_events: Rows
     sales: Rows
@@ -62,12 +64,14 @@ class Expected:
 def expect(read: Callable[[str], Sequence[Placed]]) -> Expected:
     """What the stores must hold. `read` gives a topic's records, by partition and offset."""
     sessions, late_events = expected_sessions(read("user-events"))
-    invoices = read("pos")
-    sales, late_sales = expected_sales(invoices)
+    orders = expected_orders(read("order-events"))
+    sales, late_sales = expected_sales(read("pos"))
     return Expected(
         prices=expected_prices(read("ticks")),
         players=expected_players(read("game-results")),
-        order_locations=expected_orders(read("order-events")),
+        products=expected_products(read("products")),
+        order_locations=orders,
+        orders=orders,
         sessions=sessions,
         late_events=late_events,
         sales=sales["sales"],
@@ -97,6 +101,11 @@ def expected_players(results: Iterable[Placed]) -> Rows:
         best, count, total = players.get(player, (0, 0, 0))
         players[player] = max(best, score), count + 1, total + score
     return players
+
+
+def expected_products(names: Iterable[Placed]) -> Rows:
+    """Product -> name."""
+    return {(record.key or b"").decode(): _read(record)["Name"] for record in names}
 
 
 def expected_orders(events: Iterable[Placed]) -> Rows:

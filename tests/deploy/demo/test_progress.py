@@ -7,7 +7,7 @@ import pytest
 from deploy.demo.progress import AppProgress, app_progress
 from spark_apps.heartbeat import AppState, Heartbeat
 
-ENDS = {0: 100, 1: 50}
+ENDS = {"pos": {0: 100, 1: 50}}
 
 
 def _heartbeat(offsets: dict[str, int]) -> Heartbeat:
@@ -36,3 +36,8 @@ def test_only_reaching_every_end_is_done(heartbeat: Heartbeat | None, processed:
     progress = app_progress(heartbeat, "pos_fanout", ENDS)
     assert progress == AppProgress("pos_fanout", processed, 150)
     assert progress.done is done
+
+
+def test_an_app_of_two_topics_is_done_with_both() -> None:
+    ends = {"pos": {0: 1}, "names": {0: 2}}
+    assert app_progress(_heartbeat({"0": 1}), "pos_fanout", ends) == AppProgress("pos_fanout", 1, 3)

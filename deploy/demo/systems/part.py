@@ -1,0 +1,131 @@
+"""The five smaller systems' part of the demo: their events go in, and what people would ask is asked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+import orjson
+
+from deploy.demo.collect import read_topic
+from deploy.demo.observation import Difference, TopicRecord
+from deploy.demo.publish import publish
+from deploy.demo.screen import Screen
+from deploy.demo.systems.answers import collect
+from deploy.demo.systems.comparison import compare_systems
+from deploy.demo.systems.events import HOUR_MS, SystemRecord, system_records
+from deploy.demo.systems.oracle import GAP_MS, Expected, expect
+from deploy.demo.systems.text import at_time, in_words
+from deploy.settings import PlatformSettings
+from deploy.topics import POS
+from spark_apps.registry import ON_DEMAND_STORES
+from state.client import StateClient
+
+_SHOWN = 5
+_LAST_MS = 9_000_000_000_000
+
+
+class SystemsPart:
+    """The systems of one demo. `changelogs` are the topics that the nodes must have read to the end before it asks."""
+
+    changelogs = tuple(store.changelog_topic for store in ON_DEMAND_STORES.values())
+
+    def __init__(self, settings: PlatformSettings, screen: Screen) -> None:
+        self._settings = settings
+        self._screen = screen
+        self._records = system_records()
+
+    def publish(self) -> int:
+        """Publishes the events of all systems but those that the tills send; returns how many."""
+        topics: dict[str, list[SystemRecord]] = {}
+        for record in self._records:
+            topics.setdefault(record.topic, []).append(record)
+        for topic, records in topics.items():
+            publish(
+                self._settings.kafka_bootstrap,
+                topic,
+                records,
+                rate=0,
+                max_message_bytes=self._settings.max_message_bytes,
+                on_progress=lambda _: None,
+            )
+        return len(self._records)
+
+    def show(self) -> None:
+        """A few answers of each system."""
+        with StateClient(next(iter(self._settings.node_urls.values()))) as client:
+            self._show_board(client)
+            self._show_orders()
+            self._show_sessions(client)
+            self._show_prices(client)
+            self._show_sales(client)
+
+    def compare(self, invoices: Collection[tuple[bytes | None, bytes | None]]) -> tuple[list[Difference], int]:
+        """What differs from a recomputation by what lies in the topics, and how many rows were compared.
+
+        `invoices` are the keys and values of the good records of `pos`.
+        """
+        expected = expect(partial(self._read, frozenset(invoices)))
+        differences, rows = [], 0
+        for node, url in self._settings.node_urls.items():
+            with StateClient(url) as client:
+                found = collect(client)
+            differences += compare_systems(expected, found, f"node {node}")
+            rows += sum(len(getattr(found, field.name)) for field in fields(Expected))
+        return differences, rows
+
+    def _read(self, invoices: frozenset[tuple[bytes | None, bytes | None]], topic: str) -> list[TopicRecord]:
+        records = read_topic(self._settings.kafka_bootstrap, topic)
+        if topic == POS:
+            return [record for record in records if (record.key, record.value) in invoices]
+        return records
+
+    def _show_board(self, client: StateClient) -> None:
+        top = client.ranked("players").top(_SHOWN).value
+        rows = [(row.rank, row.value["Name"], row.score, row.value["GamesPlayed"]) for row in top]
+        self._screen.table("Leaderboard (ranked store)", ("rank", "player", "best score", "games"), rows)
+
+    def _show_orders(self) -> None:
+        rows: list[tuple[Any, ...]] = []
+        for node, url in self._settings.node_urls.items():
+            with StateClient(url) as client:
+                key = next(iter(client.global_store("order-locations").all())).key
+                answer = client.global_store("order-locations").get(key)
+                order = answer.value
+                where = f"{order['Latitude']}, {order['Longitude']}"
+                rows.append((node, key, order["Status"], where, at_time(order["UpdatedTime"])))
+        headings = ("asked node", "order", "status", "where", "since")
+        self._screen.table("An order on its way (global store: each node has all of it)", headings, rows)
+
+    def _show_sessions(self, client: StateClient) -> None:
+        ended = max(orjson.loads(record.value or b"")["EventTime"] for record in self._records_of("user-events"))
+        active = list(client.session("user-sessions").active(ended, GAP_MS))
+        rows = [
+            (row.key, at_time(row.start_ms), row.value["EventCount"])
+            for row in sorted(active, key=lambda row: -row.value["EventCount"])[:_SHOWN]
+        ]
+        title = f"Sessions active at {at_time(ended)}: {in_words(len(active), 'session')} (session store)"
+        self._screen.table(title, ("user", "since", "events"), rows)
+
+    def _show_prices(self, client: StateClient) -> None:
+        rows = [(row.key, row.value["Price"]) for row in client.key_value("prices").all()]
+        self._screen.table("Last prices (table of ticks)", ("symbol", "price"), rows)
+
+    def _show_sales(self, client: StateClient) -> None:
+        sold = list(client.window("sales").fetch_all(0, _LAST_MS))
+        if not sold:
+            return
+        hour, _ = max(Counter(row.start_ms for row in sold).items(), key=lambda item: (item[1], item[0]))
+        best = sorted((row for row in sold if row.start_ms == hour), key=lambda row: -row.value["Amount"])[:_SHOWN]
+        rows = [
+            (row.value["StoreID"], row.value["ItemCode"], row.value["Quantity"], f"{row.value['Amount']:.2f}")
+            for row in best
+        ]
+        title = f"Best sales from {at_time(hour)} to {at_time(hour + HOUR_MS)} (window store)"
+        self._screen.table(title, ("store", "item", "pieces", "amount"), rows)
+
+    def _records_of(self, topic: str) -> list[SystemRecord]:
+        return [record for record in self._records if record.topic == topic]
