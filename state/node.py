@@ -27,8 +27,10 @@ from state.query.cursor import CursorCodec
 from state.query.demand_gate import DemandGate
 from state.query.gather import Gatherer
 from state.query.guard import Guard, GuardLimits
+from state.query.hot_forward import HotForward
 from state.query.metrics import make_registry
 from state.query.pages import PageLimits
+from state.query.peer_links import PeerLinks
 from state.query.peers import Peers
 from state.query.point import PointQueries
 from state.query.ranked import RankedQueries
@@ -97,6 +99,7 @@ class Node:
             transport=self._security.transport,
         )
         router = Router(self._catalog, peers)
+        links = PeerLinks(lambda: self._catalog.addresses, self._security.connector())
         gate = DemandGate(self._clock, self._part.replicas.end_watch.ask_soon)
         point = PointQueries(
             self._catalog,
@@ -134,6 +137,7 @@ class Node:
             ),
             backend=settings.backend,
             following=lambda: self._part.following,
+            forward=HotForward(self._catalog, links, peers.health, self._security.sign.lines),
         )
         try:
             guard = self._guard(make_app(services))
@@ -152,6 +156,7 @@ class Node:
                 listening=self._membership(),
             )
         finally:
+            links.close()
             await peers.close()
             self._part.close()
             log.info("node_stopped", node=self._catalog.node)

@@ -50,7 +50,9 @@ class Connections:
     def __init__(self, app: Any, limits: ConnectionLimits, hot: HotAnswers | None) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
-        self.hot = HotRequests(hot or NO_HOT_ANSWERS).response
+        requests = HotRequests(hot or NO_HOT_ANSWERS)
+        self.hot = requests.response
+        self.elsewhere = requests.elsewhere
         self.open: set[Connection] = set()
         self.refused_total = 0
         self.now_s = self.loop.time()
@@ -132,7 +134,10 @@ class AppProtocol(HttpToolsProtocol):
 class Connection(asyncio.Protocol):
     """See the module."""
 
-    __slots__ = ("_app", "_head", "_head_bytes", "_paused", "_server", "_since_s", "_transport")
+    __slots__ = (
+        "_app", "_asked", "_behind", "_finishing", "_head", "_head_bytes", "_paused", "_server", "_since_s",
+        "_transport",
+    )  # fmt: skip
 
     def __init__(self, server: Connections) -> None:
         self._server = server
@@ -141,6 +146,9 @@ class Connection(asyncio.Protocol):
         self._head = b""
         self._head_bytes = 0
         self._paused = False
+        self._finishing = False
+        self._asked: bytes | None = None  # a request that another node has yet to answer
+        self._behind = b""  # what came after it
         self._since_s = server.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -155,15 +163,22 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The peer is gone."""
         self._server.closed(self)
+        self._asked = None
         if self._app is not None:
             self._app.connection_lost(exc)
 
     def eof_received(self) -> bool:
         """The peer sends no more; what it asked for is still answered unless it was never complete."""
+        if self._asked is not None:
+            self._finishing = True
+            return True
         return self._app is not None and not self._app.idle and not self._app.in_message
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of requests."""
+        if self._asked is not None:
+            self._wait(data)
+            return
         app = self._app
         if app is not None and not app.idle:
             self._feed(app, data)
@@ -176,6 +191,9 @@ class Connection(asyncio.Protocol):
             if response is not None:
                 self._since_s = server.now_s
                 self._transport.write(response)
+                return
+            if server.elsewhere(data, self._told):
+                self._asked = data
                 return
         self._to_app(data)
 
@@ -209,7 +227,9 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Closes the connection when what was asked is answered."""
-        if self._app is None or self._app.idle:
+        if self._asked is not None:
+            self._finishing = True
+        elif self._app is None or self._app.idle:
             self._transport.close()
         else:
             self._app.shutdown()
@@ -217,6 +237,30 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Closes the connection now."""
         self._transport.abort()
+
+    def _wait(self, data: bytes) -> None:
+        """Keeps what comes while another node is asked."""
+        self._behind += data
+        if len(self._behind) > self._server.limits.max_head_bytes:
+            self._transport.pause_reading()
+
+    def _told(self, response: bytes | None) -> None:
+        """The other node's answer, or none, and then the application is asked."""
+        asked, behind = self._asked, self._behind
+        if asked is None or self._transport.is_closing():
+            return  # whoever asked has gone meanwhile
+        self._asked, self._behind = None, b""
+        if behind and not self._paused:
+            self._transport.resume_reading()
+        if response is None:
+            self._to_app(asked + behind)
+        else:
+            self._since_s = self._server.now_s
+            self._transport.write(response)
+            if behind:
+                self.data_received(behind)
+        if self._finishing and self._asked is None:
+            self.finish()
 
     def _to_app(self, data: bytes) -> None:
         """Hands over a request once its head is complete: an endless head is cut off here."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -12,12 +13,12 @@ from state.errors import InvalidArgumentError
 from state.query.answer import HOP, Answer
 from state.query.batch import parse_keys
 from state.query.freshness import NO_DEMAND, Demand
+from state.query.hot_forward import PREFIX, HotForward
 from state.query.hot_requests import HotAnswers
 from state.query.json_rows import decode_base64url
 from state.query.point import PointQueries
 from state.query.problems import problem_of
 
-PREFIX = b"/state/keyvalue/"
 MANY_PREFIX = b"/state/keyvalues/"
 _HOT_PREFIX = b"/state/keyvalue"
 _PREFIX_BYTES = len(PREFIX)
@@ -40,7 +41,8 @@ class HotRoute:
     `?key_format=base64url` it is base64url, for keys that aren't text. Every demand for freshness may be there, too.
     """
 
-    def __init__(self, point: PointQueries, app: ASGIApp) -> None:
+    def __init__(self, point: PointQueries, app: ASGIApp, forward: HotForward | None = None) -> None:
+        self._forward = forward
         self._point = point
         self._hot_rows = point.hot_rows
         self._app = app
@@ -58,7 +60,8 @@ class HotRoute:
     @property
     def hot_answers(self) -> HotAnswers:
         """The same in front of ASGI, for what can be answered at once."""
-        return HotAnswers(_HOT_PREFIX, self.now, self.posted)
+        found = HotAnswers(_HOT_PREFIX, self.now, self.posted, self.now)
+        return found if self._forward is None else replace(found, elsewhere=self._forward.ask)
 
     def now(self, target: bytes) -> bytes | None:
         """The whole response to a request for a path with its query string, if it can be given without waiting.

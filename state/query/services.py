@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from state.query.catalog import Catalog
 from state.query.cursor import CursorCodec
 from state.query.gather import Gatherer
+from state.query.hot_forward import HotForward
 from state.query.point import PointQueries
 from state.query.ranked import RankedQueries
 from state.query.scans import ScanQueries
@@ -42,3 +43,4 @@ class QueryServices:
     limits: QueryLimits
     backend: str
     following: Callable[[], bool]
+    forward: HotForward | None = None

@@ -11,8 +11,9 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from state.query.catalog import Catalog
-from state.query.hot_requests import HotAnswers
+from state.query.hot_requests import Done, HotAnswers
 from state.query.hot_route import HotRoute, is_forwarded
+from state.security.caller import Caller
 
 _STATE = b"/state/"
 _GROUPS = frozenset(
@@ -59,7 +60,7 @@ class VariantRoute:
     def hot_answers(self) -> HotAnswers:
         """The same for what can be answered at once."""
         found = self._app.hot_answers
-        answer, post = found.answer, found.post
+        answer, post, forward = found.answer, found.post, found.elsewhere
         catalog = self._catalog
 
         def now(target: bytes) -> bytes | None:
@@ -70,7 +71,11 @@ class VariantRoute:
             elsewhere = catalog.elsewhere
             return post(_renamed(target, elsewhere) if elsewhere else target, body)
 
-        return replace(found, answer=now, post=posted)
+        def sent_on(target: bytes, caller: Caller | None, done: Done) -> bool:
+            elsewhere = catalog.elsewhere
+            return forward(_renamed(target, elsewhere) if elsewhere else target, caller, done)
+
+        return replace(found, answer=now, post=posted, elsewhere=sent_on)
 
 
 def asked_path(scope: Mapping[str, Any]) -> bytes:

@@ -16,9 +16,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from state.clock import Clock
 from state.errors import StateError
@@ -36,6 +38,8 @@ CERTIFICATE = "*certificate"
 
 WINDOW_MS = 30_000
 """How far the clocks of two nodes may differ, and how long a request stays valid."""
+_NAMES = tuple(name.encode() for name in (HOP, CALLER, DEADLINE, SIGNATURE))
+_LINES = b"%b: %%b\r\n%b: %%b\r\n%b: %%b\r\n%b: %%b\r\n" % _NAMES
 _NUMBERS = 8192
 _SESSIONS = 1024
 _LONGEST_FIELD = 200
@@ -53,6 +57,21 @@ class Hop:
     caller: str
 
 
+class Claim(NamedTuple):
+    """A signed request from another node, with the number that makes it good once. One is made for each such read."""
+
+    node: str
+    caller: str
+    session: bytes
+    number: int
+    timestamp_ms: int
+
+    @property
+    def hop(self) -> Hop:
+        """Who asks, for whom."""
+        return Hop(self.node, self.caller)
+
+
 class HopSigner:
     """Makes the headers of requests to other nodes. Safe from any thread.
 
@@ -64,20 +83,30 @@ class HopSigner:
     """
 
     def __init__(self, node: str, secret: bytes, clock: Clock, caller: Callable[[], str]) -> None:
-        self._node = node
+        self._node = node.encode("latin-1", "replace")
         self._key = derived(secret, "hop")
         self._clock = clock
         self._caller = caller
-        self._session = secrets.token_hex(8)
+        self._session = secrets.token_hex(8).encode()
         self._number = 0
 
     def __call__(self, method: str, target: str, body: bytes, deadline_ms: int) -> Mapping[str, str]:
         """The headers for a request. `target` is the path with its query string, as it is sent."""
+        caller, deadline = self._caller().encode("latin-1", "replace"), b"%d" % deadline_ms
+        signature = self._signature(method.encode(), target.encode(), body, caller, deadline)
+        found = {HOP: self._node, CALLER: caller, DEADLINE: deadline, SIGNATURE: signature}
+        return {name: value.decode("latin-1") for name, value in found.items()}
+
+    def lines(self, target: bytes, deadline_ms: int) -> bytes:
+        """The same for a `GET`, as lines of the request; the signature is in the last one."""
+        caller, deadline = self._caller().encode("latin-1", "replace"), b"%d" % deadline_ms
+        return _LINES % (self._node, caller, deadline, self._signature(b"GET", target, b"", caller, deadline))
+
+    def _signature(self, method: bytes, target: bytes, body: bytes, caller: bytes, deadline: bytes) -> bytes:
         self._number += 1
-        caller, stamp = self._caller(), f"{self._session}.{self._number}.{self._clock.now_ms()}"
-        signed = _signed(method, target.encode(), body, self._node, caller, str(deadline_ms), stamp)
-        signature = hmac.digest(self._key, signed, "sha256").hex()
-        return {HOP: self._node, CALLER: caller, DEADLINE: str(deadline_ms), SIGNATURE: f"{stamp}.{signature}"}
+        stamp = b"%b.%d.%d" % (self._session, self._number, self._clock.now_ms())
+        signed = _signed(method, target, body, self._node, caller, deadline, stamp)
+        return b"%b.%b" % (stamp, hmac.digest(self._key, signed, "sha256").hex().encode())
 
 
 class HopVerifier:
@@ -86,7 +115,7 @@ class HopVerifier:
     def __init__(self, secret: bytes, clock: Clock) -> None:
         self._key = derived(secret, "hop")
         self._clock = clock
-        self._sessions: OrderedDict[tuple[str, str], ReplayWindow] = OrderedDict()
+        self._sessions: OrderedDict[tuple[str, bytes], ReplayWindow] = OrderedDict()
 
     def verify(self, method: str, target: bytes, body: bytes, headers: Mapping[bytes, bytes]) -> Hop:
         """Who asks, for whom.
@@ -94,22 +123,39 @@ class HopVerifier:
         Raises:
             HopRefusedError: if the signature is missing, wrong, too old, or was used before.
         """
-        node, caller, deadline, signature = (
-            headers.get(name.encode(), b"").decode("latin-1") for name in (HOP, CALLER, DEADLINE, SIGNATURE)
-        )
-        stamp, _, mac = signature.rpartition(".")
+        claim = self.proven(method, target, body, headers)
+        self.admit(claim)
+        return claim.hop
+
+    def proven(self, method: str, target: bytes, body: bytes, headers: Mapping[bytes, bytes]) -> Claim:
+        """What a node of this cluster has signed, maybe long ago: `admit` says whether it is to be answered.
+
+        Raises:
+            HopRefusedError: if the signature is missing or wrong.
+        """
+        node, caller, deadline, signature = [headers.get(name, b"") for name in _NAMES]
+        stamp, _, mac = signature.rpartition(b".")
         if max(len(node), len(caller), len(deadline), len(signature)) > _LONGEST_FIELD:
             raise HopRefusedError("a header of the request between nodes is too long")
-        expected = hmac.digest(self._key, _signed(method, target, body, node, caller, deadline, stamp), "sha256").hex()
-        if not hmac.compare_digest(expected.encode(), mac.encode("latin-1")):
+        expected = hmac.digest(
+            self._key, _signed(method.encode(), target, body, node, caller, deadline, stamp), "sha256"
+        )
+        if not hmac.compare_digest(expected.hex().encode(), mac):
             raise HopRefusedError(
                 "the request between nodes is not signed by a node of this cluster: all nodes need the same secret"
             )
-        session, number, timestamp_ms = stamp.split(".")  # signed, so written by a signer
-        self._check_fresh(node, session, int(number), int(timestamp_ms))
-        return Hop(node, caller)
+        session, number, timestamp_ms = stamp.split(b".")  # signed, so written by a signer
+        return Claim(node.decode("latin-1"), caller.decode("latin-1"), session, int(number), int(timestamp_ms))
 
-    def _check_fresh(self, node: str, session: str, number: int, timestamp_ms: int) -> None:
+    def admit(self, claim: Claim) -> None:
+        """Takes a request, once.
+
+        Raises:
+            HopRefusedError: if it is too old, or was taken before.
+        """
+        self._check_fresh(claim.node, claim.session, claim.number, claim.timestamp_ms)
+
+    def _check_fresh(self, node: str, session: bytes, number: int, timestamp_ms: int) -> None:
         apart_ms = self._clock.now_ms() - timestamp_ms
         if abs(apart_ms) > WINDOW_MS:
             msg = f"the request of node {node} is {apart_ms} ms old: set the nodes' clocks to the same time"
@@ -136,25 +182,27 @@ class ReplayWindow:
     def __init__(self) -> None:
         self.used_ms = 0
         self._highest = 0
-        self._seen = 0
+        self._seen = array("Q", bytes(8 * _NUMBERS))  # the last number taken, of those that share a place
 
     def admit(self, number: int, now_ms: int) -> bool:
-        """Whether the number is new."""
+        """Whether the number, 1 or more, is new."""
         self.used_ms = now_ms
-        ahead = number - self._highest
-        if ahead > 0:
-            self._seen = ((self._seen << ahead) | 1) & ((1 << _NUMBERS) - 1) if ahead < _NUMBERS else 1
-            self._highest = number
-            return True
-        bit = 1 << -ahead if -ahead < _NUMBERS else 0
-        if not bit or self._seen & bit:
+        place = number % _NUMBERS
+        if number <= self._highest - _NUMBERS or self._seen[place] == number:
             return False
-        self._seen |= bit
+        self._highest = max(self._highest, number)
+        self._seen[place] = number
         return True
 
 
-def _signed(method: str, target: bytes, body: bytes, *claims: str) -> bytes:
+_NO_BODY = hashlib.sha256(b"").digest()
+
+
+def _signed(method: bytes, target: bytes, body: bytes, /, *claims: bytes) -> bytes:
     """Every part with its length before it, so that no two requests look alike."""
-    parts = [method.encode(), target, hashlib.sha256(body).digest()]
-    parts += [claim.encode("latin-1", "replace") for claim in claims]
-    return b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    digest = hashlib.sha256(body).digest() if body else _NO_BODY
+    node, caller, deadline, stamp = claims
+    return b"%d:%b%d:%b%d:%b%d:%b%d:%b%d:%b%d:%b" % (
+        len(method), method, len(target), target, len(digest), digest,
+        len(node), node, len(caller), caller, len(deadline), deadline, len(stamp), stamp,
+    )  # fmt: skip

@@ -13,6 +13,7 @@ from state.security.gate import Gate
 from state.security.hop import HopSigner, HopVerifier
 from state.security.host_rule import HostRule
 from state.security.peer_address import PeerRules
+from state.security.pinned_connector import PinnedConnector
 from state.security.pinned_transport import PinnedTransport
 from state.security.tokens import TokenBook
 from state.settings import NodeSettings
@@ -55,6 +56,10 @@ class NodeSecurity:
             peers=PeerRules.parse(settings.peer_networks),
             clock=clock,
         )
+
+    def connector(self) -> PinnedConnector:
+        """Checks the addresses of other nodes for connections that are not HTTP clients' own."""
+        return PinnedConnector(self.peers, None if self.tls is None else self.tls.client_context())
 
     def transport(self) -> httpx2.AsyncBaseTransport:
         """A new pool of connections to one other node."""
