@@ -27,7 +27,11 @@ from deploy.topics import ensure_topics
 from deploy.waiting import eventually
 
 START_APPS_DAG = "stream_apps"
-SCHEDULED_DAGS = ("watch_streams", "snapshot_stores", "check_hadoop_export")
+SCHEDULED_DAGS = (
+    *("watch_streams", "snapshot_stores", "check_hadoop_export"),
+    *("verify_stores", "check_stores", "watch_growth", "maintain_tables", "cleanup_stores", "undo_cleanup"),
+)
+"""The DAGs that are let run: those with a schedule, and those on demand that people begin."""
 
 Report = Callable[[str], None]
 """Takes one short sentence for each step that begins."""
@@ -104,13 +108,13 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
     with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
         _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
         _await_dag(instance, client, airflow)
+        if settings.apps == "all":
+            report("starting the on-demand apps, in one process")
+            client.start(TOGETHER)
         report("Airflow is up and brings up the Spark apps")
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
         for dag in SCHEDULED_DAGS:
             airflow.unpause(dag)
-    if settings.apps == "all":
-        report("starting the on-demand apps, in one process")
-        client.start(TOGETHER)
     report("waiting until every app and node works")
     _await_health(instance, client)
 
