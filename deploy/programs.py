@@ -11,10 +11,13 @@ from deploy.broker import broker_command
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from spark_apps import registry
+from spark_apps.generations.orders import Role
 
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 APPS = tuple(registry.APPS)
+SUCCESSORS = tuple(Role.NEXT.program(app.name) for app in registry.APPS.values() if app.seeding is not None)
+"""The processes of generations that are not live; they run only while there is one."""
 METRICS = "metrics"
 """The process that tells Prometheus how apps, snapshots and the quality gate are."""
 TOGETHER = "together"
@@ -78,7 +81,8 @@ def platform_programs(
 def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
     """The processes of the stream apps alone."""
     together = (_together_program(layout, settings),) if settings.apps == "all" else ()
-    return (*(_app_program(name, layout, settings) for name in APPS), *together)
+    successors = (_successor_program(name, layout, settings) for name in SUCCESSORS)
+    return (*(_app_program(name, layout, settings) for name in APPS), *successors, *together)
 
 
 def _airflow_program(name: str, settings: PlatformSettings) -> Program:
@@ -104,6 +108,18 @@ def _app_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Pr
     return Program(
         name=name,
         command=_paced(layout, name, "spark_apps", "run", name),
+        start_s=0,
+        stop_s=settings.stop_timeout_s,
+        group_stop=False,
+        restart_always=False,
+    )
+
+
+def _successor_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
+    app = next(app for app in APPS if Role.NEXT.program(app) == name)
+    return Program(
+        name=name,
+        command=_paced(layout, name, "spark_apps", "generation", "run", app),
         start_s=0,
         stop_s=settings.stop_timeout_s,
         group_stop=False,

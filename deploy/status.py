@@ -15,7 +15,7 @@ from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.instance import Instance
 from deploy.layout import RunLayout
-from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, METRICS, TOGETHER, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, METRICS, SUCCESSORS, TOGETHER, node_program
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
 from spark_apps import registry
@@ -70,8 +70,8 @@ def collect_status(instance: Instance) -> PlatformStatus:
     settings, layout = instance.settings, instance.layout
     client = running_supervisor(layout)
     infos = client.processes() if client else []
-    problems = _Problems(instance)
-    processes = tuple(_process_status(info, problems, _addresses(instance)) for info in infos)
+    problems = Problems(instance)
+    processes = tuple(process_status(info, problems, _addresses(instance)) for info in infos)
     return PlatformStatus(
         run_dir=str(layout.root),
         kafka=settings.kafka_bootstrap,
@@ -83,7 +83,7 @@ def collect_status(instance: Instance) -> PlatformStatus:
     )
 
 
-class _Problems:
+class Problems:
     """Finds out what keeps a running process from being healthy. Asks Airflow once for its four components."""
 
     def __init__(self, instance: Instance) -> None:
@@ -91,9 +91,10 @@ class _Problems:
         self._airflow_health: dict[str, str] | None = None
 
     def of(self, info: ProcessView) -> str | None:
+        """Why a running process is not healthy; None if it is."""
         if info.name == KAFKA:
             return None if answers(self._instance.settings.kafka_bootstrap) else "does not answer"
-        if info.name in APPS:
+        if info.name in (*APPS, *SUCCESSORS):
             return heartbeat_problem(
                 read_heartbeat(self._instance.layout.heartbeat(info.name)), info.pid, int(time.time() * 1000)
             )
@@ -130,7 +131,8 @@ def _unanswered(url: str) -> str | None:
     return None
 
 
-def _process_status(info: ProcessView, problems: _Problems, addresses: dict[str, str]) -> ProcessStatus:
+def process_status(info: ProcessView, problems: Problems, addresses: dict[str, str]) -> ProcessStatus:
+    """How one supervised process is."""
     problem = problems.of(info) if info.state == "RUNNING" else _stopped_because(info)
     return ProcessStatus(
         name=info.name,
@@ -143,7 +145,14 @@ def _process_status(info: ProcessView, problems: _Problems, addresses: dict[str,
     )
 
 
-def _stopped_because(info: ProcessView) -> str:
+def _is_not_needed(info: ProcessView) -> bool:
+    """Whether it is the process of a generation that there is none of."""
+    return info.name in SUCCESSORS and (info.state == "STOPPED" or (info.state, info.exit_status) == ("EXITED", 0))
+
+
+def _stopped_because(info: ProcessView) -> str | None:
+    if _is_not_needed(info):
+        return None
     if info.state == "EXITED":
         return f"ended with exit code {info.exit_status}: see its log"
     return info.spawn_error or info.state.lower()

@@ -16,8 +16,9 @@ from deploy.app_health import heartbeat_problem, together_problem
 from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
-from deploy.status import PlatformStatus, ProcessStatus, collect_status
+from deploy.status import PlatformStatus, Problems, ProcessStatus, collect_status, process_status
 from deploy.status_table import status_table
+from deploy.supervisor_client import ProcessView
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS
 
@@ -62,6 +63,25 @@ def test_the_table_shows_each_app_of_one_process() -> None:
     shown = console.export_text()
     assert "  ticks" in shown
     assert shown.count("not healthy") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "exit_status", "healthy"),
+    [
+        ("loyalty-next", "STOPPED", 0, True),
+        ("loyalty-next", "EXITED", 0, True),
+        ("loyalty-next", "EXITED", 78, False),
+        ("loyalty-next", "BACKOFF", 0, False),
+        ("loyalty", "STOPPED", 0, False),
+        ("loyalty", "EXITED", 0, False),
+    ],
+)
+def test_only_a_process_that_nothing_needs_may_be_down(
+    tmp_path: Path, name: str, state: str, exit_status: int, healthy: bool
+) -> None:
+    view = ProcessView(name, state, 0, 0, exit_status, "")
+    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)))
+    assert process_status(view, problems, {}).healthy == healthy
 
 
 def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_the_programs_are_the_named_ones_in_their_order(conf: configparser.RawCo
     assert programs == [
         "kafka",
         *("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"),
-        *("pos_fanout", "loyalty", "hadoop_export"),
+        *("pos_fanout", "loyalty", "hadoop_export", "loyalty-next"),
         *("node-a", "node-b", "metrics"),
     ]
 
