@@ -1,0 +1,212 @@
+"""Compares two contents key by key, one of them converted on the way, in memory that doesn't grow with them.
+
+Rows are dealt by the hash of their key into files, then file after file is held against its counterpart. What is told
+of rows that differ is masked: a few characters of the key, and never a value.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+import orjson
+import xxhash
+
+from state.errors import InvalidArgumentError, SerializationError
+
+Row = tuple[bytes, bytes]
+Change = tuple[bytes, bytes | None]
+"""Key and value of a changelog's record; None deletes."""
+Convert = Callable[[bytes, bytes], Sequence[Row]]
+
+_HEAD = struct.Struct(">Ii")
+_DELETED = -1
+_SHOWN_CHARS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBudget:
+    """How much may be wrong for the comparison to hold all the same; nothing, unless it says otherwise.
+
+    Attributes:
+        rows: at most so many rows may differ, be missing, be unexpected or not be convertible, together.
+        share: and at most this share of all that were compared.
+    """
+
+    rows: int = 0
+    share: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.rows < 0 or not 0 <= self.share <= 1:
+            raise InvalidArgumentError("an error budget has 0 rows or more, and a share from 0 to 1")
+
+    def allows(self, wrong: int, compared: int) -> bool:
+        """Whether so many of so many may be wrong."""
+        return wrong == 0 or (wrong <= self.rows and wrong <= self.share * compared)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Masked keys of some of the rows that are not as they should be."""
+
+    differing: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+    unconvertible: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonVerdict:
+    """What was found, in rows of the newer content.
+
+    Attributes:
+        compared: rows that either of the two has.
+        same, differing: rows that both have, with equal and with other values.
+        missing: rows that the older one, converted, has alone.
+        unexpected: rows that the newer one has alone.
+        unconvertible: rows of the older one that can't be converted.
+        holds: whether the error budget allows it.
+        samples: masked keys.
+    """
+
+    compared: int
+    same: int
+    differing: int
+    missing: int
+    unexpected: int
+    unconvertible: int
+    holds: bool
+    samples: Samples = field(default_factory=Samples)
+
+    def encode(self) -> bytes:
+        """The verdict as JSON."""
+        return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS)
+
+
+@dataclass(slots=True)
+class _Tally:
+    most: int
+    counts: dict[str, int] = field(default_factory=dict)
+    samples: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, what: str, key: bytes) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+        samples = self.samples.setdefault(what, [])
+        if len(samples) < self.most:
+            samples.append(masked(key))
+
+    def verdict(self, budget: ErrorBudget) -> ComparisonVerdict:
+        kinds = ("differing", "missing", "unexpected", "unconvertible")
+        same = self.counts.get("same", 0)
+        differing, missing, unexpected, unconvertible = (self.counts.get(kind, 0) for kind in kinds)
+        compared = same + differing + missing + unexpected
+        wrong = compared - same + unconvertible
+        return ComparisonVerdict(
+            compared=compared,
+            same=same,
+            differing=differing,
+            missing=missing,
+            unexpected=unexpected,
+            unconvertible=unconvertible,
+            holds=budget.allows(wrong, compared + unconvertible),
+            samples=Samples(*(tuple(self.samples.get(kind, ())) for kind in kinds)),
+        )
+
+
+def compare(
+    older: Iterable[Change],
+    newer: Iterable[Change],
+    convert: Convert,
+    folder: Path,
+    *,
+    budget: ErrorBudget | None = None,
+    parts: int = 64,
+    most_samples: int = 5,
+) -> ComparisonVerdict:
+    """Whether every row of the older content, converted, is a row of the newer one, and there is no more.
+
+    Args:
+        older: rows in any order, or the records of a changelog in theirs: of a key, the last one counts.
+        newer: the same.
+        convert: from a row of the older to those of the newer content. Whatever it raises makes the row unconvertible.
+        folder: where files are put meanwhile; as large as the older content and the digests of both.
+        budget: what may be wrong; nothing by default.
+        parts: into so many files each is dealt: memory is what the largest of them takes.
+        most_samples: so many masked keys of each kind are told.
+    """
+    tally = _Tally(most_samples)
+    with TemporaryDirectory(dir=folder, prefix="compare-") as scratch:
+        root = Path(scratch)
+        raw = _deal(older, root / "older", parts)
+        _deal(_converted(raw, convert, tally), root / "converted", parts, digest=True)
+        found = _deal(newer, root / "newer", parts, digest=True)
+        for wanted_file, found_file in zip(_files(root / "converted", parts), found, strict=True):
+            _compare_part(_latest(wanted_file), _latest(found_file), tally)
+    return tally.verdict(budget or ErrorBudget())
+
+
+def masked(key: bytes) -> str:
+    """A key as it may be shown: its first and last characters, its length, and a digest to find it by."""
+    text = key.decode(errors="replace")
+    shown = f"{text[:_SHOWN_CHARS]}…{text[-_SHOWN_CHARS:]}" if len(text) > 3 * _SHOWN_CHARS else "…"
+    return f"{shown} ({len(key)} bytes, xxh64 {xxhash.xxh64_hexdigest(key)})"
+
+
+def _converted(files: Iterable[Path], convert: Convert, tally: _Tally) -> Iterator[Row]:
+    for path in files:
+        for key, value in _latest(path).items():
+            try:
+                yield from convert(key, value)
+            except Exception:
+                tally.note("unconvertible", key)
+
+
+def _compare_part(wanted: dict[bytes, bytes], found: dict[bytes, bytes], tally: _Tally) -> None:
+    for key, digest in wanted.items():
+        other = found.pop(key, None)
+        tally.note("missing" if other is None else "same" if other == digest else "differing", key)
+    for key in found:
+        tally.note("unexpected", key)
+
+
+def _deal(changes: Iterable[Change], folder: Path, parts: int, *, digest: bool = False) -> list[Path]:
+    """Writes records into files by the hash of their key, in their order; with digests in place of values."""
+    folder.mkdir()
+    paths = _files(folder, parts)
+    with ExitStack() as stack:
+        files: list[BinaryIO] = [stack.enter_context(path.open("wb")) for path in paths]
+        for key, value in changes:
+            content = value if value is None or not digest else xxhash.xxh128_digest(value)
+            length = _DELETED if content is None else len(content)
+            files[xxhash.xxh64_intdigest(key) % parts].write(_HEAD.pack(len(key), length) + key + (content or b""))
+    return paths
+
+
+def _latest(path: Path) -> dict[bytes, bytes]:
+    """The last value of each key in a file; deleted ones aren't there."""
+    data = path.read_bytes()
+    rows: dict[bytes, bytes] = {}
+    at = 0
+    while at < len(data):
+        key_length, length = _HEAD.unpack_from(data, at)
+        begin = at + _HEAD.size + key_length
+        key = data[at + _HEAD.size : begin]
+        if length == _DELETED:
+            rows.pop(key, None)
+            at = begin
+            continue
+        at = begin + length
+        if at > len(data):
+            msg = f"{path.name} was cut off while it was compared: is the disk full?"
+            raise SerializationError(msg)
+        rows[key] = data[begin:at]
+    return rows
+
+
+def _files(folder: Path, parts: int) -> list[Path]:
+    return [folder / f"{number:04d}" for number in range(parts)]

@@ -1,0 +1,118 @@
+"""Comparison of two contents: exact, whatever the order, in little memory, and without telling what rows hold."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from state.errors import InvalidArgumentError
+from state.migration.compare import Change, ComparisonVerdict, ErrorBudget, Row, compare, masked
+
+
+def _doubled(key: bytes, value: bytes) -> list[Row]:
+    """Another key, another value; none for an empty one, an error for `bad`."""
+    if value == b"bad":
+        raise ValueError(value)
+    return [(b"n-" + key, value * 2)] if value else []
+
+
+def _ask(older: Iterable[Change], newer: Iterable[Change], folder: Path, **options: object) -> ComparisonVerdict:
+    return compare(older, newer, _doubled, folder, parts=4, **options)  # type: ignore[arg-type]
+
+
+OLDER: list[Change] = [(b"%d" % number, b"v%d" % number) for number in range(100)]
+NEWER: list[Change] = [(b"n-" + key, (value or b"") * 2) for key, value in OLDER]
+
+
+def test_what_is_the_same_holds_whatever_the_order(tmp_path: Path) -> None:
+    verdict = _ask(OLDER, reversed(NEWER), tmp_path)
+    assert (verdict.holds, verdict.compared, verdict.same) == (True, 100, 100)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_kind_of_difference_is_counted(tmp_path: Path) -> None:
+    older = [*OLDER, (b"unconvertible", b"bad")]
+    newer = [*NEWER[1:-1], (NEWER[-1][0], b"other"), (b"n-more", b"x")]
+    verdict = _ask(older, newer, tmp_path)
+    assert not verdict.holds
+    assert (verdict.same, verdict.differing, verdict.missing, verdict.unexpected, verdict.unconvertible) == (
+        *(98, 1, 1, 1),
+        1,
+    )
+    assert verdict.compared == 101
+    assert verdict.samples.missing == (masked(b"n-0"),)
+
+
+@pytest.mark.parametrize(
+    ("budget", "holds"),
+    [
+        (ErrorBudget(), False),
+        (ErrorBudget(rows=1, share=1), False),
+        (ErrorBudget(rows=2, share=1), True),
+        (ErrorBudget(rows=2, share=0.001), False),
+        (ErrorBudget(rows=2, share=0.02), True),
+    ],
+)
+def test_an_error_budget_bounds_number_and_share(tmp_path: Path, budget: ErrorBudget, holds: bool) -> None:
+    assert _ask(OLDER, NEWER[2:], tmp_path, budget=budget).holds is holds
+
+
+def test_a_budget_that_can_not_be_is_refused() -> None:
+    for rows, share in ((-1, 0.0), (0, 1.5)):
+        with pytest.raises(InvalidArgumentError):
+            ErrorBudget(rows, share)
+
+
+def test_samples_are_few_and_tell_neither_keys_nor_values(tmp_path: Path) -> None:
+    card, secret = b"4629185207", b"9889127612"
+    verdict = _ask([(card, secret)] + [(b"k%03d" % n, b"v") for n in range(50)], [], tmp_path, most_samples=3)
+    text = verdict.encode().decode()
+    assert len(verdict.samples.missing) == 3
+    for told in (masked(card), text):
+        assert card.decode() not in told
+        assert secret.decode() not in told
+
+
+_CHANGES = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.sampled_from([b"1", b"2", b"", None])))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(older=_CHANGES, newer=_CHANGES)
+def test_it_equals_a_comparison_of_whole_contents(tmp_path: Path, older: list[Change], newer: list[Change]) -> None:
+    newer = [(b"n-" + key, value) for key, value in newer]
+    last_older, last_newer = dict(older), dict(newer)
+    rows = [row for key, value in last_older.items() if value is not None for row in _doubled(key, value)]
+    wanted, found = dict(rows), {key: value for key, value in last_newer.items() if value is not None}
+    verdict = _ask(older, newer, tmp_path)
+    both = wanted.keys() & found.keys()
+    assert verdict.same == sum(wanted[key] == found[key] for key in both)
+    assert verdict.differing == len(both) - verdict.same
+    assert (verdict.missing, verdict.unexpected) == (
+        len(wanted.keys() - found.keys()),
+        len(found.keys() - wanted.keys()),
+    )
+    assert verdict.holds == (wanted == found)
+
+
+def _many(rows: int) -> Iterator[Change]:
+    return ((b"key-%08d" % number, b"%0200d" % number) for number in range(rows))
+
+
+def _peak_bytes(rows: int, folder: Path) -> int:
+    tracemalloc.start()
+    try:
+        verdict = compare(_many(rows), _many(rows), lambda key, value: [(key, value)], folder, parts=64)
+        assert verdict.same == rows
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_is_that_of_a_part(tmp_path: Path) -> None:
+    content_bytes = 20_000 * 212
+    assert _peak_bytes(20_000, tmp_path) < content_bytes / 2
