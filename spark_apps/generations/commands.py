@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -76,7 +77,7 @@ def handover(
 
     def taken(all_steps: Steps) -> tuple[Journal, dict[str, Any]]:
         journal, comparison = all_steps.hand_over(generation)
-        return journal, {} if comparison is None else {"comparison": comparison.as_dict()}
+        return journal, {} if comparison is None else {"comparison": asdict(comparison)}
 
     _answered(app, taken, timeout_s=timeout_s, max_behind=max_behind)
 
@@ -189,7 +190,7 @@ def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
         SystemClock(),
         time.sleep,
         partial(publish_alias, settings.kafka_bootstrap, secret),
-        partial(compare_generations, settings.kafka_bootstrap),
+        partial(compare_generations, settings.kafka_bootstrap, settings.run_dir / "generations"),
         timeout_s=timeout_s,
         max_behind=max_behind,
     )

@@ -1,14 +1,12 @@
 """Whether two generations hold the same: every row of the one, converted, is a row of the other, and there is no more.
 
-Both must hold, so that their changelogs end at the same place of the input. What is kept in memory is a digest of each
-row of the newer one, 40 bytes or so beside its key.
+Both must hold, so that their changelogs end at the same place of the input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
+from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -18,40 +16,11 @@ from spark_apps.generations.journal import Generation
 from spark_apps.generations.migration import Chain, StoreRecord
 from spark_apps.topics import Topics
 from state.changelog.position import Position
+from state.migration.compare import Change, ComparisonVerdict, compare
 
 _BATCH_RECORDS = 10_000
 _POLL_S = 0.2
 _PATIENCE_S = 30.0
-_DIGEST_BYTES = 16
-
-Change = tuple[bytes, bytes | None]
-"""Key and value of a changelog's record; None deletes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What was found, in rows: the same, different, only in the source, only in the target, not to be converted."""
-
-    same: int
-    different: int
-    missing: int
-    surplus: int
-    unconvertible: int
-
-    @property
-    def holds(self) -> bool:
-        """Whether both hold the same."""
-        return not (self.different or self.missing or self.surplus or self.unconvertible)
-
-    def as_dict(self) -> dict[str, int]:
-        """As JSON has it."""
-        return {
-            "same": self.same,
-            "different": self.different,
-            "missing": self.missing,
-            "surplus": self.surplus,
-            "unconvertible": self.unconvertible,
-        }
 
 
 def conversion(source: Generation, target: Generation) -> Callable[[bytes, bytes], list[StoreRecord]]:
@@ -65,43 +34,15 @@ def conversion(source: Generation, target: Generation) -> Callable[[bytes, bytes
     return lambda key, value: there.convert(*back.revert(key, value))
 
 
-def compared(
-    source: Iterator[Change], target: Iterator[Change], convert: Callable[[bytes, bytes], list[StoreRecord]]
-) -> Comparison:
-    """Compares what two changelogs, each in the order of its records by key, add up to."""
-    held: dict[bytes, bytes] = {}
-    for key, value in target:
-        _apply(held, key, value)
-    rows: dict[bytes, bytes] = {}
-    for key, value in source:
-        if value is None:
-            rows.pop(key, None)
-        else:
-            rows[key] = value
-    same = different = missing = unconvertible = 0
-    for key, value in rows.items():
-        try:
-            expected = convert(key, value)
-        except Exception:  # whatever a function of the app's own raises
-            unconvertible += 1
-            continue
-        for new_key, new_value in expected:
-            found = held.pop(new_key, None)
-            same += found == _digest(new_value)
-            different += found is not None and found != _digest(new_value)
-            missing += found is None
-    return Comparison(same, different, missing, len(held), unconvertible)
-
-
-def compare_generations(bootstrap: str, source: Generation, target: Generation) -> Comparison:
-    """Compares two generations that hold.
+def compare_generations(bootstrap: str, folder: Path, source: Generation, target: Generation) -> ComparisonVerdict:
+    """Compares two generations that hold; `folder` takes files meanwhile, as large as the changelogs' content.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
-    return compared(
-        read_changelog(bootstrap, source.topic), read_changelog(bootstrap, target.topic), conversion(source, target)
-    )
+    folder.mkdir(parents=True, exist_ok=True)
+    older, newer = (read_changelog(bootstrap, generation.topic) for generation in (source, target))
+    return compare(older, newer, conversion(source, target), folder)
 
 
 def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:
@@ -140,14 +81,3 @@ def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:
 def behind(ahead: Position, other: Position) -> int:
     """How many records of the input one position is behind another."""
     return sum(max(0, offset - (other.offset(topic, partition) or 0)) for topic, partition, offset in ahead)
-
-
-def _apply(held: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
-    if value is None:
-        held.pop(key, None)
-    else:
-        held[key] = _digest(value)
-
-
-def _digest(value: bytes) -> bytes:
-    return blake2b(value, digest_size=_DIGEST_BYTES).digest()

@@ -18,7 +18,7 @@ from spark_apps.errors import AppRunningError
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import is_settled, plan_batch
 from spark_apps.generations.catalog import first_journal, settings_of
-from spark_apps.generations.comparison import Comparison, behind
+from spark_apps.generations.comparison import behind
 from spark_apps.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
 from spark_apps.generations.journal import Generation, Journal, JournalFile, TransferPhase
 from spark_apps.generations.orders import Role
@@ -30,6 +30,7 @@ from spark_apps.spec import AppSpec
 from state.changelog.position import Position
 from state.clock import Clock
 from state.cluster.aliases import Alias
+from state.migration.compare import ComparisonVerdict
 
 _POLL_S = 0.1
 
@@ -54,7 +55,7 @@ class Steps:
     clock: Clock
     wait: Callable[[float], object]
     publish: Callable[[Alias], object]
-    compare: Callable[[Generation, Generation], Comparison]
+    compare: Callable[[Generation, Generation], ComparisonVerdict]
     timeout_s: float = 120.0
     max_behind: int = 100_000
 
@@ -67,7 +68,7 @@ class Steps:
         """The journal as it is."""
         return self.journal_file.read() or first_journal(self.spec)
 
-    def hand_over(self, target: int | None = None) -> tuple[Journal, Comparison | None]:
+    def hand_over(self, target: int | None = None) -> tuple[Journal, ComparisonVerdict | None]:
         """Makes the generation that runs beside the live one live itself.
 
         Returns:
@@ -135,8 +136,8 @@ class Steps:
         """Tells nodes to have a generation's changelog ready beside the one that they answer from."""
         self._tell(journal.live_generation, journal.generation(number), prepare=True)
 
-    def _transferred(self) -> tuple[Journal, Comparison | None]:
-        comparison: Comparison | None = None
+    def _transferred(self) -> tuple[Journal, ComparisonVerdict | None]:
+        comparison: ComparisonVerdict | None = None
         while (transfer := self.read().transfer) is not None:
             _log.info("hand_over", app=self.spec.name, phase=transfer.phase, target=transfer.target)
             if transfer.phase is TransferPhase.SWITCHED:
@@ -166,7 +167,7 @@ class Steps:
                 plan_batch(behind_it, target_batch, end)
             self._write(steps.switched(journal, end, source_batch, target_batch))
 
-    def _align(self) -> Comparison | None:
+    def _align(self) -> ComparisonVerdict | None:
         journal = self.read()
         transfer, (source, target) = journal.transfer, _both(journal)
         assert transfer is not None  # noqa: S101 (the caller has looked)
@@ -323,5 +324,6 @@ def _successor(journal: Journal) -> int:
     raise GenerationRefusedError("there is no generation to hand over to: `generation seed` makes one")
 
 
-def _shown(comparison: Comparison) -> str:
-    return ", ".join(f"{count} {name}" for name, count in comparison.as_dict().items())
+def _shown(found: ComparisonVerdict) -> str:
+    counts = ("same", "differing", "missing", "unexpected", "unconvertible")
+    return ", ".join(f"{getattr(found, name)} {name}" for name in counts)

@@ -1,40 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
-from spark_apps.generations.comparison import Change, Comparison, behind, compared, conversion
+from spark_apps.generations.comparison import behind, conversion
 from spark_apps.generations.journal import Generation, GenerationState
-from spark_apps.generations.migration import StoreRecord
 from spark_apps.records.loyalty import rewards_value
 from state.changelog.position import Position
-
-
-def doubled(key: bytes, value: bytes) -> list[StoreRecord]:
-    return [] if value == b"drop" else [(b"new-" + key, str(2 * int(value)).encode())]
-
-
-SOURCE: list[Change] = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3"), (b"a", b"4"), (b"c", None), (b"d", b"drop")]
-
-
-@pytest.mark.parametrize(
-    ("target", "found"),
-    [
-        ([(b"new-a", b"8"), (b"new-b", b"4")], Comparison(2, 0, 0, 0, 0)),
-        ([(b"new-a", b"2"), (b"new-b", b"4"), (b"new-a", b"8")], Comparison(2, 0, 0, 0, 0)),
-        ([(b"new-a", b"2"), (b"new-b", b"4")], Comparison(1, 1, 0, 0, 0)),
-        ([(b"new-a", b"8"), (b"new-b", b"4"), (b"new-b", None)], Comparison(1, 0, 1, 0, 0)),
-        ([(b"new-a", b"8"), (b"new-b", b"4"), (b"new-c", b"6")], Comparison(2, 0, 0, 1, 0)),
-    ],
-)
-def test_every_row_is_looked_for_and_none_may_be_left(target: list[Change], found: Comparison) -> None:
-    assert compared(iter(SOURCE), iter(target), doubled) == found
-    assert found.holds == (found == Comparison(2, 0, 0, 0, 0))
-
-
-def test_a_row_that_cannot_be_converted_is_counted() -> None:
-    found = compared(iter([(b"a", b"x"), (b"b", b"2")]), iter([(b"new-b", b"4")]), doubled)
-    assert found == Comparison(1, 0, 0, 0, 1)
-    assert not found.holds
 
 
 def generation(number: int, *migrations: str) -> Generation:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from spark_apps.generations import steps
-from spark_apps.generations.comparison import Comparison
 from spark_apps.generations.errors import (
     GenerationPendingError,
     GenerationRefusedError,
@@ -21,11 +20,12 @@ from spark_apps.generations.orders import Role
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.loyalty.spec import LOYALTY
 from state.cluster.aliases import Alias
+from state.migration.compare import ComparisonVerdict
 from tests.integration.dying_step import PLACES_OF_TRANSFER, mark
 from tests.spark_apps.generations.played_apps import PlayedApp, World, at, world_in
 
 _QUIET_TICKS = 10
-SAME = Comparison(1, 0, 0, 0, 0)
+SAME = ComparisonVerdict(1, 1, 0, 0, 0, 0, holds=True)
 
 
 class _KilledError(BaseException):
@@ -39,7 +39,7 @@ class Play:
     world: World
     apps: list[PlayedApp]
     aliases: list[Alias] = field(default_factory=list)
-    compare: Callable[[Generation, Generation], Comparison] = lambda *_: SAME
+    compare: Callable[[Generation, Generation], ComparisonVerdict] = lambda *_: SAME
 
     @property
     def steps(self) -> Steps:
@@ -173,7 +173,7 @@ def test_both_end_at_the_same_place_when_they_are_compared(tmp_path: Path) -> No
     played = play(tmp_path)
     seen: list[bool] = []
 
-    def compare(source: Generation, target: Generation) -> Comparison:
+    def compare(source: Generation, target: Generation) -> ComparisonVerdict:
         seen.append(played.world.stores[source.number] == played.world.stores[target.number])
         return SAME
 
@@ -184,8 +184,8 @@ def test_both_end_at_the_same_place_when_they_are_compared(tmp_path: Path) -> No
 
 def test_generations_that_differ_are_not_handed_over_and_the_old_one_goes_on(tmp_path: Path) -> None:
     played = play(tmp_path)
-    played.compare = lambda *_: Comparison(5, 1, 0, 0, 0)
-    with pytest.raises(GenerationsDifferError, match="5 same, 1 different"):
+    played.compare = lambda *_: ComparisonVerdict(6, 5, 1, 0, 0, 0, holds=False)
+    with pytest.raises(GenerationsDifferError, match="5 same, 1 differing"):
         played.steps.hand_over()
     journal = played.steps.read()
     assert (journal.live, journal.transfer) == (1, None)
