@@ -3,7 +3,8 @@
 **What it does.** Folds what a store's changelog gained since the last snapshot into the Delta table of the store's
 name, up to the end of a batch that the app has committed. The commit carries the manifest: offsets, row count, digests.
 
-**When it runs.** Hourly, and on demand. A snapshot while nothing has changed is cheap.
+**When it runs.** Hourly, and on demand. A snapshot while nothing has changed is cheap. Stores of apps that have never
+run here are skipped. A backfill is harmless: a snapshot is always of now, whichever hour the run stands for.
 
 | param | values | meaning |
 |---|---|---|
@@ -22,8 +23,12 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from dags.operators.snapshot_store import ALL_STORES, SnapshotStoreOperator
-from spark_apps.registry import STORES
+from dags.operators.deadlines import done_within
+from dags.operators.selection import ALL_STORES
+from dags.operators.snapshot_store import SnapshotStoreOperator
+from spark_apps.registry import ON_DEMAND_STORES, STORES
+
+_STORES = [*STORES, *ON_DEMAND_STORES]
 
 with DAG(
     "snapshot_stores",
@@ -36,13 +41,14 @@ with DAG(
     tags=["stores", "snapshot"],
     default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
     dagrun_timeout=timedelta(minutes=50),
+    deadline=done_within(timedelta(minutes=45)),
     params={
         "store": Param(
-            ALL_STORES, type="string", enum=[ALL_STORES, *STORES], title="Store", description="Which stores."
+            ALL_STORES, type="string", enum=[ALL_STORES, *_STORES], title="Store", description="Which stores."
         )
     },
 ):
-    for store in STORES:
+    for store in _STORES:
         SnapshotStoreOperator(
             task_id=store,
             task_display_name=f"Snapshot {store}",

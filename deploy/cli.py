@@ -22,6 +22,7 @@ from deploy.disk import full_disk, is_full
 from deploy.layout import RunLayout
 from deploy.quarantine import quarantine_commands
 from deploy.settings import PlatformSettings
+from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
 from state.cli import app as state_commands
 from state.errors import StateError
 
@@ -58,6 +59,7 @@ def _show_version(wanted: bool) -> None:
 # Asking stores and looking after them: the commands of the state library, as they are.
 app.registered_commands.extend(state_commands.registered_commands)
 app.registered_groups.extend(state_commands.registered_groups)
+app.add_typer(cleanup_commands, name="cleanup")
 app.add_typer(quarantine_commands, name="quarantine")
 
 

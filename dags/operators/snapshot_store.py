@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from dags.operators.selection import ALL_STORES, check_selected
 from dags.operators.spark_job import SparkJobOperator
 from dags.operators.tables import snapshots_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-ALL_STORES = "all"
-
 
 class SnapshotStoreOperator(SparkJobOperator):
-    """Runs the snapshot job of `store` and updates its asset; is skipped if `selected` names another store.
+    """Runs the snapshot job of `store` and updates its asset; is skipped if the run isn't for it.
 
     Args:
         store: the store's name.
@@ -36,9 +33,7 @@ class SnapshotStoreOperator(SparkJobOperator):
         """Runs the job.
 
         Raises:
-            AirflowSkipException: the run is for another store.
+            AirflowSkipException: the run is for another store, or the store's app has never run here.
         """
-        if self.selected not in {ALL_STORES, self.store}:
-            msg = f"this run is for {self.selected}"
-            raise AirflowSkipException(msg)
+        check_selected(self.store, self.selected)
         return super().execute(context)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from spark_apps.maintenance.cleanable import check_cleanable
-from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.registry import store_named
+from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
-from state.maintenance.cleanup import Cleanup, CleanupReport
 from state.maintenance.cleanup_plan import CleanupOptions
 from state.maintenance.expiry import DAY_MS
+
+if TYPE_CHECKING:
+    from state.maintenance.cleanup import Cleanup, CleanupReport
 
 commands = typer.Typer(no_args_is_help=True, help="Delete what is too old in a store, and bring it back.")
 
@@ -86,7 +88,9 @@ def forget(store: Store) -> None:
 
 
 def _cleanup(store: str) -> Cleanup:
-    settings = MaintenanceSettings()
+    from state.maintenance.cleanup import Cleanup  # noqa: PLC0415 (loads clients of Kafka and Parquet)
+
+    settings = AppSettings()
     spec = store_named(store)
     return Cleanup(
         settings.kafka_bootstrap,
@@ -99,7 +103,7 @@ def _cleanup(store: str) -> Cleanup:
 
 
 def _tell_report(report: CleanupReport) -> None:
-    settings = MaintenanceSettings()
+    settings = AppSettings()
     verdict = CheckVerdict(
         "cleanup", report.store, report.holds, (), SystemClock().now_ms(), {"report": report.as_dict()}
     )

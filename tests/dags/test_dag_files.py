@@ -24,7 +24,7 @@ bag = DagBag()
 dags = {
     dag.dag_id: {
         "file": dag.fileloc, "doc": dag.doc_md, "tags": sorted(dag.tags), "owner": dag.owner, "catchup": dag.catchup,
-        "title": dag.dag_display_name, "runs": dag.max_active_runs,
+        "title": dag.dag_display_name, "runs": dag.max_active_runs, "scheduled": dag.timetable.can_be_scheduled,
         "timeout_s": dag.dagrun_timeout.total_seconds(),
         "params": {
             name: {**dag.params.get_param(name).schema, "description": dag.params.get_param(name).description}
@@ -33,7 +33,8 @@ dags = {
         "tasks": {
             task.task_id: {
                 "arguments": getattr(task, "arguments", None), "outlets": [asset.name for asset in task.outlets],
-                "limit": task.execution_timeout is not None, "module": getattr(task, "module", None),
+                "limit": bool(task.execution_timeout or getattr(task, "response_timeout", None)),
+                "module": getattr(task, "module", None),
             }
             for task in dag.tasks
         },
@@ -78,13 +79,20 @@ def test_every_dag_tells_what_it_is_and_has_limits(parsed: dict[str, Any], dag_i
     assert dag["tags"]
     assert dag["owner"] == "storekeeper"
     assert (dag["catchup"], dag["runs"]) == (False, 1)
-    assert dag["timeout_s"] <= timedelta(hours=1).total_seconds()
+    assert dag["timeout_s"] <= (timedelta(hours=1) if dag["scheduled"] else timedelta(days=8)).total_seconds()
     assert all(task["limit"] for task in dag["tasks"].values())
     for name, schema in dag["params"].items():
         assert f"`{name}`" in dag["doc"]
-        assert {"type", "enum", "title"} <= schema.keys()
+        assert {"type", "title"} <= schema.keys()
+        assert schema["type"] == "boolean" or schema.keys() & {
+            "enum",
+            "pattern",
+            "minimum",
+            "exclusiveMinimum",
+            "items",
+        }
         assert schema["description"]
-        assert all(f"`{value}`" in dag["doc"] for value in schema["enum"] if name == "action")
+        assert all(f"`{value}`" in dag["doc"] for value in schema.get("enum", ()) if name == "action")
 
 
 def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[str, Any]) -> None:
@@ -104,6 +112,14 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
         ("stream_apps", {"action": 1}),
         ("snapshot_stores", {"store": "nothing"}),
         ("check_hadoop_export", {"table": "rewards; --help"}),
+        ("cleanup_stores", {"store": "sales"}),
+        ("cleanup_stores", {"ttl_days": 0}),
+        ("cleanup_stores", {"canary_share": 1.5}),
+        ("undo_cleanup", {"cleanup_id": "../../etc"}),
+        ("migrate_state", {"app": "pos_fanout"}),
+        ("migrate_state", {"migrations": ["a; rm"]}),
+        ("migrate_state", {"partitions": -1}),
+        ("rollback_state", {"discard": "yes"}),
     ],
 )
 def test_wrong_params_are_refused_before_anything_runs(

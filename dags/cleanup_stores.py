@@ -1,0 +1,130 @@
+"""Delete what is too old in a store.
+
+**What it does.** Stores whose apps never delete anything grow without bounds. This DAG deletes the rows that their app
+has not written for `ttl_days`: it tells first what would go (rows, bytes, a histogram of ages, a masked sample), waits
+for **your approval**, archives the rows, deletes a small share of them and waits whether the app writes those again,
+then deletes the rest at a limited rate, and proves from the changelog what it has done.
+
+A row that the app writes meanwhile stays, whenever that happens. Every step may be ended and repeated.
+
+**When it runs.** On demand.
+
+| param | values | meaning |
+|---|---|---|
+| `store` | a store that doesn't bound itself | which store |
+| `ttl_days` | above 0 | rows that were not written for so long go |
+| `approval` | true, false | whether somebody must approve in Airflow (*Required Actions*) |
+| `canary_share` | 0 to 1 | the share that is deleted first |
+| `canary_wait_minutes` | 0 to 10080 | how long to wait then |
+| `max_came_back_share` | 0 to 1 | if more of the canary was written again, the TTL is too short: stop |
+| `rate` | 1 to 100000 | deletions a second |
+| `undo_days` | 0 to 90 | for how long to keep the archive; the changelog's `delete.retention.ms` is the limit |
+| `keep_compute_state` | true, false | accept that the app itself still knows the deleted rows |
+
+**What `keep_compute_state` means.** `rewards` and `players` hold running totals, which their apps keep in their own
+state too. A clean-up deletes the row that is asked for, not that state: if the customer comes back, the row comes back
+with the old total. To make the app forget as well, take a snapshot afterwards and seed a new generation from it.
+
+**How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned.
+
+**If it fails.** *Refused*: the reason says why; nothing more was deleted. *Anything else*: it is tried again and goes
+on where it was.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from dags.operators.deadlines import done_within
+from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
+from spark_apps.maintenance.cleanable import cleanable_stores
+
+_STORES = list(cleanable_stores())
+_PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
+
+with DAG(
+    "cleanup_stores",
+    dag_display_name="Stores: clean up",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["stores", "cleanup"],
+    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    dagrun_timeout=timedelta(days=8),
+    deadline=done_within(timedelta(days=1)),
+    params={
+        "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="Which store."),
+        "ttl_days": Param(
+            365, type="number", exclusiveMinimum=0, title="TTL, days", description="Age of what is to go."
+        ),
+        "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval."),
+        "canary_share": Param(
+            0.01, type="number", minimum=0, maximum=1, title="Canary", description="The share deleted first."
+        ),
+        "canary_wait_minutes": Param(
+            60, type="number", minimum=0, maximum=10080, title="Wait, minutes", description="Wait after the canary."
+        ),
+        "max_came_back_share": Param(
+            0.02, type="number", minimum=0, maximum=1, title="May come back", description="Of the canary."
+        ),
+        "rate": Param(2000, type="number", minimum=1, maximum=100_000, title="Rate", description="Deletions a second."),
+        "undo_days": Param(
+            7, type="number", minimum=0, maximum=90, title="Undo, days", description="How long to keep the archive."
+        ),
+        "keep_compute_state": Param(
+            False,
+            type="boolean",
+            title="Keep the app's own state",
+            description="A deleted customer who comes back has the old total.",
+        ),
+    },
+):
+    preview = MaintenanceOperator(
+        task_id="preview",
+        task_display_name="Preview",
+        arguments=[
+            *("cleanup", "preview", "{{ params.store }}"),
+            *("--ttl-days", "{{ params.ttl_days }}", "--canary-share", "{{ params.canary_share }}"),
+            *("--max-came-back-share", "{{ params.max_came_back_share }}", "--rate", "{{ params.rate }}"),
+            *("--undo-days", "{{ params.undo_days }}"),
+            "{{ '--keep-compute-state' if params.keep_compute_state else '' }}",
+        ],
+        execution_timeout=timedelta(minutes=30),
+    )
+    approve = ApproveUnlessWaivedOperator(
+        task_id="approve",
+        task_display_name="Approve",
+        subject="Delete the old rows of {{ params.store }}?",
+        body="{{ ti.xcom_pull(task_ids='preview')['text'] }}",
+        needed="{{ params.approval }}",
+        response_timeout=timedelta(days=6),
+        retries=0,
+    )
+    canary = MaintenanceOperator(
+        task_id="canary",
+        task_display_name="Archive all, delete the canary",
+        arguments=["cleanup", "run", "{{ params.store }}", _PREVIEWED, "--only-canary"],
+        execution_timeout=timedelta(hours=1),
+    )
+    pause = PauseOperator(
+        task_id="wait",
+        task_display_name="Wait whether it comes back",
+        minutes="{{ params.canary_wait_minutes }}",
+        execution_timeout=timedelta(days=8),
+    )
+    delete = MaintenanceOperator(
+        task_id="delete",
+        task_display_name="Delete the rest and prove it",
+        arguments=["cleanup", "run", "{{ params.store }}", _PREVIEWED],
+        execution_timeout=timedelta(hours=6),
+    )
+    forget = MaintenanceOperator(
+        task_id="forget",
+        task_display_name="Forget old archives",
+        arguments=["cleanup", "forget", "{{ params.store }}"],
+        execution_timeout=timedelta(minutes=10),
+    )
+    preview >> approve >> canary >> pause >> delete >> forget

@@ -1,0 +1,52 @@
+"""Bring back what a clean-up deleted.
+
+**What it does.** Writes the archived rows of a clean-up into the changelog again, with their old values and timestamps.
+A row that its app has written since stays as the app wrote it.
+
+**When it runs.** On demand, until the clean-up's `undo_until_ms`.
+
+| param | values | meaning |
+|---|---|---|
+| `store` | the clean-up's store | which store |
+| `cleanup_id` | such as `20260131T120000000Z` | what the task *preview* of `cleanup_stores` returned |
+
+**If it fails.** *Refused*: it is too late, or there is no such clean-up: the reason lists those that there are.
+*Anything else*: it is tried again and goes on where it was.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from dags.operators.deadlines import done_within
+from dags.operators.maintenance import MaintenanceOperator
+from spark_apps.maintenance.cleanable import cleanable_stores
+
+_STORES = list(cleanable_stores())
+
+with DAG(
+    "undo_cleanup",
+    dag_display_name="Stores: undo a clean-up",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["stores", "cleanup"],
+    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    dagrun_timeout=timedelta(hours=6),
+    deadline=done_within(timedelta(hours=2)),
+    params={
+        "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="Which store."),
+        "cleanup_id": Param(
+            type="string", pattern=r"^\d{8}T\d{9}Z$", title="Clean-up", description="Its id, from the preview."
+        ),
+    },
+):
+    MaintenanceOperator(
+        task_id="undo",
+        task_display_name="Bring the rows back",
+        arguments=["cleanup", "undo", "{{ params.store }}", "{{ params.cleanup_id }}"],
+        execution_timeout=timedelta(hours=6),
+    )

@@ -1,0 +1,140 @@
+"""Checking the newest snapshot of a store against its suite. Without Spark: the table is read by DuckDB.
+
+`python -m quality.snapshot_check rewards`: the last line is the verdict as JSON; exit codes as `python -m quality` has
+them, 4 if an expectation isn't met.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import great_expectations as gx
+import orjson
+import structlog
+from deltalake import DeltaTable
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
+from great_expectations.expectations import Expectation
+
+from quality.errors import ValidationError
+from quality.settings import QualitySettings
+from quality.snapshot_suite import fell_column, growing_fields, snapshot_expectations
+from spark_apps.cli import configure_logging, exit_code
+from spark_apps.registry import store_named
+from spark_apps.spec import StoreSpec
+from state.clock import SystemClock
+from state.errors import StateError
+from state.maintenance.check_verdict import CheckVerdict, put_verdict
+from state.snapshots.loaded import newest_snapshot
+from state.snapshots.manifest import newest_manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_log = structlog.get_logger(__name__)
+
+CHECK = "snapshot"
+EXIT_BROKEN = 4
+_COUNTS = {"result_format": "BASIC", "exclude_unexpected_values": True, "partial_unexpected_count": 0}
+
+
+def check_snapshot(store: StoreSpec, path: Path, now_ms: int) -> CheckVerdict | None:
+    """The verdict on the newest snapshot at `path`; None if there is no snapshot.
+
+    Raises:
+        ValidationError: an expectation couldn't be evaluated, so there is no verdict.
+        StorageError: the table can't be read.
+    """
+    manifest = newest_snapshot(path)
+    if manifest is None:
+        return None
+    before = _version_before(path, manifest.delta_version)
+    frame = measured(store, path, manifest.delta_version, before)
+    reasons = tuple(_reasons(frame, snapshot_expectations(store)))
+    details = {"rows": len(frame), "delta_version": manifest.delta_version, "compared_with_version": before}
+    return CheckVerdict(CHECK, store.name, not reasons, reasons, now_ms, details)
+
+
+def measured(store: StoreSpec, path: Path, version: int, before: int | None) -> pd.DataFrame:
+    """The value fields of every row at `version`, and which growing ones are less than they were at `before`."""
+    names = [item.name for item in store.value_fields]
+    growing = growing_fields(store)
+    with duckdb.connect() as session:
+        session.register("newest", _rows(path, version, ["_key", *names]))
+        plain = ", ".join(f'newest."{name}"' for name in names)
+        if before is None or not growing:
+            nothing = "".join(f', 0 AS "{fell_column(name)}"' for name in growing)
+            return session.execute(f"SELECT {plain}{nothing} FROM newest").df()  # noqa: S608 (names of declared fields)
+        session.register("earlier", _rows(path, before, ["_key", *growing]))
+        fell = ", ".join(
+            f'coalesce((newest."{name}" < earlier."{name}")::INT, 0) AS "{fell_column(name)}"' for name in growing
+        )
+        return session.execute(
+            f"SELECT {plain}, {fell} FROM newest LEFT JOIN earlier USING (_key)"  # noqa: S608 (as above)
+        ).df()
+
+
+def _rows(path: Path, version: int, columns: list[str]) -> Any:
+    return DeltaTable(str(path), version=version).to_pyarrow_table(columns=columns)
+
+
+def _version_before(path: Path, version: int) -> int | None:
+    earlier: list[Mapping[str, Any]] = [
+        commit for commit in DeltaTable(str(path)).history() if int(commit["version"]) < version
+    ]
+    manifest = newest_manifest(earlier)
+    return None if manifest is None or not manifest.row_count else manifest.delta_version
+
+
+def _reasons(frame: pd.DataFrame, expectations: list[Expectation]) -> list[str]:
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        progress_bars=ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    context = gx.get_context(mode="ephemeral", project_config=config)
+    asset = context.data_sources.add_pandas("snapshots").add_dataframe_asset("snapshot")
+    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
+    reasons = []
+    for expectation in expectations:
+        result = batch.validate(expectation, result_format=_COUNTS)
+        if any(detail.get("raised_exception") for detail in _exceptions(result.exception_info)):
+            msg = f"{expectation.notes!r} couldn't be evaluated on the snapshot: has the store's schema changed?"
+            raise ValidationError(msg)
+        if not result.success:
+            reasons.append(f"{expectation.notes} Failing rows: {result.result.get('unexpected_count')}.")
+    return reasons
+
+
+def _exceptions(info: Any) -> list[Mapping[str, Any]]:
+    return [info] if "raised_exception" in (info or {}) else list((info or {}).values())
+
+
+def main(store: str) -> int:
+    """Checks a store, keeps the verdict and prints it; returns the exit code."""
+    configure_logging()
+    try:
+        spec, settings = store_named(store), QualitySettings()  # type: ignore[call-arg]
+        verdict = check_snapshot(spec, settings.delta_table(spec.table_name), SystemClock().now_ms())
+    except StateError as error:
+        _log.error("no_decision", kind=type(error).__name__, error=str(error))
+        return exit_code(error)
+    if verdict is None:
+        found: dict[str, Any] = {"check": CHECK, "subject": store, "passed": None, "reasons": []}
+    else:
+        put_verdict(settings.run_dir, verdict)
+        found = verdict.as_dict()
+    sys.stdout.buffer.write(orjson.dumps(found) + b"\n")
+    sys.stdout.buffer.flush()
+    return 0 if verdict is None or verdict.passed else EXIT_BROKEN
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""`python -m spark_apps.maintenance growth`: a store's rows and bytes against what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.registry import store_named
+from state.clock import SystemClock
+from state.maintenance.check_verdict import CheckVerdict, put_verdict, verdict_folder
+from state.maintenance.expiry import content_of
+from state.maintenance.growth import GrowthLimits, Size, growth_of
+from state.maintenance.kafka_log import Changelog
+
+EXIT_GROWS = 4
+CHECK = "growth"
+
+
+def growth(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
+    """Measure a store and compare it with earlier days; exits 4 if it grows too fast."""
+    settings = MaintenanceSettings()
+    now = measured(store, settings)
+    sizes = [*_sizes(verdict_folder(settings.run_dir, CHECK, store)), now]
+    found = growth_of(sizes, GrowthLimits(settings.growth_rows_per_day, settings.growth_bytes_per_day))
+    details: dict[str, object] = {"rows": now.rows, "size_bytes": now.size_bytes}
+    if found is not None:
+        details |= {
+            "rows_per_day": found.rows_per_day,
+            "bytes_per_day": found.bytes_per_day,
+            "usual_rows_per_day": found.usual_rows_per_day,
+        }
+    reasons = () if found is None else found.reasons
+    verdict = CheckVerdict(CHECK, store, not reasons, reasons, now.at_ms, details)
+    put_verdict(settings.run_dir, verdict)
+    typer.echo(orjson.dumps(verdict.as_dict()).decode())
+    if not verdict.passed:
+        raise typer.Exit(EXIT_GROWS)
+
+
+def measured(store: str, settings: MaintenanceSettings) -> Size:
+    """The store's size now, told by its changelog: exact, and the same whichever node is asked."""
+    now_ms = SystemClock().now_ms()
+    rows = size_bytes = 0
+    with Changelog(settings.kafka_bootstrap, store_named(store).changelog_topic) as changelog:
+        for partition in changelog.partitions:
+            content = content_of(changelog.scan(partition, *changelog.bounds(partition)), cutoff_ms=0, now_ms=now_ms)
+            rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes
+    return Size(now_ms, rows, size_bytes)
+
+
+def _sizes(folder: Path) -> Iterator[Size]:
+    for path in sorted(folder.glob("*.json")):
+        verdict = orjson.loads(path.read_bytes())
+        yield Size(verdict["decided_at_ms"], verdict["details"]["rows"], verdict["details"]["size_bytes"])

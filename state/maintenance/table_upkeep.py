@@ -1,0 +1,106 @@
+"""OPTIMIZE and VACUUM of a Delta table, without breaking a promise.
+
+A reader names a version: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at-version` any
+of the last days', a generation the one that it was seeded from. VACUUM removes files that the newest version doesn't
+need, and a compaction alone makes those of the newest snapshot such files: so versions that are promised are named to
+it, however old they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from state.errors import SerializationError, StorageError
+from state.snapshots.manifest import newest_manifest
+
+HOUR_MS = 3_600_000
+_SMALL_FILES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What was done to a table: its version before and after, files in it before and after, files removed for good."""
+
+    table: str
+    version_before: int
+    version: int
+    files_before: int
+    files: int
+    vacuumed_files: int
+    kept_versions: tuple[int, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The upkeep as JSON's own types."""
+        return asdict(self)
+
+
+def kept_versions(
+    history: Iterable[Mapping[str, Any]], promised: Iterable[int], *, now_ms: int, history_ms: int
+) -> list[int]:
+    """The versions that must stay readable: of the last `history_ms`, the newest before them, the newest snapshot's,
+    and those that are promised, as far as they are in the history.
+    """
+    commits = {int(commit["version"]): commit for commit in history}
+    recent = {version for version, commit in commits.items() if commit.get("timestamp", 0) >= now_ms - history_ms}
+    older = commits.keys() - recent
+    manifest = newest_manifest(commits.values())
+    kept = recent | ({max(older)} if older else set()) | (set(promised) & commits.keys())
+    if manifest is not None:
+        kept.add(manifest.delta_version)
+    return sorted(kept)
+
+
+def promised_versions(folder: Path, *, now_ms: int) -> list[int]:
+    """Versions that somebody relies on: JSON files {"version": 12, "until_ms": null} in `folder`, null for ever.
+
+    Raises:
+        SerializationError: a file is none of these; nothing may be removed before it is understood.
+    """
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            promise = orjson.loads(path.read_bytes())
+            if promise["until_ms"] is None or promise["until_ms"] > now_ms:
+                found.append(int(promise["version"]))
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"{path} is no promise of a table's version: correct or remove it"
+            raise SerializationError(msg) from error
+    return found
+
+
+def keep_up(path: Path, promised: Iterable[int], *, now_ms: int, history_ms: int) -> Upkeep | None:
+    """Joins small files, then removes what no promised version needs. None if there is no such table. Repeatable.
+
+    Hold the lease of the table's writer: one writer at a time.
+
+    Raises:
+        StorageError: the table can't be read or written.
+    """
+    try:
+        table = DeltaTable(str(path))
+    except TableNotFoundError:
+        return None
+    try:
+        before, files_before = table.version(), len(table.file_uris())
+        if files_before >= _SMALL_FILES:
+            table.optimize.compact()
+        kept = kept_versions(table.history(), promised, now_ms=now_ms, history_ms=history_ms)
+        removed = table.vacuum(
+            retention_hours=-(-history_ms // HOUR_MS),
+            dry_run=False,
+            enforce_retention_duration=False,  # the promises decide
+            keep_versions=kept,
+        )
+        return Upkeep(
+            path.name, before, table.version(), files_before, len(table.file_uris()), len(removed), tuple(kept)
+        )
+    except (DeltaError, OSError) as error:
+        msg = f"{path} can't be maintained ({type(error).__name__}): check the table; repeating it is harmless"
+        raise StorageError(msg) from error

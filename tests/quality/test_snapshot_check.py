@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from quality.snapshot_check import check_snapshot
+from quality.snapshot_suite import snapshot_expectations
+from spark_apps.loyalty.spec import REWARDS
+from spark_apps.registry import ON_DEMAND_STORES, STORES
+from state.changelog.position import Position
+from state.snapshots.manifest import SnapshotManifest
+
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+SCHEMA = pa.schema(
+    [
+        ("CustomerCardNo", pa.string()),
+        ("TotalLoyaltyPoints", pa.decimal128(18, 4)),
+        ("InvoiceCount", pa.int64()),
+        ("LastInvoiceTime", pa.timestamp("us", "UTC")),
+        ("_key", pa.binary()),
+    ]
+)
+
+
+def row(card: str, points: str = "10", count: int | None = 2, **changes: Any) -> dict[str, Any]:
+    return {
+        "CustomerCardNo": card,
+        "TotalLoyaltyPoints": Decimal(points),
+        "InvoiceCount": count,
+        "LastInvoiceTime": NOON,
+        "_key": card.encode(),
+        **changes,
+    }
+
+
+def snapshot(path: Path, version: int, rows: list[dict[str, Any]]) -> None:
+    manifest = SnapshotManifest("rewards", "loyalty", 1, 1, "log", {}, Position(), len(rows), {}, "test", version)
+    write_deltalake(
+        path,
+        pa.Table.from_pylist(rows, schema=SCHEMA),
+        mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+    )
+
+
+def reasons(path: Path) -> tuple[str, ...]:
+    verdict = check_snapshot(REWARDS, path, 5)
+    assert verdict is not None
+    assert verdict.passed == (not verdict.reasons)
+    return verdict.reasons
+
+
+def test_a_good_snapshot_passes_and_says_what_it_was_compared_with(tmp_path: Path) -> None:
+    assert check_snapshot(REWARDS, tmp_path, 5) is None
+    snapshot(tmp_path, 0, [row("a"), row("b")])
+    snapshot(tmp_path, 1, [row("a", "11", 3), row("c")])
+    verdict = check_snapshot(REWARDS, tmp_path, 5)
+    assert verdict is not None
+    assert verdict.passed, verdict.reasons
+    assert verdict.details == {"rows": 2, "delta_version": 1, "compared_with_version": 0}
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (row("a", "-0.0001"), "TotalLoyaltyPoints isn't negative. Failing rows: 1."),
+        (row("a", count=None), "InvoiceCount is there. Failing rows: 1."),
+        (row("a", count=1), "InvoiceCount is not less than in the snapshot before. Failing rows: 1."),
+        (row("a", "9.9999"), "TotalLoyaltyPoints is not less than in the snapshot before. Failing rows: 1."),
+        (
+            row("a", LastInvoiceTime=NOON - datetime.timedelta(seconds=1)),
+            "LastInvoiceTime is not less than in the snapshot before. Failing rows: 1.",
+        ),
+    ],
+)
+def test_a_bad_row_is_told_by_rule_and_number_and_never_by_value(
+    tmp_path: Path, bad: dict[str, Any], reason: str
+) -> None:
+    snapshot(tmp_path, 0, [row("a"), row("b")])
+    snapshot(tmp_path, 1, [bad, row("b"), row("c")])
+    assert reason in reasons(tmp_path)
+
+
+def test_every_store_has_a_suite() -> None:
+    for store in (STORES | ON_DEMAND_STORES).values():
+        assert snapshot_expectations(store)

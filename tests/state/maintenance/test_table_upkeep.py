@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from state.changelog.position import Position
+from state.errors import SerializationError
+from state.maintenance.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
+from state.snapshots.digest import digest
+from state.snapshots.loaded import load_snapshot, newest_snapshot
+from state.snapshots.manifest import SnapshotManifest
+
+LATER_MS = 10**14
+"""So far ahead that all of a table is old."""
+
+
+def snapshots(path: Path, count: int) -> None:
+    """Version `n` holds `n` + 1 rows, one a file, with the manifest of a snapshot."""
+    rows: dict[bytes, bytes] = {}
+    for version in range(count):
+        rows[b"key-%d" % version] = b"value"
+        manifest = SnapshotManifest(
+            *("s", "app", 1, 1, "s-log", {0: version}, Position(), len(rows), {0: digest(rows.items())}, "t", version)
+        )
+        one = pa.table(
+            {
+                "_partition": pa.array([0], pa.int32()),
+                "_offset": [version],
+                "_timestamp_ms": [version],
+                "_key": pa.array([b"key-%d" % version], pa.binary()),
+                "_value": pa.array([b"value"], pa.binary()),
+            }
+        )
+        write_deltalake(
+            path,
+            one,
+            mode="append",
+            configuration={"delta.dataSkippingStatsColumns": "_partition,_offset,_timestamp_ms"},
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+        )
+
+
+def rows_at(path: Path, version: int) -> int:
+    return DeltaTable(str(path), version=version).to_pyarrow_table().num_rows
+
+
+def test_the_newest_snapshot_and_promised_versions_survive_though_all_is_old(tmp_path: Path) -> None:
+    snapshots(tmp_path, 12)
+    first = keep_up(tmp_path, [4], now_ms=LATER_MS, history_ms=HOUR_MS)
+    assert first is not None
+    assert (first.files_before, first.files, first.version) == (12, 1, first.version_before + 1)
+    second = keep_up(tmp_path, [4], now_ms=LATER_MS, history_ms=HOUR_MS)
+    assert second is not None
+    assert {4, 11} <= set(second.kept_versions)
+    manifest = newest_snapshot(tmp_path)
+    assert manifest is not None
+    assert manifest.delta_version == 11
+    assert len(load_snapshot(tmp_path, manifest).rows) == 12
+    assert rows_at(tmp_path, 4) == 5
+
+
+def test_files_that_no_promise_needs_are_removed_and_only_those(tmp_path: Path) -> None:
+    snapshots(tmp_path, 10)
+    DeltaTable(str(tmp_path)).optimize.compact()
+    overwrite = DeltaTable(str(tmp_path)).to_pyarrow_table().slice(0, 1)
+    write_deltalake(tmp_path, overwrite, mode="overwrite")
+    done = keep_up(tmp_path, [2], now_ms=LATER_MS, history_ms=0)
+    assert done is not None
+    assert done.vacuumed_files == 1  # the joined one, of which the newest snapshot's version knows nothing
+    assert rows_at(tmp_path, 2) == 3
+    assert len(load_snapshot(tmp_path, newest_snapshot(tmp_path)).rows) == 10  # type: ignore[arg-type]
+
+
+def test_a_joined_file_says_nothing_of_keys_in_the_log(tmp_path: Path) -> None:
+    snapshots(tmp_path, 9)
+    keep_up(tmp_path, [], now_ms=LATER_MS, history_ms=HOUR_MS)
+    newest = max((tmp_path / "_delta_log").glob("*.json"))
+    assert "OPTIMIZE" in newest.read_text()
+    assert "_key" not in newest.read_text()
+
+
+def test_versions_are_kept_by_age_by_snapshot_and_by_promise() -> None:
+    history = [{"version": version, "timestamp": version * HOUR_MS} for version in range(20)]
+    kept = kept_versions(history, [1, 99], now_ms=19 * HOUR_MS, history_ms=3 * HOUR_MS)
+    assert kept == [1, 15, 16, 17, 18, 19]
+
+
+def test_promises_are_read_until_they_end_and_a_broken_one_stops_everything(tmp_path: Path) -> None:
+    (tmp_path / "seed.json").write_text('{"version": 3, "until_ms": null}')
+    (tmp_path / "report.json").write_text('{"version": 5, "until_ms": 100}')
+    assert promised_versions(tmp_path, now_ms=99) == [5, 3]
+    assert promised_versions(tmp_path, now_ms=100) == [3]
+    assert promised_versions(tmp_path / "none", now_ms=0) == []
+    (tmp_path / "z.json").write_text("{}")
+    with pytest.raises(SerializationError, match="no promise"):
+        promised_versions(tmp_path, now_ms=0)
+
+
+def test_a_table_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
+    assert keep_up(tmp_path / "nothing", [], now_ms=0, history_ms=0) is None
