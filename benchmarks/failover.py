@@ -165,8 +165,8 @@ class Stage:
         )
 
 
-def run(broker: Broker, folder: Path, sizes: Sizes) -> Campaign:
-    """All faults, one after the other."""
+def run(broker: Broker, folder: Path, sizes: Sizes, faults: Iterable[Callable[[Scene], None]]) -> Campaign:
+    """Faults, one after the other; each is told of when it is over."""
     topic = "failover"
     for name in (topic, f"{topic}-windows"):
         broker.create_topic(name, PARTITIONS, {"cleanup.policy": "compact"})
@@ -191,7 +191,10 @@ def run(broker: Broker, folder: Path, sizes: Sizes) -> Campaign:
         with writer, window_writer, client, bare:
             time.sleep(WARM_UP_S)
             stage = Stage(scene, client, bare, processors, sizes.quiet_s)
-            found = [stage.play(fault) for fault in FAULTS]
+            found = []
+            for fault in faults:
+                found.append(stage.play(fault))
+                tell(found[-1])
     return Campaign(found, scene.returns, processors.medians())
 
 
@@ -248,20 +251,17 @@ def settings_of(campaign: Campaign, sizes: Sizes) -> dict[str, object]:
     }
 
 
-def report(campaign: Campaign) -> None:
+def tell(one: Found) -> None:
     """For people."""
-    for one in campaign.found:
-        print(
-            f"{one.fault:18} wrong {len(one.wrong)}  failed {len(one.outcome.failed)}  "
-            f"refusal {one.refusal_ms:5.0f} ms ({len(one.refusals)})  "
-            f"p99 {one.before_ms:6.1f} -> {one.during_ms:6.1f} ms  "
-            f"{one.questions_per_second:4.0f} questions/s  {one.updates_per_second:5.0f} updates/s"
-        )
-        for reason in [*one.outcome.wrong[:2], *one.bare_wrong[:2], *one.outcome.failed[:2], *one.refusals[:2]]:
-            print(f"    {reason}")
-    for back in campaign.returns:
-        print(f"{back.node} had {back.had}, read {back.replayed} again, missed {back.missed}; {back.ready_s:.1f} s")
-    print(campaign.processors)
+    print(
+        f"{one.fault:22} wrong {len(one.wrong)}  failed {len(one.outcome.failed)}  "
+        f"refusal {one.refusal_ms:5.0f} ms ({len(one.refusals)})  "
+        f"p99 {one.before_ms:6.1f} -> {one.during_ms:6.1f} ms  "
+        f"{one.questions_per_second:4.0f} questions/s  {one.updates_per_second:5.0f} updates/s",
+        flush=True,
+    )
+    for reason in [*one.outcome.wrong[:2], *one.bare_wrong[:2], *one.outcome.failed[:2], *one.refusals[:2]]:
+        print(f"    {reason}", flush=True)
 
 
 def holds(one: Found) -> bool:
@@ -273,17 +273,21 @@ def main() -> int:
     """Measures, writes the result; fails on a wrong answer, a failed request or a long refusal."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="short and small, and nothing is written")
-    smoke: bool = parser.parse_args().smoke
-    sizes = SMOKE if smoke else FULL
+    parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS], help="one fault; nothing is written")
+    options = parser.parse_args()
+    sizes = SMOKE if options.smoke else FULL
     folder = Path(tempfile.mkdtemp(prefix="sk-bench-"))
     broker = start_broker(folder / "broker")
     try:
-        campaign = run(broker, folder / "run", sizes)
+        chosen = [fault for fault in FAULTS if options.only in {None, fault.__name__}]
+        campaign = run(broker, folder / "run", sizes, chosen)
     finally:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    report(campaign)
-    if not smoke:
+    for back in campaign.returns:
+        print(f"{back.node} had {back.had}, read {back.replayed} again, missed {back.missed}; {back.ready_s:.1f} s")
+    print(campaign.processors)
+    if not options.smoke and options.only is None:
         print(write_results("failover", measures(campaign), settings_of(campaign, sizes)))
     return 0 if all(map(holds, campaign.found)) else 1
 
