@@ -21,6 +21,8 @@ from tests.waiting import eventually
 HEADERS = ChangelogHeaders("loyalty", "rewards", 1, 1, {"pos": {0: (0, 100)}})
 _READY_S = 180.0
 """A start takes two seconds of a processor; on a machine that is busy with other things, far longer than that."""
+_EXIT_S = 120.0
+_ANSWER_S = 60.0
 COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -76,7 +78,7 @@ class NodeProcess:
         """One GET."""
         if self._http is None:
             self._http = httpx2.Client(trust_env=False)
-        return self._http.get(self.address + path, timeout=15, **options)
+        return self._http.get(self.address + path, timeout=_ANSWER_S, **options)
 
     def value(self, key: str, store: str = "rewards") -> Any:
         """The value of a key, None if the node says that there is none."""
@@ -95,7 +97,7 @@ class NodeProcess:
         """The lines of its log with one event."""
         return [line for line in self.log_path.read_text().splitlines() if f'"event": "{name}"' in line]
 
-    def wait_exit(self, timeout_s: float = 30) -> int:
+    def wait_exit(self, timeout_s: float = _EXIT_S) -> int:
         """Waits for its end and returns the exit code."""
         assert self._process is not None
         code = self._process.wait(timeout=timeout_s)

@@ -161,7 +161,7 @@ def cut_off_from_everybody(scene: Scene) -> None:
 def slow_peer(scene: Scene) -> None:
     proxy = scene.cluster.proxies[TROUBLED]
     proxy.slow_down(SLOW_S)
-    scene.last()
+    scene.last(1.5)
     proxy.heal()
 
 
