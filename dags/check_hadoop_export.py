@@ -1,9 +1,10 @@
 """Check the masked export and publish it.
 
-**What it does.** Checks what was staged since the last decision: exactly the allowed columns, no card, phone or email
-patterns, consistent totals, each line item once. If all is met, the rows are published to the Delta table
-`hadoop_export` in one commit. If not, **nothing of the batch is published**, the task fails with the reasons, and
-readers keep the last good version.
+**What it does.** Checks what was staged since the last decision: exactly the allowed columns; no card, phone, email or
+postal address, plain or encoded; consistent totals; each line item once; for each store as many lines and the same
+total as its invoices in topic `pos`; distributed as the batches before. If all is met, the rows are published to the
+Delta table `hadoop_export` in one commit. If not, **nothing of the batch is published**, the task fails with the
+reasons, and readers keep the last good version.
 
 **When it runs.** Hourly at half past, and on demand. Without anything new it tells the last verdict again: a failed one
 fails again, so that it isn't overlooked, until a newer batch is good.
@@ -18,7 +19,8 @@ does this task's XCom, which is the verdict.
 
 **If it fails.** *Quarantined*: the reasons name columns, rules and numbers of rows. Find the rows in the staged table
 (`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`), and where they came from in their columns
-`_source`, `_source_offset` and `_source_line`; stop the leak at its source. *Anything else*: it is tried again twice;
+`_source`, `_source_offset` and `_source_line`; stop the leak at its source. Then release or discard the
+batch with DAG `release_quarantined`. *Anything else*: it is tried again twice;
 nothing was decided, and repeating it is harmless.
 """
 
@@ -28,6 +30,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from dags.operators.deadlines import done_within
 from dags.operators.spark_job import SparkJobOperator
 from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
 
@@ -41,6 +44,7 @@ with DAG(
     tags=["export", "quality"],
     default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
     dagrun_timeout=timedelta(minutes=50),
+    deadline=done_within(timedelta(minutes=40)),
     params={
         "table": Param(
             "hadoop_export", type="string", enum=["hadoop_export"], title="Export", description="Which export."

@@ -14,7 +14,7 @@ says who approved and why; a discard decides that they are never published. Eith
 | `action` | `release` | publish its rows after all |
 | | `discard` | never publish them |
 | `reason` | a sentence | why; it is recorded for good |
-| `accept` | none or more of `presence`, `values`, `totals` | rules that the batch may break |
+| `accept` | none or more of `presence`, `values`, `totals`, `completeness`, `drift` | rules that the batch may break |
 
 Columns, masking and uniqueness can't be accepted: a batch that breaks them is discarded, or its rules are corrected
 (`STOREKEEPER_QUALITY_CODE_DIGITS` and the like) and it is released then.

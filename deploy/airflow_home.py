@@ -50,7 +50,12 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
             "workers": "1",
         },
         "dag_processor": {"refresh_interval": "30", "parsing_processes": "1"},
-        "scheduler": {"enable_health_check": "False"},
+        "scheduler": {
+            "enable_health_check": "False",
+            # What a killed task or scheduler left behind is tried again within a minute, not after five.
+            "task_instance_heartbeat_timeout": "60",
+            "orphaned_tasks_check_interval": "20",
+        },
         "execution_api": {"jwt_expiration_time": "3600"},
         "logging": {
             "base_log_folder": str(logs),

@@ -18,8 +18,19 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from quality.errors import StagedTableError
+from quality.profile import drift, merged, profile_of
+from quality.reconciliation import (
+    InvoiceTopic,
+    compare,
+    expected_totals,
+    not_announced,
+    reach_of,
+    source_is_gone,
+    staged_totals,
+)
 from quality.settings import QualitySettings
-from quality.verdict import Outcome, Status, Verdict, VerdictArchive
+from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
+from spark_apps.hadoop_export.progress import ExportProgress
 from state.clock import Clock
 
 if TYPE_CHECKING:
@@ -32,6 +43,7 @@ PUBLISHER = "quality-gate"
 
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _SEARCHED_COMMITS = 50
+_COMPARED_BATCHES = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +66,9 @@ class Publication:
 class Gate:
     """Decides on the staged export of one run directory. Hold its lease: one gate at a time."""
 
-    def __init__(self, settings: QualitySettings, clock: Clock) -> None:
+    def __init__(self, settings: QualitySettings, clock: Clock, topic: InvoiceTopic | None = None) -> None:
+        """Without `topic` batches aren't compared with the invoices."""
+        self._topic = topic
         self._settings = settings
         self._clock = clock
         self._staged = settings.delta_table(STAGED_TABLE)
@@ -95,8 +109,10 @@ class Gate:
         added = _added_rows(spark, self._staged, batch).persist()
         try:
             rows = _count_insertions(added)
+            profile = profile_of(added)
             outcomes = self._validate(spark, added, batch, self._settings.data_docs_dir(TABLE))
-            passed = all(outcome.passed for outcome in outcomes)
+            outcomes += (*self._compared(added, batch), *self._drifted(profile, batch), self._fresh(batch))
+            passed = all(outcome.passed or outcome.is_warning for outcome in outcomes)
             verdict = Verdict(
                 table=TABLE,
                 status=Status.PUBLISHED if passed else Status.QUARANTINED,
@@ -105,6 +121,7 @@ class Gate:
                 rows=rows,
                 decided_at_ms=self._clock.now_ms(),
                 outcomes=outcomes,
+                profile=profile,
             )
             if passed:
                 self._publish(added, Publication(PUBLISHER, verdict.last_version, verdict.to_json()))
@@ -127,6 +144,7 @@ class Gate:
         try:
             _count_insertions(added)
             outcomes = self._validate(spark, added, batch, None)
+            outcomes += (*self._compared(added, batch), *self._drifted(profile_of(added), batch))
             publication = publish_as(outcomes)
             if publication is not None:
                 self._publish(added, publication)
@@ -152,6 +170,46 @@ class Gate:
             return validate(frame, suite, docs_dir=docs_dir)
         finally:
             frame.unpersist()
+
+    def _compared(self, added: DataFrame, batch: Batch) -> tuple[Outcome, ...]:
+        if self._topic is None or not {"_source", "StoreID", "TotalValue"} <= set(added.columns):
+            return ()
+        before, after = self._progress(batch)
+        if after is None:
+            return () if added.isEmpty() else (not_announced(),)
+        reach = reach_of(before, after)
+        if any(self._topic.first_offset(part.partition) > part.first_offset for part in reach):
+            return (source_is_gone(),)
+        settings = self._settings
+        expected = expected_totals(
+            reach, self._topic, max_record_bytes=settings.max_record_bytes, code_digits=settings.quality_code_digits
+        )
+        return compare(expected, staged_totals(added))
+
+    def _progress(self, batch: Batch) -> tuple[ExportProgress | None, ExportProgress | None]:
+        """How far the export had come before the batch, and with it; None if it had not begun."""
+        before = after = None
+        for commit in DeltaTable(self._staged).history():
+            progress = ExportProgress.decode(commit.get("userMetadata"))
+            if progress is None or commit["version"] > batch.last_version:
+                continue
+            if commit["version"] < batch.first_version:
+                before = progress
+                break
+            after = after or progress
+        return before, after
+
+    def _drifted(self, profile: Profile, batch: Batch) -> list[Outcome]:
+        earlier = self._archive.published_before(batch.first_version, _COMPARED_BATCHES)
+        return drift(merged(verdict.profile for verdict in earlier), profile, self._settings.quality_drift_limit)
+
+    def _fresh(self, batch: Batch) -> Outcome:
+        limit_s = self._settings.quality_max_age_s
+        times = {commit["version"]: commit["timestamp"] for commit in DeltaTable(self._staged).history()}
+        staged_ms = times.get(batch.first_version)
+        fresh = staged_ms is None or self._clock.now_ms() - staged_ms <= limit_s * 1000
+        meaning = f"What was staged is checked within {limit_s:g} s."
+        return Outcome("staged_within", None, meaning, fresh, rule="freshness")
 
     def _publish(self, added: DataFrame, publication: Publication) -> None:
         from quality.export_suite import DAY, PUBLISHED_COLUMNS  # noqa: PLC0415

@@ -6,8 +6,10 @@ never a value of the data.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +25,10 @@ class Status(StrEnum):
     QUARANTINED = "quarantined"
 
 
-WAIVABLE = ("presence", "values", "totals")
+Profile = Mapping[str, Mapping[str, int]]
+"""Rows by dimension and bucket; see `quality.profile`."""
+
+WAIVABLE = ("presence", "values", "totals", "completeness", "drift")
 """The rules that a quarantined batch may be let off by somebody who says why. Columns, masking and uniqueness never."""
 
 
@@ -42,6 +47,11 @@ class Outcome:
     rule: str = ""
 
     @property
+    def is_warning(self) -> bool:
+        """Whether it is told without keeping the batch back: late rows are no worse for being published."""
+        return self.rule == "freshness"
+
+    @property
     def reason(self) -> str:
         """What was not met, with the number of rows if there is one."""
         return self.meaning if self.failing_rows is None else f"{self.meaning} Failing rows: {self.failing_rows}."
@@ -58,6 +68,7 @@ class Verdict:
     rows: int
     decided_at_ms: int
     outcomes: tuple[Outcome, ...] = field(default=())
+    profile: Profile = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -67,7 +78,12 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """What was not met, one sentence each, with the number of rows where there is one."""
-        return tuple(outcome.reason for outcome in self.outcomes if not outcome.passed)
+        return tuple(outcome.reason for outcome in self.outcomes if not outcome.passed and not outcome.is_warning)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was not met either, but keeps no batch back."""
+        return tuple(outcome.reason for outcome in self.outcomes if not outcome.passed and outcome.is_warning)
 
     @property
     def batch(self) -> str:
@@ -76,7 +92,7 @@ class Verdict:
 
     def to_json(self) -> bytes:
         """One JSON object, with `passed` and `reasons` for those who read nothing else."""
-        return orjson.dumps({"passed": self.passed, "reasons": self.reasons, **asdict(self)})
+        return orjson.dumps({"passed": self.passed, "reasons": self.reasons, "warnings": self.warnings, **asdict(self)})
 
     @classmethod
     def from_json(cls, content: bytes | str) -> Self:
@@ -88,6 +104,7 @@ class Verdict:
         try:
             fields: dict[str, Any] = orjson.loads(content)
             del fields["passed"], fields["reasons"]
+            fields.pop("warnings", None)
             outcomes = tuple(Outcome(**outcome) for outcome in fields.pop("outcomes"))
             return cls(**{**fields, "status": Status(fields["status"]), "outcomes": outcomes})
         except (TypeError, KeyError) as error:
@@ -105,6 +122,14 @@ class VerdictArchive:
         """The verdicts on all quarantined batches, the oldest first."""
         verdicts = (Verdict.from_json(path.read_bytes()) for path in sorted(self._folder.glob("*-*.json")))
         return [verdict for verdict in verdicts if not verdict.passed]
+
+    def published_before(self, version: int, most: int) -> list[Verdict]:
+        """The newest verdicts, at most so many, on batches before a staged version that were published."""
+        verdicts = (
+            Verdict.from_json(path.read_bytes()) for path in sorted(self._folder.glob("*-*.json"), reverse=True)
+        )
+        earlier = (verdict for verdict in verdicts if verdict.passed and verdict.last_version < version)
+        return list(islice(earlier, most))
 
     def last(self) -> Verdict | None:
         """The verdict on the newest staged versions; None if there is none."""

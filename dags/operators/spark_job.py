@@ -16,6 +16,8 @@ import orjson
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from dags.operators import ends_with_parent
+
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
@@ -28,7 +30,8 @@ class SparkJobOperator(BaseOperator):
     """Runs `python -m <module> <arguments>` and returns the JSON object on its last line of standard output.
 
     Every line that the job writes goes to the task's log. The job has a process group of its own, which ends with the
-    task when somebody stops it. Exit codes in `final_exit_codes` fail the task for good, others leave it to retries.
+    task when somebody stops or kills it. Exit codes in `final_exit_codes` fail the task for good, others leave it to
+    retries.
 
     Args:
         module: the module to run, of this interpreter's environment.
@@ -59,6 +62,8 @@ class SparkJobOperator(BaseOperator):
         del context
         command = [sys.executable, "-m", self.module, *self.arguments]
         self.log.info("running %s", " ".join(command))
+        # A task that is killed itself can't end its job.
+        command = [sys.executable, ends_with_parent.__file__, str(os.getpid()), *command]
         with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -1,0 +1,121 @@
+"""Kills parts of Airflow, and looks at what is left: copies of apps, and processes that nobody owns any more."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from deploy.layout import RunLayout
+from deploy.orphans import find_orphans
+from tests.integration.platform_process import supervisor_of
+
+ORPHANS_GONE_S = 60
+_BACK_S = 120
+_TASK = re.compile(r"^airflow worker -- [0-9a-f]{8}-")
+_WORKER = re.compile(r"^airflow worker -- LocalExecutor")
+
+
+@dataclass(slots=True)
+class AppWatch:
+    """What was seen of the apps' processes while it watched: pids by app, and the samples with two at once."""
+
+    apps: Sequence[str]
+    run_dir: Path
+    pids: dict[str, set[int]] = field(default_factory=dict)
+    doubled: list[str] = field(default_factory=list)
+    samples: int = 0
+
+    def look(self) -> None:
+        """One sample."""
+        here: Counter[str] = Counter()
+        for process in psutil.process_iter(["cmdline", "status"]):
+            command = process.info["cmdline"] or []
+            if command[-3:-1] != ["spark_apps", "run"] or command[-1] not in self.apps:
+                continue
+            if process.info["status"] != psutil.STATUS_ZOMBIE and _is_ours(process, self.run_dir):
+                here[command[-1]] += 1
+                self.pids.setdefault(command[-1], set()).add(process.pid)
+        self.doubled += [app for app, count in here.items() if count > 1]
+        self.samples += 1
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Looks about four times a second until the block ends."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.25):
+                self.look()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+def _is_ours(process: psutil.Process, run_dir: Path) -> bool:
+    try:
+        return process.environ().get("STOREKEEPER_RUN_DIR") == str(run_dir)
+    except psutil.Error:
+        return False
+
+
+def strays(run_dir: Path) -> list[str]:
+    """Processes of the platform whose parent is none of it any more, except its supervisor."""
+    ours = {process.pid: process for process in find_orphans(run_dir)}
+    supervisor = int((RunLayout(run_dir).supervisor / "supervisord.pid").read_text())
+    found = []
+    for pid, process in ours.items():
+        try:
+            if pid != supervisor and process.ppid() not in ours:
+                found.append(f"{pid}: {' '.join(process.cmdline())[:120]}")
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_for_no_strays(run_dir: Path) -> list[str]:
+    """Returns as soon as there are none, or those that are there after the time that they may take."""
+    deadline = time.monotonic() + ORPHANS_GONE_S
+    while (left := strays(run_dir)) and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return left
+
+
+def kill_program(run_dir: Path, program: str) -> None:
+    """Kills a supervised process and returns once the supervisor has started another."""
+    supervisor = supervisor_of(run_dir)
+    killed = supervisor.process(program).pid
+    assert killed, f"{program} does not run"
+    psutil.Process(killed).kill()
+    deadline = time.monotonic() + _BACK_S
+    while supervisor.process(program).pid in {0, killed}:
+        assert time.monotonic() < deadline, f"{program} did not come back"
+        time.sleep(0.2)
+
+
+def kill_task(run_dir: Path, timeout_s: float = 60) -> str | None:
+    """Kills a process that runs a task, as soon as there is one; None if there was none in time."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        for process in find_orphans(run_dir):
+            try:
+                title = " ".join(process.cmdline()).strip()
+                if _TASK.match(title) or (_WORKER.match(title) and "<idle>" not in title):
+                    process.kill()
+                    return title
+            except psutil.Error:
+                continue
+        time.sleep(0.1)
+    return None

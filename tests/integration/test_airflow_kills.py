@@ -1,0 +1,110 @@
+"""Airflow is killed again and again while apps stream: none is doubled, nothing is left, no total differs."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import cycle, islice
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from deploy.airflow_client import AirflowClient
+from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.down import stop_everything
+from deploy.errors import StartError
+from deploy.layout import RunLayout
+from deploy.waiting import eventually
+from spark_apps.heartbeat import AppState, read_heartbeat
+from spark_apps.registry import APPS
+from tests.integration.airflow_kills import AppWatch, kill_program, kill_task, wait_for_no_strays
+from tests.integration.platform_process import PlatformProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(3600)]
+
+KILLS = 50
+_PURCHASES_PER_S = 10
+_S_PER_KILL = 15
+_RUNS_S = 300
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
+    made = PlatformProcess.in_folder(tmp_path / "run", start_timeout_s=str(_RUNS_S), publish_rate=str(_PURCHASES_PER_S))
+    yield made
+    stop_everything(RunLayout(made.run_dir / "demo"), timeout_s=30)
+
+
+def test_streams_do_not_notice_that_airflow_is_killed(
+    platform: PlatformProcess, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if not request.config.getoption("--long"):
+        pytest.skip("only with --long: tests/integration/test_platform.py kills Airflow a few times")
+    purchases = KILLS * _S_PER_KILL * _PURCHASES_PER_S
+    report_path, run_dir = tmp_path / "report.json", platform.run_dir / "demo"
+    demo = platform.begin("demo", "--purchases", str(purchases), "--report", str(report_path))
+    watch = AppWatch(tuple(APPS), run_dir)
+    try:
+        assert eventually(lambda: all(_works(run_dir, app) for app in APPS) or demo.poll() is not None, _RUNS_S)
+        assert demo.poll() is None, demo.communicate()[0]
+        with watch.watching():
+            outcomes = _kill_over_and_over(run_dir, random.Random(7))
+        assert demo.poll() is None, "the demo had ended before the last kill: nothing streamed any more"
+        output, _ = demo.communicate(timeout=1200)
+    finally:
+        if demo.poll() is None:
+            demo.terminate()
+            demo.communicate(timeout=120)
+    assert demo.returncode == 0, output
+    report = json.loads(report_path.read_text())
+    assert (report["verdict"], report["difference_count"]) == ("green", 0)
+    assert len(outcomes) == KILLS
+    assert sum(outcome == "no task ran" for outcome in outcomes) <= KILLS // 10, outcomes
+    assert watch.doubled == []
+    assert watch.samples > KILLS
+    # Nobody has asked for a restart of these two, and whatever befell Airflow, nothing has befallen them.
+    assert {app: len(pids) for app, pids in watch.pids.items() if app != "loyalty"} == {
+        "pos_fanout": 1,
+        "hadoop_export": 1,
+    }
+
+
+def _works(run_dir: Path, app: str) -> bool:
+    beat = read_heartbeat(RunLayout(run_dir).heartbeat(app))
+    return beat is not None and beat.state is AppState.RUNNING and beat.input_rows_total > 0
+
+
+def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
+    """What came of each kill. After each, nothing may be left without an owner."""
+    outcomes = []
+    for number, victim in enumerate(islice(cycle(("airflow-scheduler", "a task", "airflow-triggerer")), KILLS)):
+        action = "restart" if number % 5 == 4 else "ensure"
+        app = "loyalty" if action == "restart" else rng.choice(list(APPS))
+        asked = _ask(run_dir, app, action)
+        if victim == "a task":
+            outcomes.append("killed" if kill_task(run_dir) else "no task ran")
+        else:
+            kill_program(run_dir, victim)
+            outcomes.append("killed")
+        left = wait_for_no_strays(run_dir)
+        assert left == [], (number, victim, action, asked)
+    return outcomes
+
+
+def _ask(run_dir: Path, app: str, action: str) -> bool:
+    """Has a run of `stream_apps` begun, if Airflow answers at all just now."""
+    password, _ = make_airflow_password(RunLayout(run_dir))
+    address = _airflow_address(run_dir)
+    try:
+        with AirflowClient(address, AIRFLOW_USER, password) as airflow:
+            airflow.trigger("stream_apps", {"app": app, "action": action})
+    except (StartError, httpx2.HTTPError):
+        return False
+    return True
+
+
+def _airflow_address(run_dir: Path) -> str:
+    config = (run_dir / "airflow" / "airflow.cfg").read_text()
+    return next(line.partition("=")[2].strip() for line in config.splitlines() if line.startswith("base_url"))
