@@ -10,6 +10,7 @@ query id is new with each checkpoint: what an abandoned one has written says not
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Self
 
@@ -78,7 +79,23 @@ def read_marker(bootstrap: str, topic: str, slot: int, key: bytes) -> Marker | N
 
     The slot's transactional id must be initialised before, so that no transaction is open in the partition.
     """
-    consumer = Consumer(
+    with closing(_consumer(bootstrap, topic)) as consumer:
+        start, end = _bounds(consumer, TopicPartition(topic, slot))
+    step, begin = _FIRST_STEP_BACK, end
+    while begin > start:
+        stop, begin = begin, max(start, end - step)
+        # A consumer of its own for each step: one that is assigned anew may tell its old position for a while, which
+        # is behind the end of what it was to read, and the marker would be overlooked.
+        with closing(_consumer(bootstrap, topic)) as consumer:
+            found = _newest(consumer, TopicPartition(topic, slot, begin), stop, key)
+        if found is not None:
+            return Marker.decode(found)
+        step *= 8
+    return None
+
+
+def _consumer(bootstrap: str, topic: str) -> Consumer:
+    return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": topic,  # required by the client; nothing is committed
@@ -88,18 +105,6 @@ def read_marker(bootstrap: str, topic: str, slot: int, key: bytes) -> Marker | N
             "log_level": 0,
         }
     )
-    try:
-        start, end = _bounds(consumer, TopicPartition(topic, slot))
-        step, begin = _FIRST_STEP_BACK, end
-        while begin > start:
-            stop, begin = begin, max(start, end - step)
-            found = _newest(consumer, TopicPartition(topic, slot, begin), stop, key)
-            if found is not None:
-                return Marker.decode(found)
-            step *= 8
-        return None
-    finally:
-        consumer.close()
 
 
 def _bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
