@@ -52,6 +52,8 @@ class Store:
                 for writer, form in ((new, NEW_FORMAT), (old, OLD_FORMAT)):
                     value = json.dumps({"round": number, "format": form}).encode()
                     writer.write([(key.encode(), value) for key in KEYS], HEADERS)
+                new.flush()
+                old.flush()
                 self.acknowledged.append((time.monotonic(), number))
                 self.stopped.wait(0.05)
 
