@@ -32,7 +32,7 @@ from state.query.metrics import make_registry
 from state.query.pages import PageLimits
 from state.query.peer_links import PeerLinks
 from state.query.peers import Peers
-from state.query.point import PointQueries
+from state.query.point import FORWARDED, PointQueries
 from state.query.ranked import RankedQueries
 from state.query.router import Router
 from state.query.scans import ScanQueries
@@ -40,6 +40,7 @@ from state.query.server import serve
 from state.query.services import QueryLimits, QueryServices
 from state.query.snapshot_fallback import SnapshotFallback
 from state.query.streams import Streams
+from state.query.traffic import Traffic
 from state.replicas.ranked_index import IndexBudget, RankedIndex
 from state.replicas.row_index import RowIndex
 from state.replicas.states import ReplicaId
@@ -119,6 +120,8 @@ class Node:
             max_reads=settings.max_scans,
             longest_s=settings.forward_timeout_ms / 1000,
         )
+        forward = HotForward(self._catalog, links, peers.health, self._security.sign.lines, point.answered[FORWARDED])
+        traffic = Traffic()
         services = QueryServices(
             catalog=self._catalog,
             point=point,
@@ -127,7 +130,14 @@ class Node:
             ranked=RankedQueries(gatherer),
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
-            registry=make_registry(self._catalog, point, router, self._part.membership.counts),
+            registry=make_registry(
+                self._catalog,
+                point,
+                router,
+                forward=forward,
+                heartbeats=self._part.membership.counts,
+                traffic=traffic,
+            ),
             limits=QueryLimits(
                 max_key_bytes=settings.max_key_bytes,
                 max_body_bytes=settings.max_body_bytes,
@@ -137,10 +147,10 @@ class Node:
             ),
             backend=settings.backend,
             following=lambda: self._part.following,
-            forward=HotForward(self._catalog, links, peers.health, self._security.sign.lines),
+            forward=forward,
         )
         try:
-            guard = self._guard(make_app(services))
+            guard = self._guard(make_app(services), traffic)
             await serve(
                 guard,
                 settings.listen_host,
@@ -148,12 +158,14 @@ class Node:
                 self._stop,
                 limits=ConnectionLimits(
                     max_connections=settings.max_connections,
+                    max_client_connections=settings.max_client_connections,
                     max_head_bytes=settings.max_url_bytes + settings.max_header_bytes + _REQUEST_LINE_BYTES,
                     request_s=(settings.header_timeout_ms + settings.body_timeout_ms) / 1000,
                     idle_s=settings.idle_timeout_ms / 1000,
                 ),
                 tls=None if self._security.tls is None else self._security.tls.server_context(),
                 listening=self._membership(),
+                traffic=traffic,
             )
         finally:
             links.close()
@@ -178,7 +190,7 @@ class Node:
         self._name_taken = True
         self._loop.call_soon_threadsafe(self._stop.set)
 
-    def _guard(self, app: Any) -> Guard:
+    def _guard(self, app: Any, traffic: Traffic) -> Guard:
         settings, security = self._settings, self._security
         limits = GuardLimits(
             max_url_bytes=settings.max_url_bytes,
@@ -197,6 +209,7 @@ class Node:
             hops=security.hops,
             hosts=security.hosts,
             clock=self._clock,
+            traffic=traffic,
         )
 
     def _streams(self, gatherer: Gatherer) -> Streams:

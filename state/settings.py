@@ -194,6 +194,9 @@ class NodeSettings(BaseSettings):
     max_connections: int = Field(
         1024, ge=16, le=1 << 20, description="Connections that are open at the same time; more are closed at once."
     )
+    max_client_connections: int = Field(
+        512, ge=1, le=1 << 20, description="Of these, so many from one IP address, that nobody can take them all."
+    )
     header_timeout_ms: int = Field(
         5000,
         ge=100,

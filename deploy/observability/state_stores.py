@@ -88,6 +88,36 @@ _QUERIES = Row(
             "Time in the store; the way over the network comes on top.",
         ),
         Panel(
+            "Time to answer for one row",
+            tuple(
+                Query(
+                    f"histogram_quantile({quantile}, sum by (le, way)"
+                    f" (rate(state_query_seconds_bucket{{{_NODE}}}[$__rate_interval])))",
+                    f"{{{{way}}}} {name}",
+                )
+                for quantile, name in ((0.5, "p50"), (0.99, "p99"))
+            ),
+            "s",
+            "From a request's arrival to its answer, from here or by asking another node.",
+        ),
+        Panel(
+            "Refused a second",
+            (
+                Query(
+                    f"sum by (reason) (rate(state_refused_requests_total{{{_NODE}}}[$__rate_interval]))",
+                    "{{reason}}",
+                ),
+            ),
+            "reqps",
+            "Requests and connections, by problem type. Steps say that somebody asks too much, or without a right to.",
+        ),
+        Panel(
+            "Connections",
+            (Query(f"state_connections{{{_NODE}}}", "{{instance}}"),),
+            "short",
+            "Open now. STOREKEEPER_MAX_CONNECTIONS bounds them.",
+        ),
+        Panel(
             "Forwarded a second",
             (
                 Query(

@@ -88,6 +88,18 @@ TASKS = Metric(
 )  # fmt: skip
 COMMIT_SECONDS = Metric("state_commit_seconds", Kind.HISTOGRAM, "Time of one commit.", (), "commit-latency-avg")
 INSTANCE_READY = Metric("state_instance_ready", Kind.GAUGE, "1 when every replica answers.", (), "state")
+QUERY_SECONDS = Metric(
+    "state_query_seconds", Kind.HISTOGRAM,
+    "Time to answer a question for one row: from here (local), or by asking another node (forwarded).",
+    ("way",),
+)  # fmt: skip
+REFUSED_REQUESTS = Metric(
+    "state_refused_requests_total",
+    Kind.COUNTER,
+    "Requests and connections that were refused, by problem type or by what a connection did.",
+    ("reason",),
+)
+CONNECTIONS = Metric("state_connections", Kind.GAUGE, "Connections to the node that are open now.")
 FORWARDED_REQUESTS = Metric("state_forwarded_requests_total", Kind.COUNTER, "Questions sent to another node.")
 HEDGED_REQUESTS = Metric(
     "state_hedged_requests_total", Kind.COUNTER, "Questions that were sent to a second node as the first was slow."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from state.query.hot_requests import NO_HOT_ANSWERS, HotAnswers, HotRequests
+from state.query.traffic import Traffic
 
 _END = b"\r\n\r\n"
 
@@ -27,12 +29,14 @@ class ConnectionLimits:
 
     Attributes:
         max_connections: open at the same time; more are closed at once.
+        max_client_connections: of these, so many from one IP address.
         max_head_bytes: of a request line and its headers.
         request_s: from a request's first byte to its last, and for an answer to be taken.
         idle_s: between requests.
     """
 
     max_connections: int = 2048
+    max_client_connections: int = 1024
     max_head_bytes: int = 256 << 10
     request_s: float = 20.0
     idle_s: float = 90.0
@@ -45,16 +49,20 @@ class Connections:
         app: the ASGI application.
         limits: for each connection.
         hot: what is answered in front of it, if anything.
+        traffic: counts.
     """
 
-    def __init__(self, app: Any, limits: ConnectionLimits, hot: HotAnswers | None) -> None:
+    def __init__(
+        self, app: Any, limits: ConnectionLimits, hot: HotAnswers | None, traffic: Traffic | None = None
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
         requests = HotRequests(hot or NO_HOT_ANSWERS)
         self.hot = requests.response
         self.elsewhere = requests.elsewhere
         self.open: set[Connection] = set()
-        self.refused_total = 0
+        self.traffic = traffic or Traffic()
+        self._by_client: Counter[str] = Counter()
         self.now_s = self.loop.time()
         self._closed = asyncio.Event()
         self._config = Config(
@@ -75,9 +83,28 @@ class Connections:
         """A new connection's protocol."""
         return Connection(self)
 
-    def closed(self, connection: Connection) -> None:
-        """A connection is gone."""
+    def opened(self, connection: Connection, client: str) -> bool:
+        """A connection from an IP address was made. False if it is one too many."""
+        reason = None
+        if len(self.open) >= self.limits.max_connections:
+            reason = "connections"
+        elif self._by_client[client] >= self.limits.max_client_connections:
+            reason = "connections-of-client"
+        if reason is not None:
+            self.traffic.refuse(reason)
+            return False
+        self._by_client[client] += 1
+        self.open.add(connection)
+        self.traffic.connections = len(self.open)
+        return True
+
+    def closed(self, connection: Connection, client: str) -> None:
+        """A connection that was opened is gone."""
         self.open.discard(connection)
+        self._by_client[client] -= 1
+        if not self._by_client[client]:
+            del self._by_client[client]
+        self.traffic.connections = len(self.open)
         self._closed.set()
 
     def parser(self) -> AppProtocol:
@@ -135,7 +162,7 @@ class Connection(asyncio.Protocol):
     """See the module."""
 
     __slots__ = (
-        "_app", "_asked", "_behind", "_finishing", "_head", "_head_bytes", "_paused", "_server", "_since_s",
+        "_app", "_asked", "_behind", "_client", "_finishing", "_head", "_head_bytes", "_paused", "_server", "_since_s",
         "_transport",
     )  # fmt: skip
 
@@ -147,6 +174,7 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._paused = False
         self._finishing = False
+        self._client: str | None = None
         self._asked: bytes | None = None  # a request that another node has yet to answer
         self._behind = b""  # what came after it
         self._since_s = server.loop.time()
@@ -154,15 +182,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Takes the connection, or closes it if there are too many."""
         self._transport = transport  # type: ignore[assignment]
-        if len(self._server.open) >= self._server.limits.max_connections:
-            self._server.refused_total += 1
+        client = (transport.get_extra_info("peername") or ("",))[0]
+        if self._server.opened(self, client):
+            self._client = client
+        else:
             self._transport.abort()
-            return
-        self._server.open.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The peer is gone."""
-        self._server.closed(self)
+        if self._client is not None:
+            self._server.closed(self, self._client)
         self._asked = None
         if self._app is not None:
             self._app.connection_lost(exc)
@@ -223,6 +252,8 @@ class Connection(asyncio.Protocol):
         else:
             late = (app is None or app.idle) and now_s - self._since_s > limits.idle_s
         if late:
+            if sending or self._paused:
+                self._server.traffic.refuse("too-slow")
             self._transport.abort()
 
     def finish(self) -> None:
@@ -291,6 +322,7 @@ class Connection(asyncio.Protocol):
             self._refuse_head()
 
     def _refuse_head(self) -> None:
+        self._server.traffic.refuse("headers-too-large")
         self._transport.write(
             b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         )

@@ -27,6 +27,7 @@ from state.query.freshness import Demand
 from state.query.origin import Origin
 from state.query.peers import AT_CAPACITY, PeerRequest
 from state.query.problems import TooManyScansError
+from state.query.reader_threads import ReaderThreads
 from state.query.router import Router
 from state.query.too_stale import Freshest, TooStaleError, freshest
 from state.replicas.freshness import ReplicaFreshness
@@ -132,7 +133,7 @@ class Gatherer:
         self._router = router
         self._gate = gate
         self._clock = clock
-        self._free = max_reads
+        self._readers = ReaderThreads(max_reads)
         self._longest_s = longest_s
 
     def asked(self, demand: Demand) -> Asked:
@@ -213,21 +214,17 @@ class Gatherer:
 
     async def _read(self, question: Question[_T], replicas: Sequence[Replica], asked: Asked) -> Answered[_T]:
         fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]
-        found = await self._in_thread(question, replicas) if question.reads_rows else question.local(replicas)
+        found = await self._local(question, replicas)
         if not all(replica.serving for replica in replicas):
             msg = f"a replica of {question.store} on node {self._catalog.node} was closed meanwhile"
             raise StoreUnavailableError(msg)
         origins = [Origin.of(self._catalog.node, *pair) for pair in zip(replicas, fresh, strict=True)]
         return Answered(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
 
-    async def _in_thread(self, question: Question[_T], replicas: Sequence[Replica]) -> _T:
-        if self._free <= 0:
-            raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
-        self._free -= 1
-        try:
-            return await asyncio.to_thread(question.local, replicas)
-        finally:
-            self._free += 1
+    async def _local(self, question: Question[_T], replicas: Sequence[Replica]) -> _T:
+        if not question.reads_rows:
+            return question.local(replicas)
+        return await self._readers.run(lambda: question.local(replicas))
 
     async def _elsewhere(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
         if not partitions:

@@ -25,6 +25,7 @@ from state.query.problems import (
     problem_of,
 )
 from state.query.request_body import read_body, replayed
+from state.query.traffic import Traffic
 from state.security.access import (
     INTERNAL_PREFIX,
     LIVE_PATH,
@@ -80,6 +81,7 @@ class Guard:
         hops: proves requests of other nodes.
         hosts: which Host headers are taken; None for any.
         clock: for deadlines.
+        traffic: counts what is refused.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Guard:
         hops: HopVerifier,
         hosts: HostRule | None,
         clock: Clock,
+        traffic: Traffic | None = None,
     ) -> None:
         self._app = app
         self._origin = (SERVED_BY, node.encode())
@@ -100,6 +103,7 @@ class Guard:
         self._hops = hops
         self._hosts = hosts
         self._clock = clock
+        self._traffic = traffic or Traffic()
         self._running = 0
 
     @property
@@ -202,7 +206,7 @@ class Guard:
         guarded: GuardedSend | None = None
         try:
             async with asyncio.timeout(left_s) as until_start:
-                guarded = GuardedSend(send, until_start, self._limits.max_deadline_s)
+                guarded = GuardedSend(send, until_start, self._limits.max_deadline_s, self._traffic)
                 await self._app(scope, receive, guarded)
         except TimeoutError as error:
             if guarded is not None and guarded.started:
@@ -212,6 +216,7 @@ class Guard:
 
     async def _refuse(self, error: StateError, send: Any) -> None:
         answer = Answer.problem(problem_of(error), self._origin, *_AFTER.get(type(error), ()))
+        self._traffic.answered(answer.status, answer.body)
         await Answer(answer.status, hardened(answer.headers), answer.body).send(send)
 
 

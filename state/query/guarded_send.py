@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from state.query.traffic import Traffic
+
 HARDENING: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
@@ -26,12 +28,17 @@ Send = Any
 
 
 class GuardedSend:
-    """An ASGI `send`. Before the answer begins, `until_start` bounds the wait; afterwards each part has `stall_s`."""
+    """An ASGI `send`. Before the answer begins, `until_start` bounds the wait; afterwards each part has `stall_s`.
 
-    def __init__(self, send: Send, until_start: asyncio.Timeout, stall_s: float) -> None:
+    `traffic` counts answers that refuse.
+    """
+
+    def __init__(self, send: Send, until_start: asyncio.Timeout, stall_s: float, traffic: Traffic) -> None:
         self._send = send
         self._until_start = until_start
         self._stall_s = stall_s
+        self._traffic = traffic
+        self._refused = 0
         self.started = False
 
     async def __call__(self, message: dict[str, Any]) -> None:
@@ -43,7 +50,11 @@ class GuardedSend:
         if message["type"] == "http.response.start":
             self.started = True
             self._until_start.reschedule(None)
+            self._refused = message["status"] if message["status"] >= 400 else 0
             message = {**message, "headers": hardened(message.get("headers", ()))}
+        elif self._refused:
+            self._traffic.answered(self._refused, message.get("body", b""))
+            self._refused = 0
         async with asyncio.timeout(self._stall_s):
             await self._send(message)
 

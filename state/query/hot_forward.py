@@ -30,13 +30,20 @@ class HotForward:
         links: the way to other nodes.
         health: what this node thinks of another one; a suspect one is left to the router.
         sign: proves to other nodes where a request comes from.
+        latency: is told of each answer.
 
     Attributes:
-        answered_total: requests that other nodes answered.
-        latency: of these.
+        sent_total: requests that were sent on.
     """
 
-    def __init__(self, catalog: Catalog, links: PeerLinks, health: Callable[[str], PeerHealth], sign: Sign) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        links: PeerLinks,
+        health: Callable[[str], PeerHealth],
+        sign: Sign,
+        latency: LatencyRecorder,
+    ) -> None:
         self._catalog = catalog
         self._links = links
         self._health = health
@@ -44,8 +51,8 @@ class HotForward:
         self._holders: dict[tuple[str, int], str | None] = {}
         self._table = catalog.table
         self._replicas = catalog.replicas
-        self.answered_total = 0
-        self.latency = LatencyRecorder()
+        self.sent_total = 0
+        self._latency = latency
 
     def ask(self, target: bytes, caller: Caller | None, done: Done) -> bool:
         """Sends a request on, if that can be done now: for a plain key of a partition that this node doesn't hold.
@@ -66,12 +73,13 @@ class HotForward:
 
         def answered(response: bytes | None) -> None:
             if response is not None:
-                self.answered_total += 1
-                self.latency.record(time.perf_counter_ns() - began_ns)
+                self._latency.record(time.perf_counter_ns() - began_ns)
             done(response)
 
         lines = self._signed(target, caller)
-        return pool.ask(b"GET %b HTTP/1.1\r\nhost: %b\r\n%b\r\n" % (target, pool.host, lines), answered)
+        sent = pool.ask(b"GET %b HTTP/1.1\r\nhost: %b\r\n%b\r\n" % (target, pool.host, lines), answered)
+        self.sent_total += sent
+        return sent
 
     def _holder(self, store: str, key: bytes) -> str | None:
         """The node to ask; None if there is none, or this node holds the partition itself."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -16,7 +17,7 @@ from state.query.freshness import NO_DEMAND, Demand
 from state.query.hot_forward import PREFIX, HotForward
 from state.query.hot_requests import HotAnswers
 from state.query.json_rows import decode_base64url
-from state.query.point import PointQueries
+from state.query.point import LOCAL, PointQueries
 from state.query.problems import problem_of
 
 MANY_PREFIX = b"/state/keyvalues/"
@@ -45,6 +46,7 @@ class HotRoute:
         self._forward = forward
         self._point = point
         self._hot_rows = point.hot_rows
+        self._latency = point.answered[LOCAL]
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -68,13 +70,18 @@ class HotRoute:
 
         None leaves it to the ASGI way: rows elsewhere, unknown keys, whatever is malformed.
         """
+        began_ns = time.perf_counter_ns()
         if len(target) > _LONGEST_TARGET_BYTES:
             return None
         if target.startswith(MANY_PREFIX):
             return self._many(target)
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
         found = self._hot_rows.answer(store, key) if target.startswith(PREFIX) else None
-        return self._read(target) if found is None else found
+        if found is None:
+            found = self._read(target)
+        if found is not None:
+            self._latency.record(time.perf_counter_ns() - began_ns)
+        return found
 
     def posted(self, target: bytes, body: bytes) -> bytes | None:
         """The same for `POST /state/keyvalues/{store}` with keys in the body and nothing demanded."""

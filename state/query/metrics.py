@@ -14,8 +14,10 @@ from state.metrics.latency import LatencyRecorder
 from state.metrics.names import Kind, Metric
 from state.query.catalog import Catalog
 from state.query.health import readiness
+from state.query.hot_forward import HotForward
 from state.query.point import PointQueries
 from state.query.router import Router
+from state.query.traffic import Traffic
 from state.replicas.states import ReplicaState
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
@@ -26,19 +28,33 @@ class NodeCollector(Collector):
     """Prometheus collector over a node's catalog and queries."""
 
     def __init__(
-        self, catalog: Catalog, point: PointQueries, router: Router, heartbeats: HeartbeatCounts | None = None
+        self,
+        catalog: Catalog,
+        point: PointQueries,
+        router: Router,
+        *,
+        forward: HotForward | None = None,
+        heartbeats: HeartbeatCounts | None = None,
+        traffic: Traffic | None = None,
     ) -> None:
         self._catalog = catalog
         self._point = point
         self._router = router
+        self._forward = forward
         self._heartbeats = heartbeats or HeartbeatCounts()
+        self._traffic = traffic or Traffic()
 
     def collect(self) -> Iterator[Family]:
         """Every metric, read now."""
         yield from self._replicas()
         yield from self._rocksdb()
-        yield _latency(self._point.latency.items())
-        yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total})
+        reads = (((store, "get"), recorder) for store, recorder in self._point.latency.items())
+        yield _latency(names.STORE_OPERATION, reads)
+        yield _latency(names.QUERY_SECONDS, (((way,), recorder) for way, recorder in self._point.answered.items()))
+        yield _family(names.REFUSED_REQUESTS, {(reason,): count for reason, count in [*self._traffic.refused.items()]})
+        yield _family(names.CONNECTIONS, {(): self._traffic.connections})
+        sent_on = 0 if self._forward is None else self._forward.sent_total
+        yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total + sent_on})
         yield _family(names.HEDGED_REQUESTS, {(): self._router.hedged_total})
         yield _family(names.MAP_CORRECTIONS, {(): self._router.corrected_total})
         yield from self._cluster()
@@ -87,11 +103,17 @@ class NodeCollector(Collector):
 
 
 def make_registry(
-    catalog: Catalog, point: PointQueries, router: Router, heartbeats: HeartbeatCounts | None = None
+    catalog: Catalog,
+    point: PointQueries,
+    router: Router,
+    *,
+    forward: HotForward | None = None,
+    heartbeats: HeartbeatCounts | None = None,
+    traffic: Traffic | None = None,
 ) -> CollectorRegistry:
     """A registry with a node's metrics."""
     registry = CollectorRegistry()
-    registry.register(NodeCollector(catalog, point, router, heartbeats))
+    registry.register(NodeCollector(catalog, point, router, forward=forward, heartbeats=heartbeats, traffic=traffic))
     return registry
 
 
@@ -107,10 +129,9 @@ def _family(metric: Metric, samples: Samples) -> Family:
     return family
 
 
-def _latency(recorders: Iterable[tuple[str, LatencyRecorder]]) -> Family:
-    metric = names.STORE_OPERATION
+def _latency(metric: Metric, recorders: Iterable[tuple[tuple[str, ...], LatencyRecorder]]) -> Family:
     family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-    for store, recorder in recorders:
+    for labels, recorder in recorders:
         buckets = [("+Inf" if bound == float("inf") else repr(bound), count) for bound, count in recorder.cumulative()]
-        family.add_metric((store, "get"), buckets, recorder.total_ns / 1e9)
+        family.add_metric(labels, buckets, recorder.total_ns / 1e9)
     return family

@@ -12,6 +12,7 @@ from typing import Self
 
 from state.keys.escaping import prefix_stop
 from state.names import store_of
+from state.query.reader_threads import while_wanted
 from state.query.row_times import RowTimes
 from state.replicas.replica import Replica
 
@@ -99,7 +100,7 @@ def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Pa
     keys = scan.keys
     with ExitStack() as stack:
         scans = [stack.enter_context(replica.scan(keys.start, keys.stop, reverse=scan.reverse)) for replica in replicas]
-        rows = ((key, row.value) for key, row in heapq.merge(*scans, key=by_key, reverse=scan.reverse))
+        rows = ((key, row.value) for key, row in while_wanted(heapq.merge(*scans, key=by_key, reverse=scan.reverse)))
         return take_page(rows, limits, None if scan.times is None else scan.times.accepts)
 
 

@@ -28,7 +28,6 @@ _ANSWER = re.compile(
 )
 """The head of a hot answer, exactly: whatever else a node might say is not passed on unread."""
 _HEAD_BYTES = 16_384
-_PATIENCE_S = 0.1
 _MOST_LINKS = 32
 _MOST_WAITING = 256
 _PAUSE_S = 1.0
@@ -48,10 +47,14 @@ class PeerLinks:
     Args:
         addresses: gives the base address by node name as of now.
         connector: checks an address before each connection.
+        patience_s: an answer that is not there after this, or twice this at most, is not waited for.
     """
 
-    def __init__(self, addresses: Callable[[], Mapping[str, str]], connector: Connector) -> None:
+    def __init__(
+        self, addresses: Callable[[], Mapping[str, str]], connector: Connector, *, patience_s: float = 0.1
+    ) -> None:
         self._addresses = addresses
+        self._patience_s = patience_s
         self._connector = connector
         self._pools: dict[str, Pool] = {}
 
@@ -63,7 +66,7 @@ class PeerLinks:
         pool = self._pools.get(address)
         if pool is None:
             self._forget_others()
-            pool = self._pools[address] = Pool(address, self._connector)
+            pool = self._pools[address] = Pool(address, self._connector, self._patience_s)
         return pool
 
     def close(self) -> None:
@@ -81,10 +84,11 @@ class PeerLinks:
 class Pool:
     """The links to one address. `host` is what the `Host` header of a request has to say."""
 
-    def __init__(self, address: str, connector: Connector) -> None:
+    def __init__(self, address: str, connector: Connector, patience_s: float) -> None:
         self.host = address.partition("://")[2].rstrip("/").encode()
         self._address = address
         self._connector = connector
+        self._patience_s = patience_s
         self._loop = asyncio.get_running_loop()
         self._idle: list[Link] = []
         self._links: set[Link] = set()
@@ -138,13 +142,13 @@ class Pool:
 
     def _now_s(self) -> float:
         if self._watching is None:
-            self._watching = self._loop.call_later(_PATIENCE_S, self._look)
+            self._watching = self._loop.call_later(self._patience_s, self._look)
         return self._loop.time()
 
     def _look(self) -> None:
         """Ends what takes too long. One timer for all, as a request must not cost one."""
         self._watching = None
-        since_s = self._loop.time() - _PATIENCE_S
+        since_s = self._loop.time() - self._patience_s
         self._give_up(since_s)
         for link in list(self._links):
             link.close_if_asked_before(since_s)

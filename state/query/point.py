@@ -37,6 +37,7 @@ from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
 
+LOCAL, FORWARDED = "local", "forwarded"
 _MANY_AT_ONCE = 1000
 _READ_AT_ONCE = 256
 _LONGEST_S = 86_400.0
@@ -70,6 +71,7 @@ class PointQueries:
     Attributes:
         hot_rows: answers for rows that have not changed since they were asked for.
         latency: of reading a row from its store, by store; answers of `hot_rows` read none.
+        answered: how long answers took, of this node (local) and of others (forwarded).
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class PointQueries:
         self._snapshots = snapshots
         self._origin = LocalOrigin(catalog.node, lambda: catalog.epoch)
         self.hot_rows = HotRows(catalog, self._clock, self._origin)
+        self.answered = {LOCAL: LatencyRecorder(), FORWARDED: LatencyRecorder()}
         self.latency: dict[str, LatencyRecorder] = {store: LatencyRecorder() for store in catalog.topics}
 
     def now(self, store: str, key: bytes, demand: Demand) -> bytes | None:
@@ -161,12 +164,15 @@ class PointQueries:
             demand: how fresh it must be.
             forwarded: the request comes from another node, so it is not sent on.
         """
-        arrived_s = self._clock.monotonic_s()
+        arrived_s, began_ns = self._clock.monotonic_s(), time.perf_counter_ns()
         try:
             partition = self._partition(store, key)
             deadline_s = min(self._router.deadline_s(), demand.deadline_s(arrived_s, _LONGEST_S))
             question = _Question(store, partition, key, demand, arrived_s, deadline_s)
-            return await self._answered(question, forwarded=forwarded)
+            answer = await self._answered(question, forwarded=forwarded)
+            way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
+            self.answered[way].record(time.perf_counter_ns() - began_ns)
+            return answer
         except Exception as error:
             if not isinstance(error, StateError):
                 log.exception("point_query_failed", store=store)

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from state.query.connection import ConnectionLimits, Connections
+from state.query.traffic import Traffic
 
 log = structlog.get_logger(__name__)
 
@@ -30,11 +31,12 @@ async def serve(
     limits: ConnectionLimits | None = None,
     tls: ssl.SSLContext | None = None,
     listening: AbstractAsyncContextManager[None] | None = None,
+    traffic: Traffic | None = None,
 ) -> None:
     """Serves until TERM or INT arrives or `stop` is set; requests under way are finished.
 
     An application that has `hot_answers` is asked by them first; see `HotAnswers`. `listening` is entered once the port
-    is taken, and left before it is given up: requests that arrive meanwhile are still answered.
+    is taken, and left before it is given up: requests that arrive meanwhile are still answered. `traffic` counts.
 
     Raises:
         OSError: if the port is taken.
@@ -42,7 +44,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
-    connections = Connections(app, limits or ConnectionLimits(), getattr(app, "hot_answers", None))
+    connections = Connections(app, limits or ConnectionLimits(), getattr(app, "hot_answers", None), traffic)
     server = await loop.create_server(connections, sock=_listening(host, port), backlog=_BACKLOG, ssl=tls)
     log.info("node_listens", address=f"{'https' if tls else 'http'}://{host}:{port}")
     sweeping = asyncio.create_task(_sweep(connections))

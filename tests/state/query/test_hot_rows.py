@@ -44,9 +44,9 @@ class OneNode:
         )
         self.replica.open(log_of(0, 0))
         self.end = 0
-        catalog = Catalog("a", {"a": "http://a"}, parse_definitions("rewards=t"))
+        catalog = self.catalog = Catalog("a", {"a": "http://a"}, parse_definitions("rewards=t"))
         catalog.complete(Assignment(("a",), {"rewards": 1}, 0), {self.replica.replica_id: self.replica})
-        router = Router(catalog, Peers("a", dict, timeout_ms=100, clock=clock))
+        router = self.router = Router(catalog, Peers("a", dict, timeout_ms=100, clock=clock))
         self.point = PointQueries(catalog, router, max_key_bytes=100, clock=clock)
         self.route = HotRoute(self.point, None)
         self.clock = clock

@@ -1,0 +1,87 @@
+"""Threads that read rows for questions: a bounded number of them, and none reads on for a question that was given up.
+
+A deadline or a client that leaves ends the waiting for a thread, not the thread. So a thread looks, row by row, whether
+anybody still waits for it, and its place is free again only when it has really ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
+from typing import TypeVar
+
+from state.errors import StateError
+from state.query.problems import TooManyScansError
+
+_T = TypeVar("_T")
+_MOST_THREADS = 8
+_given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=None)
+
+
+class GivenUpError(StateError):
+    """Nobody waits for what is being read."""
+
+
+class ReaderThreads:
+    """Runs reads; those of so many at a time are threads, the others wait. Belongs to one event loop.
+
+    Args:
+        max_reads: more at the same time are refused.
+    """
+
+    def __init__(self, max_reads: int) -> None:
+        self._free = max_reads
+        self._threads = ThreadPoolExecutor(min(max_reads, _MOST_THREADS), thread_name_prefix="reader")
+
+    @property
+    def free(self) -> int:
+        """How many more reads would be taken now."""
+        return self._free
+
+    async def run(self, read: Callable[[], _T]) -> _T:
+        """What `read` returns; it should take its rows through `while_wanted`.
+
+        Raises:
+            TooManyScansError: if as many reads as may be are under way.
+        """
+        if self._free <= 0:
+            raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
+        self._free -= 1
+        given_up = threading.Event()
+        context = copy_context()
+        context.run(_given_up.set, given_up)
+        loop = asyncio.get_running_loop()
+        job = self._threads.submit(context.run, read)
+        job.add_done_callback(lambda _: self._ended(loop))
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+
+    def _ended(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(self._release)
+
+    def _release(self) -> None:
+        self._free += 1
+
+
+def while_wanted(rows: Iterator[_T]) -> Iterator[_T]:
+    """The same rows, for as long as somebody waits for them.
+
+    Raises:
+        GivenUpError: at the next row after nobody does.
+    """
+    given_up = _given_up.get()
+    return rows if given_up is None else _watched(rows, given_up)
+
+
+def _watched(rows: Iterator[_T], given_up: threading.Event) -> Iterator[_T]:
+    for row in rows:
+        if given_up.is_set():
+            raise GivenUpError("nobody waits for this read any more")
+        yield row

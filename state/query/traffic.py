@@ -1,0 +1,34 @@
+"""What a node counts of its connections and of the requests that it refused, for its metrics."""
+
+from __future__ import annotations
+
+import re
+
+_PROBLEM = re.compile(rb'\{"type":"urn:storekeeper:problem:([a-z-]{1,40})"')
+_REASONS = 64
+_OTHER = "other"
+
+
+class Traffic:
+    """Belongs to one event loop; any thread reads.
+
+    Attributes:
+        connections: open now.
+        refused: requests and connections that were refused, by reason: a problem's type, or what a connection did.
+    """
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.refused: dict[str, int] = {}
+
+    def refuse(self, reason: str) -> None:
+        """Counts one refusal."""
+        if reason not in self.refused and len(self.refused) >= _REASONS:
+            reason = _OTHER
+        self.refused[reason] = self.refused.get(reason, 0) + 1
+
+    def answered(self, status: int, body: bytes) -> None:
+        """Counts an answer if it refuses: that there is no such thing is an answer as good as any."""
+        if status >= 400 and status != 404:
+            found = _PROBLEM.match(body)
+            self.refuse(_OTHER if found is None else found[1].decode())

@@ -1,0 +1,146 @@
+"""What a node counts of connections and refusals, and the bounds of connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from prometheus_client.exposition import generate_latest
+
+from state.query.connection import ConnectionLimits, Connections
+from state.query.metrics import make_registry
+from state.query.problems import Problem, TooManyRequestsError, UnknownKeyError, problem_of
+from state.query.traffic import Traffic
+from tests.state.query.test_guard import Echo, ask, guarded
+from tests.state.query.test_hot_rows import TARGET, OneNode
+
+
+async def silent(_scope: dict[str, Any], _receive: Any, _send: Any) -> None:
+    """Never answers."""
+    await asyncio.Event().wait()
+
+
+def serve(limits: ConnectionLimits, test: Callable[[Connections, int], Awaitable[None]]) -> Traffic:
+    """Runs a test against a server; returns what was counted."""
+    traffic = Traffic()
+
+    async def run() -> None:
+        connections = Connections(silent, limits, None, traffic)
+        server = await asyncio.get_running_loop().create_server(connections, "127.0.0.1", 0)
+        try:
+            await test(connections, server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
+            await connections.drain(0)
+
+    asyncio.run(run())
+    return traffic
+
+
+async def is_refused(port: int, kept: list[asyncio.StreamWriter]) -> bool:
+    """Opens one more connection; whether it is closed at once rather than told that its request makes no sense."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    kept.append(writer)
+    writer.write(b"nonsense\r\n\r\n")
+    try:
+        return not await reader.read(1)
+    except ConnectionResetError:
+        return True
+
+
+def bounded(limits: ConnectionLimits, reason: str) -> None:
+    async def test(connections: Connections, port: int) -> None:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        kept = [writer for _, writer in held]
+        assert await is_refused(port, kept)
+        assert connections.traffic.connections == 3
+        held[0][1].close()
+        await held[0][1].wait_closed()
+        while connections.traffic.connections == 3:  # noqa: ASYNC110 - the server notices in this loop
+            await asyncio.sleep(0)
+        assert not await is_refused(port, kept)
+        for writer in kept:
+            writer.close()
+            await asyncio.wait([asyncio.ensure_future(writer.wait_closed())])
+
+    traffic = serve(limits, test)
+    assert traffic.refused == {reason: 1}
+    assert traffic.connections == 0
+
+
+def test_connections_are_bounded_in_all() -> None:
+    bounded(ConnectionLimits(max_connections=3), "connections")
+
+
+def test_connections_are_bounded_for_each_client() -> None:
+    bounded(ConnectionLimits(max_client_connections=3), "connections-of-client")
+
+
+def test_slow_and_endless_heads_are_counted() -> None:
+    async def test(connections: Connections, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET / HTTP/1.1\r\nx: " + b"y" * 5000)
+        assert b" 431 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+        slow_reader, slow_writer = await asyncio.open_connection("127.0.0.1", port)
+        slow_writer.write(b"GET / HT")
+        while not any(connection._head for connection in connections.open):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+        for connection in connections.open:
+            connection.end_if_late(connections.loop.time() + 60)
+        with contextlib.suppress(ConnectionResetError):
+            assert await slow_reader.read() == b""
+        slow_writer.close()
+
+    assert serve(ConnectionLimits(max_head_bytes=1000), test).refused == {"headers-too-large": 1, "too-slow": 1}
+
+
+def test_refusals_are_counted_by_their_problem() -> None:
+    traffic = Traffic()
+    for error in (TooManyRequestsError("x"), TooManyRequestsError("x"), UnknownKeyError("x")):
+        problem = problem_of(error)
+        traffic.answered(problem.status, problem.body())
+    traffic.answered(200, b"")
+    traffic.answered(503, b"no problem document")
+    traffic.answered(503, Problem("a made-up <kind>", 503, "x").body())
+    assert traffic.refused == {"too-many-requests": 2, "other": 2}
+
+
+def test_reasons_are_bounded() -> None:
+    traffic = Traffic()
+    for number in range(1000):
+        traffic.refuse(f"reason-{number}")
+    assert len(traffic.refused) <= 65
+
+
+def test_the_guard_counts_its_own_refusals_and_those_of_the_application() -> None:
+    guard = guarded(Echo())
+    assert asyncio.run(ask(guard, "/x", [(b"host", b"evil.example.org")]))[0] == 403
+    assert asyncio.run(ask(guard, "/x"))[0] == 200
+    assert guard._traffic.refused == {"forbidden": 1}
+
+    async def application(_scope: dict[str, Any], _receive: Any, send: Any) -> None:
+        problem = problem_of(TooManyRequestsError("x"))
+        await send({"type": "http.response.start", "status": problem.status, "headers": problem.headers()})
+        await send({"type": "http.response.body", "body": problem.body()})
+
+    guard = guarded(application)
+    assert asyncio.run(ask(guard, "/x"))[0] == 429
+    assert guard._traffic.refused == {"too-many-requests": 1}
+
+
+def test_it_all_is_exported() -> None:
+    node, traffic = OneNode(), Traffic()
+    node.write((b"k", b"1"))
+    assert node.route.now(TARGET)
+    assert asyncio.run(node.point.answer("rewards", b"k", forwarded=False)).status == 200
+    traffic.refuse("too-slow")
+    traffic.connections = 7
+    text = generate_latest(make_registry(node.catalog, node.point, node.router, traffic=traffic)).decode()
+    assert 'state_query_seconds_count{way="local"} 2.0' in text
+    assert 'state_query_seconds_count{way="forwarded"} 0.0' in text
+    assert 'state_refused_requests_total{reason="too-slow"} 1.0' in text
+    assert "state_connections 7.0" in text
