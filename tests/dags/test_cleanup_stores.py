@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 import pytest
+from confluent_kafka import KafkaException
 
 from state.clock import SystemClock
 from state.maintenance.expiry import DAY_MS
@@ -13,8 +17,18 @@ pytestmark = [pytest.mark.airflow, pytest.mark.broker, pytest.mark.slow]
 TOPIC = "ticks-prices-changelog"
 
 
-def test_old_rows_are_previewed_deleted_and_brought_back(run_dag: RunDag, broker: Broker) -> None:
+@pytest.fixture
+def changelog(broker: Broker) -> Iterator[str]:
+    """The changelog of `prices`."""
+    with suppress(KafkaException):
+        broker.delete_topic(TOPIC)  # other tests of the session leave it behind
     broker.create_topic(TOPIC, 4, COMPACTED)
+    yield TOPIC
+    broker.delete_topic(TOPIC)
+
+
+@pytest.mark.usefixtures("changelog")
+def test_old_rows_are_previewed_deleted_and_brought_back(run_dag: RunDag, broker: Broker) -> None:
     fill(broker, TOPIC, range(100), b"old", 100)
     fill(broker, TOPIC, range(100, 300), b"young", 1)
     conf = {"store": "prices", "ttl_days": 30, "approval": False, "canary_share": 0.2, "canary_wait_minutes": 0.01}

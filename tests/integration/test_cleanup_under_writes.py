@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from state.maintenance.expiry import DAY_MS
 from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
 from state.maintenance.log_record import CleanupAction, LogRecord
 from tests.broker import Broker
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -208,3 +209,51 @@ def test_an_undo_that_comes_too_late_is_refused_and_its_archive_is_forgotten(bro
     assert cleanup.forget_old() == [plan.cleanup_id]
     assert not list(tmp_path.rglob("*.parquet"))
     assert cleanup.forget_old() == []
+
+
+def test_a_store_that_gets_new_rows_for_ever_stays_as_large_as_it_is(
+    broker: Broker, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    rows, fresh, rounds = (200_000, 20_000, 10) if request.config.getoption("--long") else (4000, 400, 3)
+    topic = "cleanup-rounds"
+    quickly = {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": "0",
+        "delete.retention.ms": "0",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.01",
+    }
+    broker.create_topic(topic, PARTITIONS, quickly)
+    fill(broker, topic, range(rows), b"young" * 40, 1)
+    cleanup = cleanup_of(broker, topic, tmp_path)
+    sizes: list[int] = []
+    for number in range(rounds):
+        first = rows + number * fresh
+        fill(broker, topic, range(first, first + fresh), b"old" * 40, 100)
+        plan = cleanup.preview(OPTIONS)
+        cleanup.archive(plan)
+        assert cleanup.delete(plan).deleted == fresh
+        assert len(content(broker, topic)) == rows
+        sizes.append(_compacted_size(broker, topic, sizes[0] * 1.1 if sizes else None))
+    assert all(abs(size - sizes[0]) <= 0.1 * sizes[0] for size in sizes), sizes
+
+
+def _compacted_size(broker: Broker, topic: str, limit: float | None) -> int:
+    """The bytes of the topic's closed segments once compaction has brought them below `limit`, or nothing changes."""
+
+    def size() -> int:
+        found = 0
+        for folder in (broker.folder / "log").glob(f"{topic}-*"):
+            with suppress(FileNotFoundError):  # compaction replaces files
+                found += sum(path.stat().st_size for path in folder.glob("*.log"))
+        return found
+
+    seen: list[int] = []
+
+    def settled() -> bool:
+        seen.append(size())
+        fill(broker, topic, range(1), b"young" * 40, 1)  # closes the segment: compaction leaves the open one alone
+        return seen[-1] <= limit if limit is not None else len(seen) > 5 and seen[-1] <= min(seen)
+
+    eventually(settled, 60, f"{topic} is compacted")
+    return seen[-1]

@@ -1,0 +1,122 @@
+"""The commands that DAGs start, on a real broker, a real node and a table as the snapshot job leaves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import KafkaException
+from deltalake import CommitProperties, write_deltalake
+from typer.testing import CliRunner
+
+from spark_apps.maintenance.__main__ import cli
+from spark_apps.ticks.spec import PRICES
+from state.changelog.partitioner import partition_for
+from state.changelog.position import Position
+from state.maintenance.kafka_log import Changelog
+from state.snapshots.digest import digest
+from state.snapshots.manifest import SnapshotManifest
+from tests.broker import Broker
+from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+TOPIC = PRICES.changelog_topic
+ROWS = {b"S%03d" % number: b'{"Symbol":"S%03d","Price":%d}' % (number, number) for number in range(200)}
+PARTITIONS = 4
+
+
+@pytest.fixture
+def store(broker: Broker) -> Iterator[Broker]:
+    """The broker with the changelog of `prices`."""
+    with suppress(KafkaException):
+        broker.delete_topic(TOPIC)  # other tests of the session leave it behind
+    broker.create_topic(TOPIC, PARTITIONS, COMPACTED)
+    write(broker, TOPIC, [*ROWS.items(), (b"GONE", b"{}"), (b"GONE", None)])
+    yield broker
+    broker.delete_topic(TOPIC)
+
+
+@pytest.fixture
+def node(store: Broker, tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node that serves it."""
+    (one,) = make_nodes(store, tmp_path / "run", f"prices={TOPIC}", names=["a"])
+    one.start()
+    one.wait_ready()
+    yield one
+    one.close()
+
+
+def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes]) -> None:
+    """A snapshot that holds `rows`, and says that it is whole."""
+    by_partition: dict[int, dict[bytes, bytes]] = {number: {} for number in range(PARTITIONS)}
+    for key, value in rows.items():
+        by_partition[partition_for(key, PARTITIONS)][key] = value
+    with Changelog(broker.bootstrap, TOPIC) as changelog:
+        ends = changelog.ends()
+    digests = {number: digest(held.items()) for number, held in by_partition.items()}
+    manifest = SnapshotManifest("prices", "ticks", 1, 1, TOPIC, ends, Position(), len(rows), digests, "test", 0)
+    table = pa.table(
+        {
+            "_partition": pa.array([partition_for(key, PARTITIONS) for key in rows], pa.int32()),
+            "_key": pa.array(list(rows), pa.binary()),
+            "_value": pa.array(list(rows.values()), pa.binary()),
+        }
+    )
+    metadata = {"userMetadata": manifest.to_json()}
+    write_deltalake(
+        folder / "delta" / "prices",
+        table,
+        mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata=metadata),
+    )
+
+
+def run(broker: Broker, folder: Path, *arguments: str, **settings: str) -> tuple[int, dict[str, Any]]:
+    environment = {"STOREKEEPER_RUN_DIR": str(folder), "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap, **settings}
+    done = CliRunner().invoke(cli, list(arguments), env=environment, catch_exceptions=False)
+    return done.exit_code, json.loads(done.stdout.splitlines()[-1])
+
+
+def test_changelog_snapshot_and_node_agree_until_one_of_them_is_wrong(
+    store: Broker, node: NodeProcess, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    peers = {"STOREKEEPER_PEERS": node.environment["STOREKEEPER_PEERS"]}
+    snapshot(store, run_dir, ROWS)
+    code, good = run(store, run_dir, "verify", "prices", **peers)
+    assert (code, good["passed"], good["reasons"]) == (0, True, [])
+    assert good["details"]["compared"] == {"node a": PARTITIONS, "snapshot 0": PARTITIONS}
+    assert good["details"]["rows"] == len(ROWS)
+
+    snapshot(store, run_dir, {**ROWS, b"GONE": b"{}", b"S001": b"{}"})
+    code, bad = run(store, run_dir, "verify", "prices", **peers)
+    assert (code, bad["passed"], bad["details"]["differing"]) == (4, False, 2)
+    assert all(reason.startswith("snapshot 1, partition") for reason in bad["reasons"])
+    assert len(list((run_dir / "quality" / "verdicts" / "verify" / "prices").iterdir())) == 2
+
+
+def test_growth_is_measured_and_reported_when_it_is_too_fast(store: Broker, tmp_path: Path) -> None:
+    code, first = run(store, tmp_path, "growth", "prices")
+    assert (code, first["details"]["rows"]) == (0, len(ROWS))
+    assert first["details"]["size_bytes"] == sum(len(key) + len(value) for key, value in ROWS.items())
+    folder = tmp_path / "quality" / "verdicts" / "growth" / "prices"
+    (kept,) = folder.iterdir()
+    earlier = {**first, "decided_at_ms": first["decided_at_ms"] - 86_400_000, "details": {"rows": 0, "size_bytes": 0}}
+    kept.unlink()
+    (folder / f"{earlier['decided_at_ms']:015d}.json").write_text(json.dumps(earlier))
+    code, fast = run(store, tmp_path, "growth", "prices", STOREKEEPER_GROWTH_ROWS_PER_DAY="100")
+    assert (code, fast["passed"]) == (4, False)
+    assert "rows a day, over the limit of 100" in fast["reasons"][0]
+
+
+def test_a_table_is_maintained_and_its_snapshot_stays(store: Broker, tmp_path: Path) -> None:
+    assert run(store, tmp_path, "tables", "prices") == (0, {"table": "prices", "missing": True})
+    snapshot(store, tmp_path, ROWS)
+    code, done = run(store, tmp_path, "tables", "prices")
+    assert (code, done["kept_versions"], done["version"]) == (0, [0], 0)
