@@ -130,7 +130,7 @@ class AppRun:
         pulse.refresh_with(watch)
         pulse.enter(AppState.RUNNING)
         _log.info("running", app=self.spec.name, generation=self.settings.generation)
-        while query.isActive and watch.storm is None and not self.stop.wait(_POLL_S):
+        while _is_active(query) and watch.storm is None and not self.stop.wait(_POLL_S):
             pass
         if self.stop.is_set() or watch.storm is not None:
             pulse.enter(AppState.STOPPING)
@@ -161,7 +161,7 @@ class AppRun:
         """
         gate.close()
         deadline = self.clock.monotonic_s() + self.settings.stop_timeout_s
-        while query.isActive and (gate.busy or query.status["isTriggerActive"]):
+        while _is_active(query) and (gate.busy or query.status["isTriggerActive"]):
             if self.clock.monotonic_s() >= deadline:
                 _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.stop_timeout_s)
                 break
@@ -226,6 +226,13 @@ def described(error: BaseException) -> str:
     text = str(error).strip() if isinstance(error, StateError) else ""
     name = type(error).__name__
     return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return bool(query.isActive)
+    except Exception:  # py4j fails in many ways once the JVM is gone
+        return False
 
 
 def _failure(query: StreamingQuery) -> str:

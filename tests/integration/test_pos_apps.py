@@ -101,6 +101,7 @@ def run_through(apps: AppProcesses) -> None:
     assert loyalty.await_exit() == 1, loyalty.log_tail()
     beat = apps_heartbeat(apps, "loyalty")
     assert beat["state"] == "FAILED"
+    assert beat["error"].startswith("StreamFailedError: the JVM is gone"), beat["error"]
     loyalty = apps.start("loyalty")
     fanout.await_caught_up(end_offsets(apps.bootstrap, "pos"))
     assert fanout.terminate() == 0, fanout.log_tail()
