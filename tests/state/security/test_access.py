@@ -28,8 +28,9 @@ def test_lists_and_health_are_for_every_caller(path: bytes) -> None:
 @pytest.mark.parametrize("group", [b"keyvalue", b"keyvalues", b"windowed", b"sessions", b"ranked", b"metadata", b"new"])
 def test_a_store_is_for_those_who_may_read_it(group: bytes) -> None:
     check_access(READER, b"/state/" + group + b"/rewards/1")
+    check_access(READER, b"/state/" + group + b"/rewards@new-topic/1")
     check_access(EVERYTHING, b"/state/" + group + b"/other/1")
-    for caller, store in ((READER, b"other"), (MONITOR, b"rewards")):
+    for caller, store in ((READER, b"other"), (READER, b"other@rewards"), (MONITOR, b"rewards")):
         with pytest.raises(ForbiddenError):
             check_access(caller, b"/state/" + group + b"/" + store + b"/1")
 
