@@ -16,6 +16,7 @@ from quality.verdict import Verdict, VerdictArchive
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import ON_DEMAND_STORES, STORES
 from state.clock import Clock
+from state.maintenance.check_verdict import CheckVerdict, last_verdict
 from state.metrics.names import Kind, Metric
 
 Family = CounterMetricFamily | GaugeMetricFamily
@@ -38,6 +39,7 @@ class PlatformCollector(Collector):
         yield from _of_apps(beats, self._clock.now_ms())
         yield _family(names.SNAPSHOT, self._snapshots())
         yield from self._verdicts()
+        yield from self._checks()
 
     def describe(self) -> Iterator[Family]:
         """Nothing beforehand, so that making a registry reads no files."""
@@ -58,6 +60,23 @@ class PlatformCollector(Collector):
         yield _family(names.VERDICT_TIME, [(table, verdict.decided_at_ms / 1000) for table, verdict in tables])
         yield _family(names.VERDICT_PASSED, [(table, float(verdict.passed)) for table, verdict in tables])
         yield _family(names.VERDICT_ROWS, [(table, verdict.rows) for table, verdict in tables])
+
+    def _checks(self) -> Iterator[Family]:
+        folders = [folder for folder in self._files("quality/verdicts/*/*") if folder.is_dir()]
+        found = [((folder.parent.name, folder.name), verdict) for folder in folders if (verdict := _last_check(folder))]
+        yield _family(names.CHECK_TIME, [(labels, verdict.decided_at_ms / 1000) for labels, verdict in found])
+        yield _family(names.CHECK_PASSED, [(labels, float(verdict.passed)) for labels, verdict in found])
+        growth = [((store,), verdict.details) for (check, store), verdict in found if check == "growth"]
+        yield _family(names.GROWTH_ROWS, [(store, details.get("rows_per_day")) for store, details in growth])
+        yield _family(names.GROWTH_BYTES, [(store, details.get("bytes_per_day")) for store, details in growth])
+
+
+def _last_check(folder: Path) -> CheckVerdict | None:
+    try:
+        return last_verdict(folder)
+    except (OSError, ValueError):
+        _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
+        return None
 
 
 def _last(folder: Path) -> Verdict | None:

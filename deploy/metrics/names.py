@@ -61,6 +61,16 @@ VERDICT_PASSED = Metric(
     ("table",),
 )  # fmt: skip
 VERDICT_ROWS = Metric("quality_verdict_rows", Kind.GAUGE, "Rows that the last verdict was on.", ("table",))
+_CHECK = ("check", "store")
+CHECK_TIME = Metric(
+    "quality_check_timestamp_seconds", Kind.GAUGE,
+    "When a check of a store last came to a verdict: `verify`, `snapshot`, `growth` or `cleanup`.", _CHECK,
+)  # fmt: skip
+CHECK_PASSED = Metric("quality_check_passed", Kind.GAUGE, "1 when that verdict was good.", _CHECK)
+GROWTH_ROWS = Metric(
+    "quality_growth_rows_per_day", Kind.GAUGE, "Rows a day that a store grew by when it was last measured.", ("store",)
+)
+GROWTH_BYTES = Metric("quality_growth_bytes_per_day", Kind.GAUGE, "Bytes a day, likewise; keys and values.", ("store",))
 
 
 def platform_metrics() -> tuple[Metric, ...]:

@@ -52,10 +52,21 @@ def put_verdict(run_dir: Path, verdict: CheckVerdict) -> Path:
     return path
 
 
-def last_verdict(run_dir: Path, check: str, subject: str) -> dict[str, Any] | None:
-    """The newest verdict of a check on a subject; None if there is none."""
-    files = sorted(verdict_folder(run_dir, check, subject).glob("*.json"))
-    return dict(orjson.loads(files[-1].read_bytes())) if files else None
+def last_verdict(folder: Path) -> CheckVerdict | None:
+    """The newest verdict in a `verdict_folder`; None if there is none.
+
+    Raises:
+        ValueError: the newest file is something else.
+    """
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        return None
+    try:
+        fields = orjson.loads(files[-1].read_bytes())
+        return CheckVerdict(**{**fields, "reasons": tuple(fields["reasons"])})
+    except (TypeError, KeyError) as error:
+        msg = f"{files[-1]} is no verdict of a check"
+        raise ValueError(msg) from error
 
 
 def verdict_folder(run_dir: Path, check: str, subject: str) -> Path:

@@ -17,6 +17,7 @@ from deploy.metrics.names import platform_metrics
 from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import ManualClock
+from state.maintenance.check_verdict import CheckVerdict, put_verdict
 
 NOW_MS = 1_700_000_000_000
 BEAT = Heartbeat(
@@ -97,6 +98,18 @@ def test_snapshots_and_verdicts_are_told(tmp_path: Path, scrape: Scrape) -> None
     assert 'quality_verdict_passed{table="hadoop_export"} 0.0' in lines
     assert 'quality_verdict_timestamp_seconds{table="hadoop_export"} 600.0' in lines
     assert 'quality_verdict_rows{table="hadoop_export"} 6.0' in lines
+
+
+def test_checks_of_stores_are_told_with_their_growth(tmp_path: Path, scrape: Scrape) -> None:
+    put_verdict(tmp_path, CheckVerdict("verify", "rewards", False, ("why",), 5000))
+    put_verdict(tmp_path, CheckVerdict("growth", "rewards", True, (), 6000, {"rows_per_day": 12.5}))
+    (tmp_path / "quality" / "verdicts" / "verify" / "players").mkdir()
+    lines = scrape().splitlines()
+    assert 'quality_check_passed{check="verify",store="rewards"} 0.0' in lines
+    assert 'quality_check_passed{check="growth",store="rewards"} 1.0' in lines
+    assert 'quality_check_timestamp_seconds{check="verify",store="rewards"} 5.0' in lines
+    assert 'quality_growth_rows_per_day{store="rewards"} 12.5' in lines
+    assert not any(line.startswith("quality_growth_bytes_per_day{") or "players" in line for line in lines)
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path: Path, scrape: Scrape) -> None:

@@ -8,7 +8,7 @@ import pytest
 from state.clock import ManualClock
 from state.errors import StorageError
 from state.maintenance.archive import Archive
-from state.maintenance.check_verdict import CheckVerdict, last_verdict, put_verdict
+from state.maintenance.check_verdict import CheckVerdict, last_verdict, put_verdict, verdict_folder
 from state.maintenance.log_record import LogRecord
 from state.maintenance.pace import Pace
 
@@ -44,10 +44,12 @@ def test_pieces_wait_until_those_before_have_had_their_time() -> None:
 
 
 def test_the_newest_verdict_is_found_and_old_ones_are_forgotten(tmp_path: Path) -> None:
-    assert last_verdict(tmp_path, "verify", "s") is None
+    folder = verdict_folder(tmp_path, "verify", "s")
+    assert last_verdict(folder) is None
     for at in range(205):
-        put_verdict(tmp_path, CheckVerdict("verify", "s", at != 204, ("why",), at, {"rows": {0: 1}}))
-    found = last_verdict(tmp_path, "verify", "s")
-    assert found is not None
-    assert (found["passed"], found["decided_at_ms"], found["details"]) == (False, 204, {"rows": {"0": 1}})
-    assert len(list((tmp_path / "quality" / "verdicts" / "verify" / "s").iterdir())) == 200
+        put_verdict(tmp_path, CheckVerdict("verify", "s", at != 204, ("why",), at, {"rows": 1}))
+    assert last_verdict(folder) == CheckVerdict("verify", "s", False, ("why",), 204, {"rows": 1})
+    assert len(list(folder.iterdir())) == 200
+    (folder / "999999999999999.json").write_text("[]")
+    with pytest.raises(ValueError, match="no verdict"):
+        last_verdict(folder)
