@@ -1,0 +1,186 @@
+"""Change what a store holds: its fields, keys or partitions, while reads and writes go on.
+
+**What it does.** Spark can't rewrite the state of a running aggregation, so a new *generation* of the app is made
+beside the one that runs: seeded from a snapshot through the migrations, reading the input on from there. When it has
+caught up, both are stopped at the same place of the input and **every key is compared**; only if nothing differs does
+the new one take over the outputs, and readers change over to its changelog. The old one runs on, so that going back
+loses nothing, until you retire it.
+
+The run stops twice for **your decision** (*Required Actions*): before anything is made, with the plan; and after the
+watch, whether to retire the old generation, keep both, or roll back.
+
+**When it runs.** On demand. `storekeeper plan` prints the same plan, and what to put here.
+
+| param | values | meaning |
+|---|---|---|
+| `app` | an app that can have generations | whose store |
+| `migrations` | names, in order | the changes; none only copies, for other partitions |
+| `partitions` | 0 to 10000 | of the new changelog; 0 leaves them as they are |
+| `approval` | true, false | whether somebody must approve the plan |
+| `max_behind` | 0 or more | input records that the new one may be behind when the hand-over begins |
+| `watch_minutes` | 0 to 10080 | how long to watch before the second decision |
+| `afterwards` | `ask`, `retire`, `keep`, `roll back` | the second decision, if it is taken already |
+| `delete` | true, false | with `retire`: delete the old changelog, checkpoint and seed, too; else they stay for you |
+
+**What readers see.** Every read is answered all the time. Nodes restore the new changelog beside the old one and
+change over, each for itself, once every partition is ready everywhere. With other keys, callers must ask by the new
+ones from then on: `GET /state/stores/{store}` says which generation answers.
+
+**How to go back.** Any time until the old generation is retired: DAG `rollback_state`.
+
+**How to resume.** Every task may be cleared and run again; each goes on where it was. A run that was lost can be
+replaced by a new one with the same params.
+
+**If it fails.** *plan* refused: the reason says which migrations fit. *seed* refused: rows can't be converted, nothing
+was started; correct the migration or the rows, then clear the task. *catch_up* failed: see the log of `<app>-next`.
+*hand_over* refused: the generations differ; nothing has changed for readers, the old one is live. Retire the new one
+with `python -m spark_apps generation retire <app>` and begin anew. *check* failed: run `rollback_state`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Param
+
+from dags.operators.deadlines import done_within
+from dags.operators.generation import (
+    ASK,
+    PLANNING_MODULE,
+    CaughtUpSensor,
+    DecideOperator,
+    GenerationOperator,
+    HealthyAfterwardsOperator,
+    SuccessorOperator,
+)
+from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperator
+from dags.operators.stream_app import AppAction
+from spark_apps.registry import APPS
+
+_APPS = [app.name for app in APPS.values() if app.seeding is not None]
+_APP = "{{ params.app }}"
+_CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
+_PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partitions else '' }}"
+_WAYS = {"retire": "retire", "keep": "keep", "roll back": "roll_back"}
+
+with DAG(
+    "migrate_state",
+    dag_display_name="Stores: migrate",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["stores", "migration"],
+    default_args={"owner": "storekeeper", "retries": 3, "retry_delay": timedelta(seconds=30)},
+    dagrun_timeout=timedelta(days=8),
+    deadline=done_within(timedelta(days=2)),
+    params={
+        "app": Param(_APPS[0], type="string", enum=_APPS, title="App", description="Whose store is to change."),
+        "migrations": Param(
+            [],
+            type="array",
+            items={"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
+            title="Migrations",
+            description="Their names, in order, one a line. `storekeeper plan` lists them.",
+        ),
+        "partitions": Param(
+            0, type="integer", minimum=0, maximum=10_000, title="Partitions", description="0: as they are."
+        ),
+        "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval of the plan."),
+        "max_behind": Param(
+            10_000, type="integer", minimum=0, title="May be behind", description="Records, when the hand-over begins."
+        ),
+        "watch_minutes": Param(
+            60, type="number", minimum=0, maximum=10_080, title="Watch, minutes", description="After the hand-over."
+        ),
+        "afterwards": Param(
+            ASK, type="string", enum=[ASK, *_WAYS], title="Afterwards", description="What becomes of the old one."
+        ),
+        "delete": Param(False, type="boolean", title="Delete", description="With `retire`: leave nothing of it."),
+    },
+):
+    plan = GenerationOperator(
+        task_id="plan",
+        task_display_name="Plan",
+        module=PLANNING_MODULE,
+        arguments=[_APP, _CHANGES, _PARTITIONS],
+        execution_timeout=timedelta(minutes=10),
+    )
+    approve = ApproveUnlessWaivedOperator(
+        task_id="approve",
+        task_display_name="Approve the plan",
+        subject="Change the store of {{ params.app }}?",
+        body="{{ ti.xcom_pull(task_ids='plan')['text'] }}",
+        needed="{{ params.approval }}",
+        response_timeout=timedelta(days=3),
+        ignore_downstream_trigger_rules=True,
+        retries=0,
+    )
+    seed = GenerationOperator(
+        task_id="seed",
+        task_display_name="Make the new generation from a snapshot",
+        arguments=["generation seed", _APP, _CHANGES, _PARTITIONS],
+        execution_timeout=timedelta(hours=2),
+    )
+    start = SuccessorOperator(
+        task_id="start",
+        task_display_name="Start it beside the old one",
+        app="{{ params.app }}-next",
+        action=AppAction.ENSURE,
+        execution_timeout=timedelta(minutes=15),
+    )
+    catch_up = CaughtUpSensor(
+        task_id="catch_up",
+        task_display_name="Wait until it has caught up",
+        app=_APP,
+        max_behind="{{ params.max_behind }}",
+        poke_interval=15,
+        timeout=timedelta(hours=12).total_seconds(),
+        execution_timeout=timedelta(minutes=10),
+    )
+    hand_over = GenerationOperator(
+        task_id="hand_over",
+        task_display_name="Compare every key, then hand over",
+        arguments=["generation handover", _APP, "--max-behind {{ [params.max_behind * 10, 100000] | max }}"],
+        execution_timeout=timedelta(hours=1),
+    )
+    watch = PauseOperator(
+        task_id="watch",
+        task_display_name="Watch",
+        minutes="{{ params.watch_minutes }}",
+        execution_timeout=timedelta(days=8),
+    )
+    check = HealthyAfterwardsOperator(
+        task_id="check",
+        task_display_name="Check that it runs well",
+        app=_APP,
+        live="{{ ti.xcom_pull(task_ids='hand_over')['live'] }}",
+        execution_timeout=timedelta(minutes=10),
+    )
+    decide = DecideOperator(
+        task_id="decide",
+        task_display_name="Retire, keep or roll back",
+        subject="What becomes of the old generation of {{ params.app }}?",
+        body="Generation {{ ti.xcom_pull(task_ids='hand_over')['live'] }} is live and healthy. Until the old one is "
+        "retired, going back takes seconds.",
+        decided="{{ params.afterwards }}",
+        options=[*_WAYS],
+        options_mapping=_WAYS,
+        response_timeout=timedelta(days=4),
+        retries=0,
+    )
+    retire = GenerationOperator(
+        task_id="retire",
+        task_display_name="Retire the old one",
+        arguments=["generation retire", _APP, "{{ '--delete' if params.delete else '' }}"],
+        execution_timeout=timedelta(minutes=30),
+    )
+    keep = EmptyOperator(task_id="keep", task_display_name="Keep both", execution_timeout=timedelta(minutes=5))
+    roll_back = GenerationOperator(
+        task_id="roll_back",
+        task_display_name="Roll back",
+        arguments=["generation rollback", _APP],
+        execution_timeout=timedelta(minutes=30),
+    )
+    plan >> approve >> seed >> start >> catch_up >> hand_over >> watch >> check >> decide >> [retire, keep, roll_back]

@@ -1,0 +1,204 @@
+"""The operators of migrations: steps of `python -m spark_apps generation`, and what is between them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from airflow.providers.standard.operators.hitl import HITLBranchOperator
+from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from dags.operators.spark_job import SparkJobOperator
+from dags.operators.stream_app import StreamAppOperator
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+APPS_MODULE = "spark_apps"
+PLANNING_MODULE = "spark_apps.planning"
+ASK = "ask"
+_REFUSED_EXIT = 3
+_STATUS_S = 120
+_STALE_MS = 60_000
+
+
+class GenerationOperator(SparkJobOperator):
+    """Runs a command that prints one JSON object last: harmless to repeat, it goes on where it was.
+
+    Args:
+        arguments: the command and its arguments, each taken apart at blanks once it is rendered. Templated.
+        module: `spark_apps`, or the one that plans.
+        **kwargs: those of every operator.
+    """
+
+    ui_color = "#e6dff5"
+
+    def __init__(self, *, arguments: list[str], module: str = APPS_MODULE, **kwargs: Any) -> None:
+        refused = {_REFUSED_EXIT: "refused: somebody must decide"}
+        super().__init__(module=module, arguments=arguments, final_exit_codes=refused, **kwargs)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Runs the command; raises what `SparkJobOperator` raises."""
+        self.arguments = [word for argument in self.arguments for word in argument.split()]
+        return super().execute(context)
+
+
+class SuccessorOperator(StreamAppOperator):
+    """As `StreamAppOperator`, for the process that runs the generation that is not live. `app` is templated, too."""
+
+    template_fields: Sequence[str] = ("app", "selected", "action")
+
+
+class CaughtUpSensor(BaseSensorOperator):
+    """Waits until the generation on its way is at most so many input records behind the live one.
+
+    Args:
+        app: the app. Templated.
+        max_behind: records of the app's input. Templated.
+        **kwargs: those of every sensor.
+    """
+
+    template_fields: Sequence[str] = ("app", "max_behind")
+    ui_color = "#e6dff5"
+
+    def __init__(self, *, app: str, max_behind: str, **kwargs: Any) -> None:
+        super().__init__(mode="reschedule", **kwargs)
+        self.app = app
+        self.max_behind = max_behind
+
+    def poke(self, context: Context) -> bool:
+        """One look.
+
+        Raises:
+            AirflowFailException: there is no generation on its way, or its process has failed.
+        """
+        del context
+        status = generation_status(self.app)
+        if status["candidate"] is None:
+            msg = f"{self.app} has no generation on its way: run this DAG from its task *seed* on"
+            raise AirflowFailException(msg)
+        check_process(status, f"{self.app}-next")
+        behind = next(
+            found["records_behind_live"]
+            for found in status["generations"]
+            if found["generation"] == status["candidate"]
+        )
+        self.log.info("generation %s is %s records behind the live one", status["candidate"], behind)
+        return behind is not None and int(behind) <= int(self.max_behind)
+
+
+class HealthyAfterwardsOperator(GenerationOperator):
+    """Checks that the generation that was handed over to is live, and that its process runs.
+
+    Args:
+        app: the app. Templated.
+        live: the generation that is to be live. Templated.
+        **kwargs: those of every operator.
+    """
+
+    template_fields: Sequence[str] = ("arguments", "app", "live")
+
+    def __init__(self, *, app: str, live: str, **kwargs: Any) -> None:
+        super().__init__(arguments=["generation", "status", app], **kwargs)
+        self.app = app
+        self.live = live
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """One look.
+
+        Raises:
+            AirflowFailException: another generation is live, or the process doesn't run.
+        """
+        status = super().execute(context)
+        if str(status["live"]) != self.live:
+            msg = f"generation {status['live']} is live and not {self.live}: somebody has gone back meanwhile"
+            raise AirflowFailException(msg)
+        check_process(status, self.app, must_run=True)
+        return status
+
+
+class DecideOperator(HITLBranchOperator):
+    """Asks somebody which way to go on, unless the run's params say it already.
+
+    Args:
+        decided: "ask", or the option to take without asking. Templated.
+        **kwargs: those of `HITLBranchOperator`; every option must be in `options_mapping`.
+    """
+
+    template_fields: Sequence[str] = ("subject", "body", "decided")
+
+    def __init__(self, *, decided: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decided = decided
+
+    def execute(self, context: Context) -> Any:
+        """Asks, unless it is decided."""
+        if self.decided == ASK:
+            return super().execute(context)
+        self.log.info("the params of this run say: %s", self.decided)
+        return self.do_branch(context=context, branches_to_execute=[self.options_mapping[self.decided]])
+
+
+class SkipUnlessOperator(BaseOperator):
+    """Is skipped, and so are the tasks behind it, unless `wanted` renders to "True".
+
+    Args:
+        wanted: whether to go on. Templated.
+        **kwargs: those of every operator.
+    """
+
+    template_fields: Sequence[str] = ("wanted",)
+
+    def __init__(self, *, wanted: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.wanted = wanted
+
+    def execute(self, context: Context) -> None:
+        """Goes on or not.
+
+        Raises:
+            AirflowSkipException: it isn't wanted.
+        """
+        del context
+        if self.wanted != "True":
+            raise AirflowSkipException("the params of this run don't want it")
+
+
+def generation_status(app: str) -> dict[str, Any]:
+    """What `generation status` tells of an app.
+
+    Raises:
+        AirflowException: it failed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", APPS_MODULE, "generation", "status", app],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_STATUS_S,
+        check=False,
+    )
+    lines = done.stdout.splitlines()
+    if done.returncode != 0 or not lines:
+        msg = f"`generation status {app}` ended with {done.returncode}: {(lines or [b''])[-1].decode()[:1000]}"
+        raise AirflowException(msg)
+    found: dict[str, Any] = orjson.loads(lines[-1])
+    return found
+
+
+def check_process(status: Mapping[str, Any], program: str, *, must_run: bool = False) -> None:
+    """Looks at a process of an app as its heartbeat tells.
+
+    Raises:
+        AirflowFailException: it has failed; or `must_run`, and it doesn't, or has said nothing for a minute.
+    """
+    process = status["processes"].get(program)
+    if process is not None and process["state"] == "FAILED":
+        msg = f"{program} has failed: {process['error']}"
+        raise AirflowFailException(msg)
+    if must_run and (process is None or process["state"] != "RUNNING" or process["age_ms"] > _STALE_MS):
+        msg = f"{program} doesn't run: {process}. Run the DAG `rollback_state`, or see to the app and clear this task"
+        raise AirflowFailException(msg)

@@ -1,0 +1,65 @@
+"""Go back to the generation of an app that was live before.
+
+**What it does.** Calls off a hand-over that is under way; or, after one, sends readers back to the old generation's
+changelog, which has run on and is warm in every node, and gives the outputs back to it. Nothing that was read or
+written meanwhile is lost: the old generation goes on from the same place of the input.
+
+**When it runs.** On demand, until the old generation is retired. Not before it has what readers have seen already.
+
+| param | values | meaning |
+|---|---|---|
+| `app` | an app that can have generations | whose generation |
+| `discard` | true, false | then end the generation that was given up, and delete what is its own |
+
+**If it fails.** *Refused*: there is nothing to go back to: the reason says so. *Anything else*: the old generation has
+not come as far yet; it is tried again and goes on where it was. Readers are sent back first.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG, Param
+
+from dags.operators.deadlines import done_within
+from dags.operators.generation import GenerationOperator, SkipUnlessOperator
+from spark_apps.registry import APPS
+
+_APPS = [app.name for app in APPS.values() if app.seeding is not None]
+_APP = "{{ params.app }}"
+
+with DAG(
+    "rollback_state",
+    dag_display_name="Stores: roll a migration back",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["stores", "migration"],
+    default_args={"owner": "storekeeper", "retries": 5, "retry_delay": timedelta(seconds=10)},
+    dagrun_timeout=timedelta(hours=2),
+    deadline=done_within(timedelta(minutes=15)),
+    params={
+        "app": Param(_APPS[0], type="string", enum=_APPS, title="App", description="Whose generation."),
+        "discard": Param(False, type="boolean", title="Discard", description="Leave nothing of what was given up."),
+    },
+):
+    roll_back = GenerationOperator(
+        task_id="roll_back",
+        task_display_name="Roll back",
+        arguments=["generation rollback", _APP],
+        execution_timeout=timedelta(minutes=30),
+    )
+    wanted = SkipUnlessOperator(
+        task_id="wanted",
+        task_display_name="Discard it?",
+        wanted="{{ params.discard }}",
+        execution_timeout=timedelta(minutes=5),
+    )
+    discard = GenerationOperator(
+        task_id="discard",
+        task_display_name="Discard what was given up",
+        arguments=["generation retire", _APP, "--delete"],
+        execution_timeout=timedelta(minutes=30),
+    )
+    roll_back >> wanted >> discard

@@ -1,0 +1,83 @@
+"""The DAGs of migrations, task by task, on a toy in place of the app's generations. `dag.test()`, a real supervisor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.dags.conftest import RunDag
+from tests.dags.supervised import Supervised
+
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+PROJECT = Path(__file__).parents[2]
+# Safe path: else the working directory, and with it the real package, would come before the toys.
+TOYS = {"PYTHONPATH": f"{PROJECT}/tests/dags/toy_path:{PROJECT}", "PYTHONSAFEPATH": "1"}
+CONF = {"app": "loyalty", "approval": False, "watch_minutes": 0, "max_behind": 5}
+
+
+def _toy(run_dir: Path, **state: Any) -> dict[str, Any]:
+    path = run_dir / "toy.json"
+    if state:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(state))
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: RunDag, supervised: Supervised) -> None:
+    changes = ["rewards-tier", "rewards-by-region"]
+    conf = {**CONF, "migrations": changes, "partitions": 12, "afterwards": "retire", "delete": True}
+    run = run_dag("migrate_state", conf, **TOYS)
+    assert run.state == "success", run.log
+    named = ["--migration", "rewards-tier", "--migration", "rewards-by-region", "--partitions", "12"]
+    assert run.results["plan"] == {"text": "a plan", "asked": ["loyalty", *named]}
+    toy = _toy(supervised.run_dir)
+    assert toy["calls"] == [
+        f"generation seed loyalty {' '.join(named)}",
+        "generation handover loyalty --max-behind 100000",
+        "generation retire loyalty --delete",
+    ]
+    assert (toy["live"], toy["standby"], toy["behind"] <= 5) == (2, None, True)
+    assert run.results["start"]["app"] == "loyalty-next"
+    supervised.await_state("loyalty-next", "RUNNING")
+    assert (run.tasks["keep"], run.tasks["roll_back"]) == ("skipped", "skipped")
+
+
+def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(
+    run_dag: RunDag, supervised: Supervised
+) -> None:
+    _toy(supervised.run_dir, refuse="handover")
+    run = run_dag("migrate_state", {**CONF, "afterwards": "retire"}, **TOYS)
+    assert run.state == "failed"
+    assert "refused: somebody must decide" in run.log
+    assert run.tasks["retire"] == "upstream_failed"
+    assert _toy(supervised.run_dir)["live"] == 1
+
+
+def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was(run_dag: RunDag, supervised: Supervised) -> None:
+    _toy(supervised.run_dir, candidate=2, calls=["generation seed loyalty"])
+    run = run_dag("migrate_state", {**CONF, "afterwards": "keep"}, **TOYS)
+    assert run.state == "success", run.log
+    assert (_toy(supervised.run_dir)["live"], _toy(supervised.run_dir)["standby"]) == (2, 1)
+
+
+def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: RunDag, tmp_path: Path) -> None:
+    _toy(tmp_path / "run", live=2, standby=1)
+    run = run_dag("rollback_state", {"app": "loyalty"}, **TOYS)
+    assert run.state == "success", run.log
+    assert _toy(tmp_path / "run")["live"] == 1
+    assert run.tasks["discard"] == "skipped"
+    _toy(tmp_path / "run", live=2, standby=1)
+    run_dag("rollback_state", {"app": "loyalty", "discard": True}, **TOYS)
+    assert _toy(tmp_path / "run")["calls"] == ["generation rollback loyalty", "generation retire loyalty --delete"]
+
+
+def test_the_run_that_rolls_back_at_once_ends_well(run_dag: RunDag, supervised: Supervised) -> None:
+    run = run_dag("migrate_state", {**CONF, "afterwards": "roll back"}, **TOYS)
+    assert run.state == "success", run.log
+    assert _toy(supervised.run_dir)["live"] == 1
+    assert (run.tasks["retire"], run.tasks["roll_back"]) == ("skipped", "success")

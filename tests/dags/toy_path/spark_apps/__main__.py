@@ -1,0 +1,67 @@
+"""The commands of generations, on a file in the run directory in place of an app: `toy.json`.
+
+`refuse` in it names a step that is refused, as its first argument does; `calls` are the steps that were taken.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_FIRST = {"live": 1, "candidate": None, "standby": None, "calls": [], "behind": 20, "refuse": ""}
+
+
+def main(arguments: list[str]) -> int:
+    """Takes one step."""
+    path = Path(os.environ["STOREKEEPER_RUN_DIR"]) / "toy.json"  # noqa: TID251 (it stands for a command)
+    state: dict[str, Any] = {**_FIRST, **(json.loads(path.read_text()) if path.exists() else {})}
+    step = arguments[1]
+    if step != "status":
+        state["calls"].append(" ".join(arguments))
+    refused = step == state["refuse"]
+    if not refused:
+        _STEPS[step](state)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(state))
+    told = {"error": f"{step} can't be"} if refused else _told(state, arguments[2])
+    sys.stdout.write(f"chatter\n{json.dumps(told)}\n")
+    return 3 if refused else 0
+
+
+def _seed(state: dict[str, Any]) -> None:
+    state["candidate"] = state["candidate"] or 2
+
+
+def _status(state: dict[str, Any]) -> None:
+    state["behind"] = max(0, state["behind"] - 15)
+
+
+def _handover(state: dict[str, Any]) -> None:
+    state |= {"live": state["candidate"], "standby": state["live"], "candidate": None}
+
+
+def _rollback(state: dict[str, Any]) -> None:
+    state |= {"live": state["standby"], "standby": state["live"]}
+
+
+def _retire(state: dict[str, Any]) -> None:
+    state["standby"] = None
+
+
+_STEPS = {"seed": _seed, "status": _status, "handover": _handover, "rollback": _rollback, "retire": _retire}
+
+
+def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
+    beat = {"state": "RUNNING", "generation": state["live"], "pid": 1, "age_ms": 100, "error": None}
+    return {
+        **{name: state[name] for name in ("live", "candidate", "standby")},
+        "generations": [{"generation": 2, "records_behind_live": state["behind"]}],
+        "processes": {app: beat, f"{app}-next": beat},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
