@@ -1,0 +1,31 @@
+"""The three apps of the point of sale under kills: nothing is lost, nothing is there twice, in any output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker import start_broker
+from tests.faults.crashes.campaign import SETTINGS, Campaign
+from tests.integration.app_process import AppProcesses
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.timeout(3600)
+def test_apps_that_are_killed_over_and_over_write_everything_once(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    broker = start_broker(tmp_path / "broker")
+    apps = AppProcesses(tmp_path / "run", broker.bootstrap, SETTINGS)
+    campaign = Campaign(apps, broker, count=100 if request.config.getoption("--long") else 3, seed=1)
+    try:
+        campaign.run()
+        campaign.settle()
+        assert [difference for difference in campaign.differences() if not difference.none] == []
+    finally:
+        apps.stop()
+        broker.stop()
+    assert campaign.complaints == []
+    assert any(outcome.hit for outcome in campaign.outcomes)
