@@ -22,7 +22,7 @@ from spark_apps.loyalty import app as loyalty
 from spark_apps.sink import batch_sink, task
 from spark_apps.sink.records import MapRecords
 from spark_apps.stream import ProcessBatch
-from tests.faults.crashes.points import Point, Victim
+from tests.faults.crashes.points import ANY_SLOT, Point, Victim
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,8 @@ class ArmedCrash:
 
     def at(self, point: Point, batch_id: int, slot: int | None = None) -> None:
         """Dies if this is the place. Returns if it is another, or if the victim is and leaves this process alive."""
-        if point == self.point and batch_id >= self.batch_id and slot in (None, self.slot):
+        here = slot is None or self.slot in (slot, ANY_SLOT)
+        if here and point == self.point and batch_id >= self.batch_id:
             sys.stderr.write(f"dying: {point}, {self.victim}, batch {batch_id}, slot {slot}\n")
             sys.stderr.flush()
             kill(self.victim)

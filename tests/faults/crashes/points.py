@@ -33,6 +33,8 @@ class Point(StrEnum):
     COMMITTED = "batch committed"
 
 
+ANY_SLOT = -1
+
 IN_DRIVER = (Point.PLANNED, Point.WRITTEN, Point.COMMITTED, Point.DEAD_LETTERS_WRITTEN)
 """The points that the driver passes; the others are passed by its Python workers."""
 
@@ -57,7 +59,8 @@ POINTS = {
 class Crash:
     """A death at a named point of the batch that comes `skip` batches after the app's start, or of a later one.
 
-    With `skip` 0 that is the very batch that a crash before may have left open. A worker dies in the task of `slot`.
+    With `skip` 0 that is the very batch that a crash before may have left open. A worker dies in the task of `slot`, which may
+    be `ANY_SLOT`.
     """
 
     point: Point
@@ -91,8 +94,8 @@ def rounds(app: str, seed: int) -> Iterator[Round]:
     rng = random.Random(f"{app}/{seed}")
     points = list(POINTS[app])
     rng.shuffle(points)
-    # The sink of the export has records only for the few dead letters.
-    slots = range(1) if app == "hadoop_export" else range(4)
+    # The sink of the export has only the few dead letters, and all of them may fall into one slot.
+    slots = [ANY_SLOT] if app == "hadoop_export" else range(4)
     for number, point in enumerate(cycle(points)):
         victims = [victim for victim in Victim if victim != Victim.WORKER or point not in IN_DRIVER]
         yield Crash(point, rng.choice(victims), rng.choice((0, 1, 1, 2)), rng.choice(slots))
