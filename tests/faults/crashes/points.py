@@ -59,8 +59,8 @@ POINTS = {
 class Crash:
     """A death at a named point of the batch that comes `skip` batches after the app's start, or of a later one.
 
-    With `skip` 0 that is the very batch that a crash before may have left open. A worker dies in the task of `slot`, which may
-    be `ANY_SLOT`.
+    With `skip` 0 that is the very batch that a crash before may have left open. A worker dies in the task of `slot`,
+    which may be `ANY_SLOT`.
     """
 
     point: Point
