@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -11,6 +12,7 @@ import httpx2
 from deploy.errors import StartError
 
 _FINAL_STATES = frozenset({"success", "failed"})
+_REPEATS = 2
 
 
 class AirflowClient:
@@ -133,11 +135,18 @@ class AirflowClient:
     def _send(self, method: str, path: str, body: object) -> httpx2.Response:
         if "Authorization" not in self._http.headers:
             self._log_in()
-        answer = self._http.request(method, path, json=body)
+        answer = self._asked(method, path, body)
         if answer.status_code == httpx2.codes.UNAUTHORIZED:
             self._log_in()  # the token has expired
-            answer = self._http.request(method, path, json=body)
+            answer = self._asked(method, path, body)
         return answer
+
+    def _asked(self, method: str, path: str, body: object) -> httpx2.Response:
+        """Asks again when a starting Airflow on a busy machine takes too long, unless that could begin a run twice."""
+        for _ in range(0 if method == "POST" else _REPEATS):
+            with contextlib.suppress(httpx2.TimeoutException):
+                return self._http.request(method, path, json=body)
+        return self._http.request(method, path, json=body)
 
     def _log_in(self) -> None:
         self._http.headers.pop("Authorization", None)

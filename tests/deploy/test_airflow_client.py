@@ -99,6 +99,23 @@ def test_an_expired_token_is_renewed(airflow: FakeAirflow, client: AirflowClient
     assert airflow.logins == 2
 
 
+def test_a_slow_answer_is_asked_for_again_but_no_run_is_begun_twice(airflow: FakeAirflow) -> None:
+    slow: list[str] = []
+
+    def twice_too_slow(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.startswith("/api/v2/dags") and slow.count(request.method) < 2:
+            slow.append(request.method)
+            raise httpx2.ReadTimeout("busy", request=request)
+        return airflow(request)
+
+    with AirflowClient("http://airflow", "admin", PASSWORD, transport=httpx2.MockTransport(twice_too_slow)) as client:
+        assert client.has_dag("known")
+        client.unpause("known")
+        with pytest.raises(StartError, match="ReadTimeout"):
+            client.trigger("known")
+    assert slow.count("POST") == 1
+
+
 def test_an_unknown_dag_is_not_there(client: AirflowClient) -> None:
     assert not client.has_dag("unknown")
 
