@@ -30,6 +30,9 @@ _ROOM_BYTES = 4096
 """A value this much smaller than its topic's limit fits with any key and headers of ours."""
 
 
+_CONSEQUENCES = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 (librdkafka's own codes)
+
+
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
     """What every task of a batch must know. Travels to the workers.
@@ -167,6 +170,8 @@ class TaskWriter:
                 produce(topic, value, key, partition, headers=headers)
             except BufferError:
                 self._produce_later(topic, value, key, partition, headers)
+            except KafkaException as error:  # a producer that is fenced or broken takes nothing any more
+                raise self._error(self._cause(error)) from error
             if not count % _POLL_EVERY:
                 self._poll(0)
         self.records += count
@@ -184,7 +189,10 @@ class TaskWriter:
                 raise BrokerRefusedError(self._described("the broker did not take all records in time"))
             self._check()
             return False
-        self._produce(self._plan.markers, marker.encode(), self._key, self._slot, headers=None)
+        try:
+            self._produce(self._plan.markers, marker.encode(), self._key, self._slot, headers=None)
+        except KafkaException as error:
+            raise self._error(self._cause(error)) from error
         self._until_done(self._producer.commit_transaction)
         return False
 
@@ -232,7 +240,7 @@ class TaskWriter:
 
     def _check(self) -> None:
         if self._failed:
-            raise self._error(self._failed[0])
+            raise self._error(self._cause(KafkaException(self._failed[0])))
 
     def _until_done(self, step: object) -> None:
         """Repeats a step of a transaction for as long as its failure is one that passes."""
@@ -243,10 +251,15 @@ class TaskWriter:
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 if not reason.retriable() or time.monotonic() > deadline:
-                    # A refused record is the cause, the failed commit only what came of it.
-                    raise self._error(self._failed[0] if self._failed else reason) from error
+                    raise self._error(self._cause(error)) from error
             else:
                 return
+
+    def _cause(self, error: KafkaException) -> KafkaError:
+        """What an error comes of: a refused record, and not that others were thrown away for it."""
+        refused = (failed for failed in self._failed if failed.code() not in _CONSEQUENCES)
+        reason: KafkaError = error.args[0]
+        return next(refused, reason)
 
     def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
         if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001

@@ -43,9 +43,12 @@ def kafka_bootstrap() -> str:
     return bootstrap
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One small Spark session for all tests."""
+    """One small Spark session for the tests of a module.
+
+    A process has one session at a time: a longer-lived one would be stopped by the first module that makes its own.
+    """
     from spark_apps.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
 
     settings = AppSettings(run_dir=tmp_path_factory.mktemp("spark"), shuffle_partitions=2)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError
 
 from spark_apps.sink import task_input
 from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
@@ -193,6 +194,14 @@ def test_what_the_broker_alone_refuses_is_told_in_its_words_and_undone(sink: Sin
     with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
         sink.write(["a", "x" * 30_000], 0, rules={})
     assert sink.seen() == []
+
+
+def test_the_cause_is_the_refused_record_and_not_those_that_were_thrown_away_for_it(sink: Sink) -> None:
+    writer = sink.writer(0)
+    writer._failed += [KafkaError(KafkaError._PURGE_QUEUE), KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)]
+    with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
+        writer._check()
+    writer.abandon()
 
 
 def test_rows_tell_their_slot_by_their_source() -> None:
