@@ -34,6 +34,7 @@ class StoreSpec:
         score_field: the field that a ranked store is ranked by; None for every other kind.
         retention_ms: for how much stream time a row stays; None for ever. A longer one needs a new generation.
         topic: its changelog topic, where that isn't named after app and store.
+        key_field: the field of version 1's values that is the key, as text; None if none is.
         table: the table of its snapshots, where that isn't named after the store.
     """
 
@@ -45,6 +46,7 @@ class StoreSpec:
     score_field: str | None = None
     retention_ms: Callable[[AppSettings], int] | None = None
     topic: str | None = None
+    key_field: str | None = None
     table: str | None = None
 
     def __post_init__(self) -> None:

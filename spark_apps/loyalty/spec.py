@@ -13,6 +13,7 @@ REWARDS = StoreSpec(
         ValueField("InvoiceCount", "bigint"),
         ValueField("LastInvoiceTime", "timestamp"),
     ),
+    key_field="CustomerCardNo",
 )
 
 LOYALTY = AppSpec(

@@ -1,6 +1,6 @@
 """What runs, from what a run directory and the broker tell: snapshots' manifests, journals of generations, topics.
 
-Only names, types and counts are read, no rows.
+Only names, types and counts are told. Of rows, a few are looked at, for which of their fields is the key.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from state.query.definitions import StoreKind
 from state.snapshots.manifest import SnapshotManifest, newest_manifest
 
 _SQL_TYPES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_SAMPLE_ROWS = 1000
 _log = structlog.get_logger(__name__)
 
 
@@ -82,6 +83,7 @@ def _of_snapshot(
         partitions=len(manifest.changelog_offsets),
         keys=manifest.row_count,
         size_bytes=_size_bytes(table),
+        key_fields=_key_fields(table),
     )
 
 
@@ -124,6 +126,15 @@ def _fields(table: DeltaTable) -> dict[str, str]:
         for entry in schema["fields"]
         if not entry["name"].startswith("_")
     }
+
+
+def _key_fields(table: DeltaTable) -> tuple[str, ...] | None:
+    """The columns of text that equal the key in every row of a sample; None if there are no rows."""
+    names = [name for name, kind in _fields(table).items() if kind == "string"]
+    rows = table.to_pyarrow_dataset().head(_SAMPLE_ROWS, columns=[*names, "_key"]).to_pylist()
+    if not rows:
+        return None
+    return tuple(name for name in names if all((row[name] or "").encode() == row["_key"] for row in rows))
 
 
 def _size_bytes(table: DeltaTable) -> int:

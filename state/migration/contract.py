@@ -51,6 +51,7 @@ class DeclaredStore:
         steps: the migrations that there are, in the order of their versions.
         partitions: how many the changelog is to have; None leaves them as they are.
         changeable: whether the app can have generations.
+        key_field: the field of values of version 1 that is the key; None if it isn't said.
     """
 
     store: str
@@ -62,6 +63,7 @@ class DeclaredStore:
     steps: tuple[Step, ...] = ()
     partitions: int | None = None
     changeable: bool = False
+    key_field: str | None = None
 
     def fields_at(self, version: int) -> Fields | None:
         """The fields of values of a version; None if no migration makes that version."""
@@ -82,6 +84,7 @@ class RunningStore:
         fields: of the values, from the newest snapshot; None if there is none.
         partitions: of the live changelog; None if the broker didn't tell.
         keys, size_bytes: of the newest snapshot; None if there is none.
+        key_fields: the fields that were the key in all rows of a sample; None if there was none to look at.
     """
 
     store: str
@@ -95,6 +98,7 @@ class RunningStore:
     partitions: int | None = None
     keys: int | None = None
     size_bytes: int | None = None
+    key_fields: tuple[str, ...] | None = None
 
     @property
     def version(self) -> int:
@@ -141,6 +145,7 @@ def _running(entry: dict[str, Any]) -> RunningStore:
         **{
             **entry,
             "migrations": tuple(map(str, entry["migrations"])),
+            "key_fields": None if entry["key_fields"] is None else tuple(map(str, entry["key_fields"])),
             "fields": None if fields is None else {str(name): str(kind) for name, kind in fields.items()},
         }
     )

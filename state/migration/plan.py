@@ -146,14 +146,30 @@ def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
         for version, name in enumerate(found.migrations, start=2)
         if name in known and known[name].to_version != version
     ]
+    told += moved + _other_key(wanted, found)
     fields = wanted.fields_at(found.version)
-    if told or moved or fields is None or found.fields is None:
-        return told + moved
+    if told or fields is None or found.fields is None:
+        return told
     changes = differences(found.fields, fields)
     if not changes:
         return []
     where = f"its values are of version {found.version}, and that version would change: {'; '.join(changes)}."
     return [f"The fields changed in place: {where} Leave that version as it is, and declare a migration to the next."]
+
+
+def _other_key(wanted: DeclaredStore, found: RunningStore) -> list[str]:
+    """What tells that the app would make other keys than there are."""
+    made_otherwise = any(step.changes_key for step in wanted.steps if step.name in found.migrations)
+    if wanted.key_field is None or found.key_fields is None or made_otherwise:
+        return []
+    if wanted.key_field in found.key_fields:
+        return []
+    was = " or ".join(found.key_fields) or "none of its fields"
+    told = (
+        f"Its key would be {wanted.key_field}, and is {was}: each row would be there twice, under its old key and its "
+        "new one. Leave the key as it is, and declare a migration with `changes_key`."
+    )
+    return [told]
 
 
 def _other_partitions(wanted: DeclaredStore, found: RunningStore) -> int | None:

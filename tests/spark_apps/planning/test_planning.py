@@ -74,6 +74,7 @@ def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings
     assert rewards.size_bytes is not None
     assert rewards.size_bytes > 0
     assert rewards.fields == _rewards().fields
+    assert rewards.key_fields == ("CustomerCardNo",)
     assert not plan_changes(declared_stores(), _running(settings)).breaks
 
 

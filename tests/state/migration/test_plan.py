@@ -16,7 +16,15 @@ TIER = Step("tier", "Adds the tier.", 2, TIERED)
 REGION = Step("region", "Keys begin with the region.", 3, TIERED, changes_key=True, reversible=False)
 DECLARED = DeclaredStore("rewards", "loyalty", "rewards-log", "keyvalue", None, FIELDS, changeable=True)
 RUNNING = RunningStore(
-    "rewards", "loyalty", "rewards-log", "keyvalue", fields=FIELDS, partitions=4, keys=1_000_000, size_bytes=9
+    "rewards",
+    "loyalty",
+    "rewards-log",
+    "keyvalue",
+    fields=FIELDS,
+    partitions=4,
+    keys=1_000_000,
+    size_bytes=9,
+    key_fields=("Card",),
 )
 
 
@@ -95,6 +103,17 @@ def test_a_migration_that_runs_must_stay() -> None:
     assert "is declared to make version 3" in _change(swapped, at_two).details[0]
     changed = replace(DECLARED, steps=(replace(TIER, fields=FIELDS),))
     assert "its values are of version 2" in _change(changed, at_two).details[0]
+
+
+def test_a_key_that_the_app_makes_otherwise_takes_a_migration() -> None:
+    by_phone = replace(DECLARED, key_field="Phone")
+    assert "Its key would be Phone, and is Card" in _change(by_phone).details[0]
+    assert _change(by_phone).verdict is Verdict.BREAKS
+    assert _change(by_phone, replace(RUNNING, key_fields=())).verdict is Verdict.BREAKS
+    assert _change(replace(DECLARED, key_field="Card")).verdict is Verdict.UNCHANGED
+    assert _change(by_phone, replace(RUNNING, key_fields=None)).verdict is Verdict.UNCHANGED
+    at_three = replace(RUNNING, migrations=("tier", "region"), fields=TIERED, key_fields=())
+    assert _change(replace(by_phone, steps=(TIER, REGION)), at_three).verdict is Verdict.UNCHANGED
 
 
 def test_a_renamed_store_is_recognised() -> None:
