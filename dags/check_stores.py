@@ -25,8 +25,8 @@ from datetime import timedelta
 from airflow.sdk import DAG, AssetAny, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.selection import ALL_STORES
-from dags.operators.store_task import StoreTaskOperator
+from dags.operators.maintenance import MaintenanceOperator
+from dags.operators.selection import ALL_STORES, ChooseStoresOperator
 from dags.operators.tables import snapshots_of
 from spark_apps.registry import ON_DEMAND_STORES, STORES
 
@@ -50,11 +50,11 @@ with DAG(
         )
     },
 ):
+    choose = ChooseStoresOperator(stores=_STORES)
     for store in _STORES:
-        StoreTaskOperator(
+        choose >> MaintenanceOperator(
             task_id=store,
             task_display_name=f"Check {store}",
-            store=store,
             module="quality.snapshot_check",
             arguments=[store],
             finding="breaks its expectations",

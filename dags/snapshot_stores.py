@@ -24,7 +24,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.selection import ALL_STORES
+from dags.operators.selection import ALL_STORES, ChooseStoresOperator
 from dags.operators.snapshot_store import SnapshotStoreOperator
 from spark_apps.registry import ON_DEMAND_STORES, STORES
 
@@ -48,11 +48,11 @@ with DAG(
         )
     },
 ):
+    choose = ChooseStoresOperator(stores=_STORES)
     for store in _STORES:
-        SnapshotStoreOperator(
+        choose >> SnapshotStoreOperator(
             task_id=store,
             task_display_name=f"Snapshot {store}",
             store=store,
-            selected="{{ params.store }}",
             execution_timeout=timedelta(minutes=30),
         )

@@ -23,8 +23,8 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.selection import ALL_STORES
-from dags.operators.store_task import StoreTaskOperator
+from dags.operators.maintenance import MaintenanceOperator
+from dags.operators.selection import ALL_STORES, ChooseStoresOperator
 from spark_apps.registry import ON_DEMAND_STORES, STORES
 
 _STORES = [*STORES, *ON_DEMAND_STORES]
@@ -47,11 +47,11 @@ with DAG(
         )
     },
 ):
+    choose = ChooseStoresOperator(stores=_STORES)
     for store in _STORES:
-        StoreTaskOperator(
+        choose >> MaintenanceOperator(
             task_id=store,
             task_display_name=f"Measure {store}",
-            store=store,
             arguments=["growth", store],
             finding="grows too fast",
             execution_timeout=timedelta(minutes=30),

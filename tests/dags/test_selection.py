@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import Asset, Context
+from airflow.sdk.definitions.deadline import DeadlineReference
+
+from dags.operators.deadlines import done_within, report_missed_deadline
+from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
+from dags.operators.selection import ChooseStoresOperator
+
+pytestmark = pytest.mark.airflow
+
+STORES = ["rewards", "prices", "orders"]
+
+
+def chosen(selected: str, *updated: str) -> list[str]:
+    choose = ChooseStoresOperator(stores=STORES, selected=selected)
+    events: dict[Asset, list[object]] = {Asset(f"delta_{store}"): [] for store in updated}
+    return choose.choose_branch(cast("Context", {"triggering_asset_events": events}))
+
+
+def test_a_run_is_for_the_store_of_its_params_or_for_those_whose_apps_have_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    assert chosen("orders") == ["orders"]
+    assert chosen("all") == []
+    (tmp_path / "checkpoints" / "ticks" / "gen-2").mkdir(parents=True)
+    assert chosen("all") == ["prices"]
+
+
+def test_a_run_after_snapshots_is_for_their_stores_alone() -> None:
+    assert chosen("all", "orders", "rewards", "somebody-elses") == ["rewards", "orders"]
+
+
+@pytest.mark.parametrize(("needed", "asks"), [("True", True), ("False", False)])
+def test_an_approval_is_asked_for_unless_the_params_waive_it(
+    monkeypatch: pytest.MonkeyPatch, needed: str, asks: bool
+) -> None:
+    asked = []
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: asked.append(self.subject))
+    ApproveUnlessWaivedOperator(task_id="approve", subject="Delete?", needed=needed).execute(cast("Context", {}))
+    assert bool(asked) is asks
+
+
+def test_a_command_gets_no_empty_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+
+    def execute(self: Any, context: Context) -> dict[str, Any]:
+        del context
+        seen.append(self.arguments)
+        return {}
+
+    monkeypatch.setattr(MaintenanceOperator.__mro__[1], "execute", execute)
+    MaintenanceOperator(task_id="x", arguments=["verify", "", "prices"]).execute(cast("Context", {}))
+    assert seen == [["verify", "prices"]]
+
+
+def test_no_time_is_no_pause() -> None:
+    PauseOperator(task_id="pause", minutes="0").execute(cast("Context", {}))
+
+
+def test_a_late_run_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    alert = done_within(datetime.timedelta(minutes=5))
+    assert alert.reference == DeadlineReference.DAGRUN_QUEUED_AT
+    report_missed_deadline({"dag_run": {"dag_id": "verify_stores", "run_id": "r1"}})
+    assert "run r1 of DAG verify_stores missed its deadline" in caplog.text
