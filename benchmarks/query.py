@@ -3,18 +3,22 @@
 One node and the peer hold the same changelog in RocksDB and answer `GET /state/keyvalue/STORE/KEY`. wrk asks each of
 them in turns, over 32 connections, for the same keys in the same order. Each side is warm: every key was asked for
 before. Measured are also: several keys in one request, beside the peer's single ones; a node that asks for tokens; and
-reads that a node forwards to another one, beside those that it answers itself.
+reads that a node forwards to another one, beside those that it answers itself: under load by wrk, and one after the
+other by Python's own HTTP client, as a program has it that isn't a load generator.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
+import itertools
 import json
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -51,7 +55,6 @@ class Sizes:
     warm_seconds: int
     connections: int = 32
     batch: int = 100
-    forward_connections: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +136,51 @@ def batches(numbers: Sequence[int], size: int) -> list[str]:
     return [f"/state/keyvalues/{STORE} " + json.dumps({"keys": [f"{key:010d}" for key in group]}) for group in groups]
 
 
+class OneByOne:
+    """One client that asks a node for keys of its own and for others' keys in turns, each request after the last."""
+
+    def __init__(self, address: str, mine: Sequence[int], theirs: Sequence[int]) -> None:
+        self._connection = http.client.HTTPConnection(address.removeprefix("http://"))
+        self._pairs = list(zip(paths(mine), paths(theirs), strict=False))
+
+    def run(self, seconds: float) -> tuple[list[float], list[float]]:
+        """Milliseconds of every local and every forwarded read."""
+        local: list[float] = []
+        forwarded: list[float] = []
+        until_s = time.perf_counter() + seconds
+        for mine, theirs in itertools.cycle(self._pairs):
+            local.append(self._ask_ms(mine))
+            forwarded.append(self._ask_ms(theirs))
+            if time.perf_counter() > until_s:
+                break
+        return local, forwarded
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    def _ask_ms(self, path: str) -> float:
+        began_s = time.perf_counter()
+        self._connection.request("GET", path)
+        answer = self._connection.getresponse()
+        answer.read()
+        assert answer.status == 200, f"{path}: {answer.status}"
+        return (time.perf_counter() - began_s) * 1000
+
+
+def percentile(figures: Sequence[float], percent: int) -> float:
+    """The smallest figure that so many percent of all don't exceed."""
+    ordered = sorted(figures)
+    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
+
+
 class Bench:
     """All sides, and what was found of each in every round."""
 
     def __init__(self, sizes: Sizes) -> None:
         self.sizes = sizes
+        self.one_by_one: OneByOne | None = None
+        self.reads: list[tuple[list[float], list[float]]] = []
         self.sides: dict[str, Side] = {}
         self.found: dict[str, list[Load]] = {}
 
@@ -145,11 +188,21 @@ class Bench:
         """Warms every side, then measures them in turns."""
         for side in self.sides.values():
             side.wrk.run(side.address, connections=side.connections, seconds=self.sizes.warm_seconds)
+        assert self.one_by_one is not None
+        self.one_by_one.run(1)
         for _ in range(self.sizes.rounds):
+            self.reads.append(self.one_by_one.run(self.sizes.seconds))
             for name, side in self.sides.items():
                 load = side.wrk.run(side.address, connections=side.connections, seconds=self.sizes.seconds)
                 self.found.setdefault(name, []).append(load)
                 print(f"{name}: {load.per_second * side.keys_per_request:,.0f} keys/s, {load}")
+
+    def read_ms(self, percent: int) -> tuple[list[float], list[float]]:
+        """A percentile of forwarded and of local reads in each round."""
+        return (
+            [percentile(forwarded, percent) for _, forwarded in self.reads],
+            [percentile(local, percent) for local, _ in self.reads],
+        )
 
     def rates(self, name: str) -> list[float]:
         """Keys a second."""
@@ -179,8 +232,10 @@ def measures(bench: Bench) -> list[Measure]:
         Measure("point queries with a token", "requests/s", bench.rates("token"), bench.rates("node"), "without one"),
         latency("point queries with a token: p99", bench.p99("token"), bench.p99("node"), "without one"),
         Measure(many, "keys/s", bench.rates("batch"), peer, f"{PEER}, one key a request"),
-        latency("forwarded read: p50", bench.p50("forwarded"), bench.p50("local"), split),
-        latency("forwarded read: p99", bench.p99("forwarded"), bench.p99("local"), split),
+        latency("forwarded read: p50", *bench.read_ms(50), split),
+        latency("forwarded read: p99", *bench.read_ms(99), split),
+        Measure("forwarded reads under load", "requests/s", bench.rates("forwarded"), bench.rates("local"), split),
+        latency("forwarded reads under load: p99", bench.p99("forwarded"), bench.p99("local"), split),
     ]
 
 
@@ -221,14 +276,16 @@ def run(sizes: Sizes, folder: Path) -> Bench:
             told = [value(peer, number), value(node.address, number), value(guarded.address, number, bearer)]
             assert told[0] == told[1] == told[2] == json.loads(row(number)[1]), f"key {number}: {told}"
         mine, theirs = owned(here, numbers[: min(2000, sizes.keys)])
-        many, few = sizes.connections, sizes.forward_connections
+        many = sizes.connections
+        bench.one_by_one = OneByOne(here.address, mine, theirs)
+        running.callback(bench.one_by_one.close)
         bench.sides = {
             "peer": Side(peer, Wrk(folder / "wrk-peer", paths(numbers)), many),
             "node": Side(node.address, Wrk(folder / "wrk-node", paths(numbers)), many),
             "token": Side(guarded.address, Wrk(folder / "wrk-token", paths(numbers), bearer), many),
             "batch": Side(node.address, Wrk(folder / "wrk-batch", batches(numbers, sizes.batch)), many, sizes.batch),
-            "local": Side(here.address, Wrk(folder / "wrk-local", paths(mine)), few),
-            "forwarded": Side(here.address, Wrk(folder / "wrk-forwarded", paths(theirs)), few),
+            "local": Side(here.address, Wrk(folder / "wrk-local", paths(mine)), many),
+            "forwarded": Side(here.address, Wrk(folder / "wrk-forwarded", paths(theirs)), many),
         }
         bench.run()
     return bench
@@ -242,7 +299,7 @@ def main() -> int:
     if (advice := missing()) is not None:
         print(advice)
         return 0
-    sizes = Sizes(2000, 1, 1, 1) if smoke else Sizes(100_000, 5, 4, 8)
+    sizes = Sizes(2000, 1, 1, 1) if smoke else Sizes(100_000, 5, 4, 6)
     folder = Path(tempfile.mkdtemp(prefix="sk-bench-"))
     try:
         bench = run(sizes, folder)
