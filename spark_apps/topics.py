@@ -99,7 +99,8 @@ class Topics:
         return {
             key: str(entry.value)
             for key, entry in found.items()
-            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value and entry.value is not None
+            # The client gives the number or the name.
+            if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
         }
 
     def delete(self, names: Iterable[str]) -> None:

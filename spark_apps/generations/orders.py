@@ -45,12 +45,17 @@ class Orders:
     batch: int | None = None
     position: Position | None = None
 
-    def reached(self, checkpoint: SparkCheckpoint) -> bool:
-        """Whether it has come as far as told. Only ever of orders to hold."""
+    def reached(self, checkpoint: SparkCheckpoint, *, owed: int | None = None) -> bool:
+        """Whether it has come as far as told. Only ever of orders to hold.
+
+        `owed` is a batch that was planned when it began, and may have been begun by a process that died: that is to be
+        finished, too.
+        """
         if not self.holds:
             return False
         committed = checkpoint.last_committed_batch()
-        if self.batch is not None and (committed is None or committed < self.batch):
+        wanted = [batch for batch in (self.batch, owed) if batch is not None]
+        if wanted and (committed is None or committed < max(wanted)):
             return False
         return self.position is None or checkpoint.committed_position().reaches(self.position)
 

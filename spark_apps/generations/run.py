@@ -166,7 +166,7 @@ class GenerationRun:
             around_batch=lambda process: limit(self.around_batch(process)),
             generation=orders.generation,
         )
-        with self._watching(orders, checkpoint, ended):
+        with self._watching(orders, lambda: orders.reached(checkpoint, owed=planned_before), ended):
             term.run(spark, pulse)
         planned = checkpoint.last_planned_batch()
         never_begun = planned is not None and planned > max(limit.begun, planned_before or 0)
@@ -175,13 +175,13 @@ class GenerationRun:
             take_back(checkpoint, planned)
 
     @contextmanager
-    def _watching(self, orders: Orders, checkpoint: SparkCheckpoint, ended: threading.Event) -> Iterator[None]:
+    def _watching(self, orders: Orders, reached: Callable[[], bool], ended: threading.Event) -> Iterator[None]:
         """Ends the term when the process is to stop, the orders change, or the query is where it was told to be."""
 
         def watch() -> None:
             while not ended.wait(POLL_S):
                 with contextlib.suppress(OSError):
-                    if self.stop.is_set() or orders.reached(checkpoint) or self._orders() != orders:
+                    if self.stop.is_set() or reached() or self._orders() != orders:
                         ended.set()
 
         thread = threading.Thread(target=watch, name="orders", daemon=True)

@@ -16,6 +16,7 @@ from spark_apps.generations.migration import Chain
 from spark_apps.heartbeat import AppState, Heartbeat
 from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_TIER
 from spark_apps.records.loyalty import rewards_value
+from spark_apps.topics import Topics
 from state.cluster.alias_topic import read_aliases
 from state.security.cluster_secret import load_cluster_secret
 from tests.broker import Broker, start_broker
@@ -111,6 +112,7 @@ def test_a_generation_takes_over_under_writes_whatever_is_killed_and_can_be_roll
     answer = shop.step("seed", "loyalty", "--migration", "rewards-tier")
     assert (answer["live"], answer["candidate"], answer["standby"]) == (1, 2, None)
     assert shop.serving_topic() == CHANGELOG
+    assert Topics(shop.broker.bootstrap).own_config(SECOND) == {"cleanup.policy": "compact"}
     beside = shop.apps.start_next("loyalty")
     await_batches(beside, 2)
 

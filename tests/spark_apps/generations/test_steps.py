@@ -150,7 +150,10 @@ def orders(journal: Journal, role: Role) -> Orders:
 def test_what_is_told_to_hold_finishes_the_batch_that_is_planned(tmp_path: Path) -> None:
     told = orders(steps.begun(ready(), 2, compares=True), Role.NEXT)
     assert told.fulfilled(checkpoint(tmp_path / "a", planned=3, committed=3))
-    assert not told.fulfilled(checkpoint(tmp_path / "b", planned=3, committed=2))
+    unfinished = checkpoint(tmp_path / "b", planned=3, committed=2)
+    assert not told.fulfilled(unfinished)
+    assert not told.reached(unfinished, owed=2)
+    assert told.reached(unfinished, owed=1)
     assert told.fulfilled(SparkCheckpoint(tmp_path / "none"))
 
 
