@@ -1,0 +1,49 @@
+"""The DAGs that look after stores, run whole: one store is chosen, the others are skipped, a finding fails the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from spark_apps.registry import ON_DEMAND_STORES, STORES
+from tests.broker import Broker
+from tests.dags.conftest import RunDag
+from tests.integration.node_process import COMPACTED, write
+from tests.spark_apps.maintenance.test_commands import PARTITIONS, ROWS, TOPIC, snapshot
+
+pytestmark = [pytest.mark.airflow, pytest.mark.broker, pytest.mark.slow]
+
+
+@pytest.fixture
+def store(broker: Broker) -> Iterator[Broker]:
+    """The broker with the changelog of `prices`."""
+    with suppress(KafkaException):
+        broker.delete_topic(TOPIC)  # other tests of the session leave it behind
+    broker.create_topic(TOPIC, PARTITIONS, COMPACTED)
+    write(broker, TOPIC, ROWS.items())
+    yield broker
+    broker.delete_topic(TOPIC)
+
+
+def test_the_chosen_store_is_verified_and_a_difference_fails_the_run(
+    run_dag: RunDag, store: Broker, tmp_path: Path
+) -> None:
+    run_dir = tmp_path / "run"
+    snapshot(store, run_dir, ROWS)
+    good = run_dag("verify_stores", {"store": "prices"}, STOREKEEPER_KAFKA_BOOTSTRAP=store.bootstrap)
+    assert good.state == "success", good.log
+    assert good.results["prices"]["details"]["compared"] == {"snapshot 0": PARTITIONS}
+    others = {name: state for name, state in good.tasks.items() if name not in {"prices", "choose"}}
+    assert set(others.values()) == {"skipped"}
+    assert len(others) == len(STORES | ON_DEMAND_STORES) - 1
+
+    snapshot(store, run_dir, {**ROWS, b"SYMBOL-OF-NONE": b"{}"})
+    bad = run_dag("verify_stores", {"store": "prices"}, STOREKEEPER_KAFKA_BOOTSTRAP=store.bootstrap)
+    assert bad.state == "failed"
+    assert "copies differ" in bad.log
+    assert "surplus" in bad.log
+    assert "SYMBOL-OF-NONE" not in bad.log
