@@ -17,6 +17,10 @@ from state.security.caller import Caller, RequestContext, current_request
 PREFIX = b"/state/keyvalue/"
 _PLAIN = re.compile(rb"([A-Za-z0-9._@-]+)/([A-Za-z0-9._~!$&'()*+,;=:@-]+)")
 _DEADLINE_MS = 1000
+_PATIENCE_S = 0.1
+"""How long the only holder of some rows is waited for, before the router is."""
+_SAMPLED = 16
+_NOBODY: tuple[str | None, bool] = (None, True)
 
 Sign = Callable[[bytes, int], bytes]
 """Gives, for a path and the milliseconds left, the lines that prove the origin of a `GET`."""
@@ -48,7 +52,7 @@ class HotForward:
         self._links = links
         self._health = health
         self._sign = sign
-        self._holders: dict[tuple[str, int], str | None] = {}
+        self._holders: dict[tuple[str, int], tuple[str | None, bool]] = {}
         self._table = catalog.table
         self._replicas = catalog.replicas
         self.sent_total = 0
@@ -63,26 +67,33 @@ class HotForward:
             done: takes the response, or None if there is none and the request is to be answered in another way.
         """
         found = _PLAIN.fullmatch(target, len(PREFIX)) if target.startswith(PREFIX) else None
-        node = None if found is None else self._holder(found[1].decode(), found[2])
-        if node is None or self._health(node).suspect:
+        node, alone = self._holder(found[1].decode(), found[2]) if found is not None else _NOBODY
+        if node is None:
             return False
-        pool = self._links.to(node)
-        if pool is None:
+        health, pool = self._health(node), self._links.to(node)
+        if pool is None or health.suspect:
             return False
         began_ns = time.perf_counter_ns()
+        patience_s = _PATIENCE_S if alone else health.hedge_delay_s
 
         def answered(response: bytes | None) -> None:
+            took_ns = time.perf_counter_ns() - began_ns
             if response is not None:
-                self._latency.record(time.perf_counter_ns() - began_ns)
+                self._latency.record(took_ns)
+                if self.sent_total % _SAMPLED == 0:
+                    health.answered(took_ns / 1e9)
+            elif not alone and took_ns / 1e9 >= patience_s:
+                health.failed()  # so that the router asks the others at once
             done(response)
 
         lines = self._signed(target, caller)
-        sent = pool.ask(b"GET %b HTTP/1.1\r\nhost: %b\r\n%b\r\n" % (target, pool.host, lines), answered)
+        request = b"GET %b HTTP/1.1\r\nhost: %b\r\n%b\r\n" % (target, pool.host, lines)
+        sent = pool.ask(request, answered, patience_s)
         self.sent_total += sent
         return sent
 
-    def _holder(self, store: str, key: bytes) -> str | None:
-        """The node to ask; None if there is none, or this node holds the partition itself."""
+    def _holder(self, store: str, key: bytes) -> tuple[str | None, bool]:
+        """The node to ask, and whether it is the only one; None if there is none, or this node has the rows itself."""
         catalog = self._catalog
         try:
             where = (store, catalog.partition(store, key))
@@ -91,10 +102,11 @@ class HotForward:
                 self._holders.clear()
             if where not in self._holders:
                 others = [node for node in catalog.holders(*where) if node != catalog.node]
-                self._holders[where] = others[0] if others and catalog.replica(*where) is None else None
+                mine = not others or catalog.replica(*where) is not None
+                self._holders[where] = _NOBODY if mine else (others[0], len(others) == 1)
             return self._holders[where]
         except StateError:
-            return None
+            return _NOBODY
 
     def _signed(self, target: bytes, caller: Caller | None) -> bytes:
         token = current_request.set(RequestContext(caller, None))

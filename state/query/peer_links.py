@@ -8,6 +8,7 @@ knows whom else to ask. So a link needs neither retries nor a judgement of its o
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ _ANSWER = re.compile(
 _HEAD_BYTES = 16_384
 _MOST_LINKS = 32
 _MOST_WAITING = 256
+_LOOK_EVERY_S = 0.01
 _PAUSE_S = 1.0
 
 
@@ -47,14 +49,10 @@ class PeerLinks:
     Args:
         addresses: gives the base address by node name as of now.
         connector: checks an address before each connection.
-        patience_s: an answer that is not there after this, or twice this at most, is not waited for.
     """
 
-    def __init__(
-        self, addresses: Callable[[], Mapping[str, str]], connector: Connector, *, patience_s: float = 0.1
-    ) -> None:
+    def __init__(self, addresses: Callable[[], Mapping[str, str]], connector: Connector) -> None:
         self._addresses = addresses
-        self._patience_s = patience_s
         self._connector = connector
         self._pools: dict[str, Pool] = {}
 
@@ -66,7 +64,7 @@ class PeerLinks:
         pool = self._pools.get(address)
         if pool is None:
             self._forget_others()
-            pool = self._pools[address] = Pool(address, self._connector, self._patience_s)
+            pool = self._pools[address] = Pool(address, self._connector)
         return pool
 
     def close(self) -> None:
@@ -84,11 +82,10 @@ class PeerLinks:
 class Pool:
     """The links to one address. `host` is what the `Host` header of a request has to say."""
 
-    def __init__(self, address: str, connector: Connector, patience_s: float) -> None:
+    def __init__(self, address: str, connector: Connector) -> None:
         self.host = address.partition("://")[2].rstrip("/").encode()
         self._address = address
         self._connector = connector
-        self._patience_s = patience_s
         self._loop = asyncio.get_running_loop()
         self._idle: list[Link] = []
         self._links: set[Link] = set()
@@ -98,22 +95,28 @@ class Pool:
         self._not_before_s = 0.0
         self._closed = False
 
-    def ask(self, request: bytes, done: Done) -> bool:
-        """Sends a request, or lets it wait for a link. Calls `done` once, later; never, if this returns False."""
-        if not self._idle:
-            self._grow()
-            if not self._links or len(self._waiting) >= _MOST_WAITING:
-                return False
-            self._waiting.append((self._now_s(), request, done))
+    def ask(self, request: bytes, done: Done, patience_s: float) -> bool:
+        """Sends a request, or lets it wait for a link. Calls `done` once, later; never, if this returns False.
+
+        An answer that is not there after `patience_s`, or a little later, is not waited for.
+        """
+        until_s = self._loop.time() + patience_s
+        if self._idle:
+            self._watch()
+            self._idle.pop().ask(request, done, until_s)
             return True
-        self._idle.pop().ask(request, done, self._now_s())
+        self._grow()
+        if not self._links or len(self._waiting) >= _MOST_WAITING:
+            return False
+        self._watch()
+        self._waiting.append((until_s, request, done))
         return True
 
     def idle(self, link: Link) -> None:
         """A link is there for the next request."""
         if self._waiting:
-            asked_s, request, done = self._waiting.popleft()
-            link.ask(request, done, asked_s)
+            until_s, request, done = self._waiting.popleft()
+            link.ask(request, done, until_s)
         else:
             self._idle.append(link)
 
@@ -123,7 +126,7 @@ class Pool:
         if link in self._idle:
             self._idle.remove(link)
         if not self._links:
-            self._give_up(self._loop.time())
+            self._give_up(math.inf)
 
     def close(self) -> None:
         """Closes all links."""
@@ -133,31 +136,33 @@ class Pool:
                 handle.cancel()
         for link in list(self._links):
             link.close()
-        self._give_up(self._loop.time())
+        self._give_up(math.inf)
 
     def _grow(self) -> None:
         due = self._loop.time() >= self._not_before_s
         if self._connecting is None and len(self._links) < _MOST_LINKS and due and not self._closed:
             self._connecting = self._loop.create_task(self._connect())
 
-    def _now_s(self) -> float:
+    def _watch(self) -> None:
         if self._watching is None:
-            self._watching = self._loop.call_later(self._patience_s, self._look)
-        return self._loop.time()
+            self._watching = self._loop.call_later(_LOOK_EVERY_S, self._look)
 
     def _look(self) -> None:
         """Ends what takes too long. One timer for all, as a request must not cost one."""
         self._watching = None
-        since_s = self._loop.time() - self._patience_s
-        self._give_up(since_s)
+        now_s = self._loop.time()
+        self._give_up(now_s)
         for link in list(self._links):
-            link.close_if_asked_before(since_s)
-        if len(self._idle) < len(self._links):
-            self._now_s()
+            link.close_if_late(now_s)
+        if self._waiting or len(self._idle) < len(self._links):
+            self._watch()
 
-    def _give_up(self, since_s: float) -> None:
-        while self._waiting and self._waiting[0][0] <= since_s:
-            self._waiting.popleft()[2](None)
+    def _give_up(self, now_s: float) -> None:
+        late = [waiting for waiting in self._waiting if waiting[0] <= now_s]
+        if late:
+            self._waiting = deque(waiting for waiting in self._waiting if waiting[0] > now_s)
+        for _, _, done in late:
+            done(None)
 
     async def _connect(self) -> None:
         try:
@@ -183,24 +188,24 @@ class Pool:
 class Link(asyncio.Protocol):
     """One connection, one request at a time."""
 
-    __slots__ = ("_asked_s", "_buffer", "_done", "_pool", "_transport")
+    __slots__ = ("_buffer", "_done", "_pool", "_transport", "_until_s")
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._transport: asyncio.Transport
         self._buffer = b""
         self._done: Done | None = None
-        self._asked_s = 0.0
+        self._until_s = 0.0
 
-    def ask(self, request: bytes, done: Done, asked_s: float) -> None:
+    def ask(self, request: bytes, done: Done, until_s: float) -> None:
         """Sends a request, and calls `done` once, never before this returns."""
         self._done = done
-        self._asked_s = asked_s
+        self._until_s = until_s
         self._transport.write(request)
 
-    def close_if_asked_before(self, since_s: float) -> None:
-        """Gives an answer up that is not there yet."""
-        if self._done is not None and self._asked_s <= since_s:
+    def close_if_late(self, now_s: float) -> None:
+        """Gives an answer up that was not there in time."""
+        if self._done is not None and self._until_s <= now_s:
             self.close()
 
     def close(self) -> None:
