@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -25,10 +26,15 @@ _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite 
 def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = ALIASES_TOPIC) -> None:
     """Writes an alias and returns when the broker has it; makes the topic if there is none.
 
+    Its time is set behind that of the one before, whatever the clock says: what is published last counts. An old record
+    that somebody copies behind it doesn't.
+
     Raises:
         BrokerUnavailableError: no broker took it: nothing has changed, or the alias is there. Publish it again.
     """
-    create_alias_topic(bootstrap, topic)
+    known = read_aliases(bootstrap, secret, topic=topic).get(alias.store)
+    if known is not None and known.at_ms >= alias.at_ms:
+        alias = replace(alias, at_ms=known.at_ms + 1)
     producer = Producer({**_client(bootstrap), "acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
     failed: list[KafkaError] = []
 

@@ -29,6 +29,8 @@ def test_what_is_published_is_read(broker: Broker) -> None:
     later = replace(alias, topic=f"{alias.store}-g3", generation=3, at_ms=8)
     publish_alias(broker.bootstrap, SECRET, later)
     assert read_aliases(broker.bootstrap, SECRET)[alias.store] == later
+    publish_alias(broker.bootstrap, SECRET, replace(alias, at_ms=3))
+    assert read_aliases(broker.bootstrap, SECRET)[alias.store] == replace(alias, at_ms=9), "the clock went back"
     assert alias.store not in read_aliases(broker.bootstrap, b"another cluster's secret, as long")
 
 
