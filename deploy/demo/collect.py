@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from deploy.demo.observation import TopicRecord
 from deploy.demo.oracle import MASKED_FIELDS, MaskedRow, Reward
@@ -16,6 +17,7 @@ from state.snapshots.sql import query
 
 _POLL_TIMEOUT_S = 5.0
 _IDLE_POLLS = 12
+_ATTEMPTS = 25
 
 
 def read_topic(bootstrap: str, topic: str) -> list[TopicRecord]:
@@ -64,7 +66,18 @@ def read_export(delta_root: Path) -> list[MaskedRow]:
 
 def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    return {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=10)[1] for p in partitions}
+    return {partition: _end(consumer, TopicPartition(topic, partition)) for partition in partitions}
+
+
+def _end(consumer: Consumer, place: TopicPartition) -> int:
+    for _ in range(_ATTEMPTS):
+        try:
+            return int(consumer.get_watermark_offsets(place, timeout=10)[1])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
+                raise
+            time.sleep(0.2)  # a topic that was just made is still finding its leader
+    return int(consumer.get_watermark_offsets(place, timeout=10)[1])
 
 
 def _until(consumer: Consumer, ends: dict[int, int]) -> Iterator[TopicRecord]:
