@@ -50,7 +50,7 @@ class AppSettings(BaseSettings):
     generation: int = Field(
         default=1, ge=1, description="Generation of the app's state: each has a checkpoint of its own."
     )
-    trigger_interval_ms: int = Field(default=1000, ge=0, description="Shortest time from one micro-batch to the next.")
+    trigger_interval_ms: int = Field(default=500, ge=0, description="Shortest time from one micro-batch to the next.")
     export_interval_ms: int = Field(default=5000, ge=0, description="The same for the export: each batch is a commit.")
     max_offsets_per_trigger: int = Field(default=100_000, ge=1, description="Most input records in one micro-batch.")
     arrow_batch_rows: int = Field(default=20_000, ge=1, description="Most rows handed to Python at once.")
