@@ -35,6 +35,7 @@ _HARMLESS = (_SAID_ONCE - _HOP_HEADERS) | {
     b"cache-control",
     b"pragma",
     b"content-type",
+    b"connection",
 }
 
 
@@ -208,6 +209,8 @@ def _harmless_headers(block: bytes, harmless: frozenset[bytes]) -> dict[bytes, b
         match = _HEADER.fullmatch(line)
         name = b"" if match is None else match[1].lower()
         if match is None or name not in harmless or (name in found and name in _SAID_ONCE):
+            return None
+        if name == b"connection" and match[2].lower() != b"keep-alive":
             return None
         found[name] = match[2]
     length = found.get(b"content-length")

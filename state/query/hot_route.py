@@ -29,7 +29,8 @@ _PLAIN_TARGET = re.compile(rb"[A-Za-z0-9._~!$'()*,;:@/?&=-]+")
 _PLAIN_STORE = re.compile(rb"[A-Za-z0-9._@-]+")
 _LONGEST_TARGET_BYTES = 16_384
 """Longer ones are for the guard to judge."""
-_TEXT_KEY = b"key_format=string"
+_NO_DEMAND = re.compile(rb"key_format=string(?:&deadline_ms=[1-9][0-9]{0,8})?")
+"""What clients say with each question. An answer that is given at once is in time."""
 
 Scope = dict[str, Any]
 ASGIApp = Any
@@ -75,6 +76,9 @@ class HotRoute:
             return None
         if target.startswith(MANY_PREFIX):
             return self._many(target)
+        query = target.find(b"?")
+        if query > 0 and _NO_DEMAND.fullmatch(target, query + 1) is not None:
+            target = target[:query]
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
         found = self._hot_rows.answer(store, key) if target.startswith(PREFIX) else None
         if found is None:
@@ -109,7 +113,7 @@ class HotRoute:
         store, _, key = path[_PREFIX_BYTES:].partition(b"/")
         demand = NO_DEMAND
         try:
-            if query and query != _TEXT_KEY:
+            if query:
                 if _KEY_FORMAT in query or b"%" in query:
                     return None
                 demand = _demand(query)

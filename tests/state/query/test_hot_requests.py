@@ -69,6 +69,7 @@ def test_plain_requests_are_answered_again_and_again() -> None:
     for _ in range(2):
         assert requests.response(asked()) == b"GET /state/keyvalue/s/k"
         assert requests.response(asked(b"User-Agent: x", b"accept: */*")) == b"GET /state/keyvalue/s/k"
+        assert requests.response(asked(b"Connection: keep-alive")) == b"GET /state/keyvalue/s/k"
         assert requests.response(posted()) == b"POST /state/keyvalues/s" + BODY
         assert requests.response(posted(BODY, b"content-type: application/json")) is not None
 

@@ -193,7 +193,9 @@ def test_demands_are_met_or_left_to_the_application(node: OneNode) -> None:
     assert node.route.now(TARGET + b"?max_staleness_ms=60000&max_lag=0") is not None
     assert node.route.now(TARGET + b"?max_staleness_ms=0") is None
     assert node.route.now(TARGET + b"?position=pos:0:5") is None
-    assert node.route.now(TARGET + b"?key_format=string") is not None
+    for query in (b"?key_format=string", b"?key_format=string&deadline_ms=2984"):
+        assert parsed(node.route.now(TARGET + query))[1] == b'{"key":"k","value":1}'
+    assert node.route.now(TARGET + b"?key_format=string&deadline_ms=0") is None
 
 
 def test_readers_beside_a_writer_never_go_back(node: OneNode, tmp_path: Path) -> None:
