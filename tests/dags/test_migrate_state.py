@@ -58,11 +58,15 @@ def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(
     assert _toy(supervised.run_dir)["live"] == 1
 
 
-def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was(run_dag: RunDag, supervised: Supervised) -> None:
+def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
+    run_dag: RunDag, supervised: Supervised
+) -> None:
     _toy(supervised.run_dir, candidate=2, calls=["generation seed loyalty"])
-    run = run_dag("migrate_state", {**CONF, "afterwards": "keep"}, **TOYS)
+    run = run_dag("migrate_state", {**CONF, "afterwards": "roll back"}, **TOYS)
     assert run.state == "success", run.log
-    assert (_toy(supervised.run_dir)["live"], _toy(supervised.run_dir)["standby"]) == (2, 1)
+    assert run.results["hand_over"]["live"] == 2
+    assert (_toy(supervised.run_dir)["live"], _toy(supervised.run_dir)["standby"]) == (1, 2)
+    assert (run.tasks["retire"], run.tasks["roll_back"]) == ("skipped", "success")
 
 
 def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: RunDag, tmp_path: Path) -> None:
@@ -74,10 +78,3 @@ def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: Run
     _toy(tmp_path / "run", live=2, standby=1)
     run_dag("rollback_state", {"app": "loyalty", "discard": True}, **TOYS)
     assert _toy(tmp_path / "run")["calls"] == ["generation rollback loyalty", "generation retire loyalty --delete"]
-
-
-def test_the_run_that_rolls_back_at_once_ends_well(run_dag: RunDag, supervised: Supervised) -> None:
-    run = run_dag("migrate_state", {**CONF, "afterwards": "roll back"}, **TOYS)
-    assert run.state == "success", run.log
-    assert _toy(supervised.run_dir)["live"] == 1
-    assert (run.tasks["retire"], run.tasks["roll_back"]) == ("skipped", "success")
