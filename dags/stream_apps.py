@@ -24,6 +24,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from dags.operators.deadlines import done_within
 from dags.operators.stream_app import ALL_APPS, AppAction, StreamAppOperator
 from spark_apps.registry import APPS
 
@@ -37,6 +38,7 @@ with DAG(
     tags=["streams", "operate"],
     default_args={"owner": "storekeeper", "retries": 1, "retry_delay": timedelta(seconds=15)},
     dagrun_timeout=timedelta(minutes=30),
+    deadline=done_within(timedelta(minutes=15)),
     params={
         "app": Param(ALL_APPS, type="string", enum=[ALL_APPS, *APPS], title="App", description="Which apps."),
         "action": Param(

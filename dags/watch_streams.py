@@ -25,6 +25,7 @@ from datetime import timedelta
 
 from airflow.sdk import DAG
 
+from dags.operators.deadlines import done_within
 from dags.operators.watch_streams import WatchStreamsOperator
 from spark_apps.registry import APPS
 
@@ -39,6 +40,7 @@ with DAG(
     # The next minute is the retry.
     default_args={"owner": "storekeeper", "retries": 0},
     dagrun_timeout=timedelta(minutes=15),
+    deadline=done_within(timedelta(minutes=5)),
 ):
     WatchStreamsOperator(
         task_id="watch",

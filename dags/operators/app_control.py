@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from typing import Protocol
 
@@ -47,6 +48,14 @@ class Patience:
     stale_s: float
 
 
+class Need(Enum):
+    """What it takes to have an app running."""
+
+    NOTHING = auto()
+    START = auto()
+    RESTART = auto()
+
+
 class AppControl:
     """Drives the app `name` through its supervisor. Not thread-safe; the supervisor serialises several of them."""
 
@@ -66,6 +75,7 @@ class AppControl:
         self._patience = patience
         self._clock = clock
         self._pause = pause
+        self._came_back = False
 
     def heartbeat(self) -> Heartbeat | None:
         """The app's last beat, from whichever process."""
@@ -83,37 +93,75 @@ class AppControl:
             and beat.age_ms(self._clock.now_ms()) <= self._patience.stale_s * 1000
         )
 
+    def needs(self) -> Need:
+        """What it takes to have the app running: nothing, a start, or a restart if it is stuck."""
+        if self.runs():
+            return Need.NOTHING
+        process = self._supervisor.process(self._name)
+        age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
+        return Need.RESTART if process.state == "RUNNING" and age_s > self._patience.start_s else Need.START
+
+    def begin_start(self) -> bool:
+        """Has the app started, unless it runs. Returns whether it had to be. It must not be stopping."""
+        return self._supervisor.start(self._name)
+
+    def begin_stop(self) -> bool:
+        """Has the app finish its batch and end. Returns whether it ran."""
+        return self._supervisor.stop(self._name)
+
+    def has_started(self) -> bool:
+        """Whether the app runs after `begin_start`.
+
+        Raises:
+            AppFailedError: it ended instead; a retry is of no use before something is changed.
+        """
+        if self.runs():
+            return True
+        process = self._supervisor.process(self._name)
+        if process.state in ENDED_STATES and not _comes_back(process):
+            raise AppFailedError(self._failure(process))
+        return False
+
+    def has_ended(self) -> bool:
+        """Whether the app has ended after `begin_stop`; stops it anew if it was about to come back by itself."""
+        process = self._supervisor.process(self._name)
+        if _comes_back(process):
+            self._pause(_RESPAWN_S)
+            self._came_back |= self._supervisor.stop(self._name)
+            process = self._supervisor.process(self._name)
+        return process.state in ENDED_STATES
+
+    def overdue(self, wanted: str) -> AppTimeoutError:
+        """What to say when it takes too long: `wanted` is what the app doesn't do."""
+        return AppTimeoutError(f"{self._name} {wanted}. {self._situation(self._supervisor.process(self._name))}")
+
     def ensure(self) -> bool:
         """Leaves a running app alone, starts an ended one, restarts a stuck one. Returns whether it had to.
 
         Raises what `start` and `restart` raise.
         """
-        if self.runs():
+        need = self.needs()
+        if need is Need.NOTHING:
             return False
-        process = self._supervisor.process(self._name)
-        age_s = (self._clock.now_ms() - process.started_at_ms) / 1000
-        if process.state == "RUNNING" and age_s > self._patience.start_s:
-            return self.restart()
-        return self.start()
+        return self.restart() if need is Need.RESTART else self.start()
+
+    def restart(self) -> bool:
+        """Stops the app if it runs, then starts it; raises what they raise. Always true."""
+        self.stop()
+        self.start()
+        return True
 
     def start(self) -> bool:
         """Starts the app unless it runs, and waits until it does. Returns whether it had to be started.
 
         Raises:
-            AppFailedError: it ended instead; a retry is of no use before something is changed.
+            AppFailedError: as `has_started` does.
             AppTimeoutError: it didn't come to run in time.
         """
-        self._await_end_of_stopping()
-        started = self._supervisor.start(self._name)
-        deadline_s = self._clock.monotonic_s() + self._patience.start_s
-        while not self.runs():
-            process = self._supervisor.process(self._name)
-            if process.state in ENDED_STATES and not _comes_back(process):
-                raise AppFailedError(self._failure(process))
-            if self._clock.monotonic_s() >= deadline_s:
-                msg = f"{self._name} doesn't run after {self._patience.start_s:.0f} s. {self._situation(process)}"
-                raise AppTimeoutError(msg)
-            self._pause(_PAUSE_S)
+        if self.is_stopping():
+            self._await_end()
+        started = self.begin_start()
+        self._await(self.has_started, self._patience.start_s, f"doesn't run after {self._patience.start_s:.0f} s")
         return started
 
     def stop(self) -> bool:
@@ -122,31 +170,23 @@ class AppControl:
         Raises:
             AppTimeoutError: it is still there.
         """
-        ran = self._supervisor.stop(self._name)
-        if _comes_back(self._await_end()):
-            self._pause(_RESPAWN_S)
-            ran |= self._supervisor.stop(self._name)
-            self._await_end()
-        return ran
+        ran = self.begin_stop()
+        self._await_end()
+        return ran or self._came_back
 
-    def restart(self) -> bool:
-        """Stops the app if it runs, then starts it; raises what they raise. Always true."""
-        self.stop()
-        self.start()
-        return True
+    def is_stopping(self) -> bool:
+        """Whether the app is on its way to an end that somebody wanted."""
+        return self._supervisor.process(self._name).state == "STOPPING"
 
-    def _await_end_of_stopping(self) -> None:
-        if self._supervisor.process(self._name).state == "STOPPING":
-            self._await_end()
+    def _await_end(self) -> None:
+        self._await(self.has_ended, self._patience.stop_s, f"didn't end within {self._patience.stop_s:.0f} s")
 
-    def _await_end(self) -> ProcessInfo:
-        deadline_s = self._clock.monotonic_s() + self._patience.stop_s
-        while (process := self._supervisor.process(self._name)).state not in ENDED_STATES:
+    def _await(self, reached: Callable[[], bool], timeout_s: float, what: str) -> None:
+        deadline_s = self._clock.monotonic_s() + timeout_s
+        while not reached():
             if self._clock.monotonic_s() >= deadline_s:
-                msg = f"{self._name} didn't end within {self._patience.stop_s:.0f} s. {self._situation(process)}"
-                raise AppTimeoutError(msg)
+                raise self.overdue(what)
             self._pause(_PAUSE_S)
-        return process
 
     def _failure(self, process: ProcessInfo) -> str:
         return f"{self._name} ended with exit code {process.exit_status} instead of running. {self._situation(process)}"

@@ -27,6 +27,15 @@ class OperationsSettings(AppSettings):
     )
     watch_log_bytes: int = Field(2000, ge=0, description="How much of an app's log an alert shows.")
 
+    peers: str = Field(
+        default="", description="Query nodes as name=address, comma-separated; links lead to the page of the first."
+    )
+
+    @property
+    def query_url(self) -> str:
+        """Where the page of the stores is; empty if no node is known."""
+        return self.peers.partition(",")[0].partition("=")[2].strip()
+
     @property
     def supervisor_secret(self) -> Path:
         """JSON `{"url", "username", "password"}` of the supervisor, written by `storekeeper up`."""

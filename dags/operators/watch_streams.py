@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
+from dags.operators.app_controls import app_control
 from dags.operators.settings import OperationsSettings
-from dags.operators.stream_app import app_control
 from dags.operators.supervisor_rpc import SupervisorRpc
 from dags.operators.watch_history import read_history, write_history
 from dags.operators.watch_rules import Judgement, WatchAction, WatchLimits, judge

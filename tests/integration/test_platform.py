@@ -21,6 +21,7 @@ from deploy.orphans import find_orphans
 from deploy.waiting import eventually
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import APPS, ON_DEMAND_APPS
+from tests.integration.airflow_kills import wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess, supervisor_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)]
@@ -148,8 +149,9 @@ def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> Non
     second = beats(lambda heartbeat: heartbeat.pid != first.pid and works(heartbeat))
     assert second.jvm_pid is not None
     os.kill(second.jvm_pid, signal.SIGKILL)
-    for program in ("node-a", "kafka"):
+    for program in ("node-a", "kafka", "airflow-scheduler", "airflow-triggerer"):
         _kill_program(run_dir, program)
+    assert wait_for_no_strays(run_dir) == []
     beats(lambda heartbeat: heartbeat.pid != second.pid and heartbeat.state is AppState.RUNNING)
 
 

@@ -1,0 +1,85 @@
+"""Waiting for a stream app without holding a worker: a trigger that looks at supervisor and heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from dags.operators.app_control import AppControl
+from dags.operators.app_controls import app_control
+from dags.operators.errors import SupervisorUnreachableError
+from dags.operators.settings import OperationsSettings
+from state.clock import SystemClock
+from state.errors import StateError
+
+_PAUSE_S = 1.0
+
+
+class Wanted(StrEnum):
+    """What is waited for."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class Seen(StrEnum):
+    """What a trigger saw in the end: what was wanted, an app that can't get there, or nothing in time."""
+
+    REACHED = "reached"
+    FAILED = "failed"
+    LATE = "late"
+
+
+class StreamHealthTrigger(BaseTrigger):
+    """Fires once `app` is as `wanted`, can't be before something is changed, or hasn't been until `deadline_ms`.
+
+    The event is {"seen", "message", "told"}; the message has the app's own words and the end of its log. A triggerer
+    that takes over from a killed one looks anew, and finds the same. It only looks: what happens to it harms no app.
+
+    Args:
+        app: the app's name.
+        wanted: a `Wanted`.
+        deadline_ms: the last moment, in epoch milliseconds. A supervisor that doesn't answer is asked again until then.
+        told: what the task that waits wants to be told again with the event.
+    """
+
+    def __init__(self, *, app: str, wanted: str, deadline_ms: int, told: dict[str, Any]) -> None:
+        super().__init__()
+        self.told = told
+        self.app = app
+        self.wanted = wanted
+        self.deadline_ms = deadline_ms
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """How Airflow keeps it."""
+        return (
+            f"{type(self).__module__}.{type(self).__name__}",
+            {"app": self.app, "wanted": str(self.wanted), "deadline_ms": self.deadline_ms, "told": self.told},
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Looks about once a second."""
+        control = await asyncio.to_thread(lambda: app_control(self.app, OperationsSettings()))  # type: ignore[call-arg]
+        seen = None
+        while seen is None:  # what changes is in other processes: nothing could set an event
+            seen, _ = await asyncio.gather(asyncio.to_thread(self._look, control), asyncio.sleep(_PAUSE_S))
+        yield TriggerEvent({**seen, "told": self.told})
+
+    def _look(self, control: AppControl) -> dict[str, str] | None:
+        try:
+            if control.has_started() if self.wanted == Wanted.RUNNING else control.has_ended():
+                return {"seen": Seen.REACHED, "message": ""}
+            if SystemClock().now_ms() >= self.deadline_ms:
+                doesnt = "doesn't run in time" if self.wanted == Wanted.RUNNING else "didn't end in time"
+                return {"seen": Seen.LATE, "message": str(control.overdue(doesnt))}
+        except SupervisorUnreachableError as error:
+            if SystemClock().now_ms() < self.deadline_ms:
+                return None
+            return {"seen": Seen.LATE, "message": str(error)}
+        except StateError as error:
+            return {"seen": Seen.FAILED, "message": str(error)}
+        return None
