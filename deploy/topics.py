@@ -134,6 +134,7 @@ def _compact_config(settings: PlatformSettings) -> dict[str, str]:
         # A snapshot folds up to the last committed batch: records that a newer, not yet committed batch supersedes must
         # still be there when it reads.
         "min.compaction.lag.ms": str(_HOUR_MS // 6),
-        "delete.retention.ms": str(24 * _HOUR_MS),
+        # So long a clean-up can be undone, and a node can be away and still be sure of what was deleted meanwhile.
+        "delete.retention.ms": str(7 * 24 * _HOUR_MS),
         "max.message.bytes": str(settings.max_message_bytes),
     }
