@@ -154,4 +154,3 @@ class Writer:
             headers=headers,
             on_delivery=delivered,
         )
-        self._producer.poll(0)
