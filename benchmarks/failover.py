@@ -53,7 +53,7 @@ class Sizes:
     kills: int
 
 
-FULL = Sizes(updates=2000, questions=560, threads=12, seconds=8.0, quiet_s=6.0, kills=3)
+FULL = Sizes(updates=2000, questions=525, threads=12, seconds=8.0, quiet_s=6.0, kills=3)
 SMOKE = Sizes(updates=400, questions=100, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
 
 
