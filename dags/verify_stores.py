@@ -10,6 +10,8 @@ with the first differing keys, masked.
 |---|---|---|
 | `store` | `all` or one store | which stores |
 
+Nodes that ask for a token or speak TLS: set `STOREKEEPER_CLIENT_TOKEN_FILE` and `STOREKEEPER_CLIENT_CA_FILE`.
+
 **Where to look.** `quality/verdicts/verify/<store>/` in the run directory has a JSON file per verdict.
 
 **If it fails.** *Copies differ*: `missing`, `surplus` and `different` are as seen from the copy that the reason names.

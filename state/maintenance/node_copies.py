@@ -18,6 +18,7 @@ from state.snapshots.digest import from_hex
 
 _ASKED_BUCKETS = 8
 _MISDIRECTED = 421
+_UNKNOWN_CALLER = (401, 403)
 _TIMEOUT_S = 120.0
 
 
@@ -100,7 +101,9 @@ class NodeCopies:
         except httpx2.HTTPStatusError as error:
             if error.response.status_code == _MISDIRECTED:
                 return None
-            msg = f"node {name} refuses {path} with {error.response.status_code}: wait until it is ready"
+            status = error.response.status_code
+            remedy = "name a token file that it knows" if status in _UNKNOWN_CALLER else "wait until it is ready"
+            msg = f"node {name} refuses {path} with {status}: {remedy}"
             raise StoreUnavailableError(msg) from error
         except httpx2.HTTPError as error:
             msg = f"node {name} at {address} doesn't answer ({type(error).__name__}): see `storekeeper status`"
