@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from state.client import ClientLimits
 from tests.broker import Broker
 from tests.faults.failover.faults import FAULTS, Scene
 from tests.faults.failover.load import BareLoad, ClientLoad, Outcome
@@ -34,6 +35,7 @@ class Sizes:
         questions: so many a second.
         tolerance_s: an answer may miss what was acknowledged within so long, if it doesn't say itself how much.
         refusal_s: a bare client may be refused for so long.
+        limits: of the client.
     """
 
     seconds: float
@@ -42,10 +44,13 @@ class Sizes:
     questions: float
     tolerance_s: float
     refusal_s: float
+    limits: ClientLimits
 
 
-SHORT = Sizes(seconds=2.0, kills=1, updates=400, questions=100, tolerance_s=60, refusal_s=60)
-LONG = Sizes(seconds=15.0, kills=6, updates=2000, questions=500, tolerance_s=3, refusal_s=1)
+SHORT = Sizes(
+    seconds=2.0, kills=1, updates=400, questions=100, tolerance_s=60, refusal_s=60, limits=ClientLimits(timeout_s=120)
+)
+LONG = Sizes(seconds=15.0, kills=6, updates=2000, questions=500, tolerance_s=3, refusal_s=1, limits=ClientLimits())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ def stage(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pyt
     window_writer.write_all()
     with running_cluster(broker, tmp_path_factory.mktemp("failover"), topic, "a", "b", "c") as cluster:
         scene = Scene(cluster, oracle, writer, set(), sizes.seconds, sizes.kills)
-        client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.questions)
+        client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.questions, limits=sizes.limits)
         bare = BareLoad(scene.survivors, oracle)
         with writer, window_writer, client, bare:
             yield Stage(scene, client, bare, sizes)

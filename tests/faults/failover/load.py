@@ -14,7 +14,7 @@ from email.message import Message
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from state.client import StateClient
+from state.client import ClientLimits, StateClient
 from tests.faults.failover.nodes import STORE, WINDOWS
 from tests.faults.failover.oracle import Oracle
 
@@ -48,10 +48,17 @@ class ClientLoad:
     """Threads that ask one `StateClient` for points, windows, ranges and everything, at most so often a second."""
 
     def __init__(
-        self, addresses: Sequence[str], oracle: Oracle, windows: Oracle, *, threads: int = 4, per_second: float = 200
+        self,
+        addresses: Sequence[str],
+        oracle: Oracle,
+        windows: Oracle,
+        *,
+        threads: int = 4,
+        per_second: float = 200,
+        limits: ClientLimits | None = None,
     ) -> None:
         self.outcome = Outcome()
-        self._client = StateClient(addresses)
+        self._client = StateClient(addresses, limits=limits)
         self._rows = self._client.key_value(STORE)
         self._window_rows = self._client.window(WINDOWS)
         self._oracle = oracle
