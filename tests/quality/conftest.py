@@ -57,7 +57,9 @@ def line(offset: int, **changes: Any) -> dict[str, Any]:
     }
 
 
-def stage(spark: SparkSession, settings: QualitySettings, *lines: dict[str, Any], extra: str = "") -> None:
+def stage(
+    spark: SparkSession, settings: QualitySettings, *lines: dict[str, Any], extra: str = "", metadata: str = ""
+) -> None:
     """Appends line items to the staged table in one commit; `extra` is a further column, as `name type`."""
     schema = f"{SCHEMA}, {extra}" if extra else SCHEMA
     (
@@ -67,5 +69,6 @@ def stage(spark: SparkSession, settings: QualitySettings, *lines: dict[str, Any]
         .partitionBy("day")
         .option("delta.enableChangeDataFeed", "true")
         .option("mergeSchema", "true")
+        .option("userMetadata", metadata)
         .save(str(settings.delta_table("hadoop_export_staged")))
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 from base64 import b64encode
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from quality.export_suite import PUBLISHED_COLUMNS
 from quality.gate import PUBLISHER, Batch, Gate
 from quality.settings import QualitySettings
 from quality.verdict import Status, Verdict, VerdictArchive
+from spark_apps.hadoop_export.progress import ExportProgress
 from state.clock import ManualClock
 from tests.quality.conftest import line, stage
+from tests.spark_apps.records.sales import sale, sale_bytes
 
 pytestmark = pytest.mark.spark
 
@@ -214,3 +217,43 @@ def test_no_value_of_the_data_is_written_beside_the_tables(
     for path in written:
         content = path.read_bytes()
         assert [canary for canary in canaries if canary.encode() in content] == [], path
+
+
+class OneStore:
+    """Partition 0 of the invoices: at each offset, one of store STR7188 with one line of 59.97."""
+
+    def __init__(self, oldest: int = 0) -> None:
+        self.oldest = oldest
+
+    def first_offset(self, partition: int) -> int:
+        return self.oldest
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        item = sale()["InvoiceLineItems"][0] | {"TotalValue": 59.97}
+        for offset in range(start, end):
+            yield offset, b"k", sale_bytes(InvoiceLineItems=[item])
+
+    def sink_partition(self, store: str) -> int:
+        return {"STR7188": 2}[store]
+
+
+def reached(offset: int) -> str:
+    return ExportProgress({2: {"pos/0": (offset, 0)}}).encode()
+
+
+def test_a_batch_is_compared_with_the_invoices_that_it_reaches_to(
+    spark: SparkSession, settings: QualitySettings
+) -> None:
+    gate = Gate(settings, CLOCK, OneStore())
+    stage(spark, settings, line(0), line(1), metadata=reached(1))
+    assert decide(gate, spark).reasons == ()
+    stage(spark, settings, line(2), line(4), metadata=reached(4))
+    assert decide(gate, spark).reasons == (
+        "Every line item of the invoices that the batch reaches to is there, once. Failing rows: 1.",
+        "Each store's TotalValue adds up to that of its invoices; failing are stores. Failing rows: 1.",
+    )
+    stage(spark, settings, line(5))
+    assert decide(gate, spark).reasons == ("The batch was staged by the export, which says how far it came.",)
+    stage(spark, settings, line(6), metadata=reached(6))
+    late = Gate(settings, CLOCK, OneStore(oldest=6))
+    assert decide(late, spark).reasons == ("The invoices of the batch are still in their topic, to compare with.",)
