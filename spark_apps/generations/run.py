@@ -134,7 +134,9 @@ class GenerationRun:
             )
         )
         _log.info("holding", app=self.spec.name, generation=orders.generation.number)
-        while not self.stop.wait(POLL_S) and self._orders() == orders:
+        # A step that died may have left a plan behind, which is run to its end under the same orders.
+        checkpoint = self._checkpoint(orders.generation)
+        while not self.stop.wait(POLL_S) and self._orders() == orders and orders.fulfilled(checkpoint):
             pass
 
     def _run(self, orders: Orders, process_lease: Lease, pulse: Pulse) -> None:
