@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.generations import run as run_module
+from spark_apps.generations import steps
+from spark_apps.generations.boundary import plan_batch
+from spark_apps.generations.catalog import first_journal, settings_of
+from spark_apps.generations.journal import JournalFile
+from spark_apps.generations.orders import Role
+from spark_apps.generations.run import GenerationRun
+from spark_apps.heartbeat import AppState, read_heartbeat
+from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.settings import AppSettings
+from state.changelog.position import Position
+from state.clock import SystemClock
+from tests.spark_apps.checkpoints import write_checkpoint
+from tests.waiting import eventually
+
+
+class _StartedError(Exception):
+    pass
+
+
+def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = AppSettings(run_dir=tmp_path)
+    journal = steps.started(steps.planned(first_journal(LOYALTY), [], None), 2)
+    JournalFile(tmp_path, LOYALTY.name).write(steps.begun(journal, 2, compares=True))
+    folder = settings_of(settings, journal.generation(2)).checkpoint_dir(LOYALTY.name)
+    write_checkpoint(folder, [{"pos": {"0": 5}}], committed=1, initial=None)
+    started: list[str] = []
+
+    def start_session(name: str, _: AppSettings) -> None:
+        started.append(name)
+        raise _StartedError
+
+    monkeypatch.setattr(run_module, "start_session", start_session)
+
+    def process() -> None:
+        with pytest.raises(_StartedError):
+            GenerationRun(LOYALTY, settings, SystemClock(), threading.Event(), Role.NEXT)()
+
+    thread = threading.Thread(target=process)
+    thread.start()
+    heartbeat = settings.heartbeat_file("loyalty-next")
+
+    def holds() -> bool:
+        beat = read_heartbeat(heartbeat)
+        return beat is not None and beat.state is AppState.PAUSED
+
+    eventually(holds, 30, "it holds")
+    assert not started
+    checkpoint = SparkCheckpoint(folder)
+    plan_batch(checkpoint, 1, Position({"pos": {0: 9}}))
+    thread.join(30)
+    assert started == ["loyalty-next"]
+
+
+def test_there_is_nothing_to_run_beside_an_app_that_never_changed(tmp_path: Path) -> None:
+    settings = AppSettings(run_dir=tmp_path)
+    GenerationRun(LOYALTY, settings, SystemClock(), threading.Event(), Role.NEXT)()
+    beat = read_heartbeat(settings.heartbeat_file("loyalty-next"))
+    assert beat is not None
+    assert beat.state is AppState.STOPPED
