@@ -1,0 +1,184 @@
+"""The platform's processes without containers, as the compose file has them: a standalone master, two workers, and the
+supervisor of the stream apps. A worker is killed, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import psutil
+import pytest
+
+from deploy.credentials import read_supervisor_credentials
+from deploy.environment import inherited_environment
+from deploy.errors import NotRunningError
+from deploy.layout import RunLayout
+from deploy.supervisor_client import SupervisorClient
+from spark_apps.heartbeat import Heartbeat, read_heartbeat
+from tests.broker import Broker
+from tests.integration.sales import good_sales
+from tests.integration.topics import end_offsets, read_topic, write_topic
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+TOPICS = ("pos", "shipment", "loyalty-purchases-repartition", "hadoop-sink", "pos-dlq")
+PATIENCE_S = 180
+PROGRAMS = Path(sys.executable).parent
+
+
+def free_port() -> int:
+    with socket.socket() as probing:
+        probing.bind(("127.0.0.1", 0))
+        return int(probing.getsockname()[1])
+
+
+@dataclass
+class Cluster:
+    """The processes, each the leader of a group of its own."""
+
+    folder: Path
+    bootstrap: str
+    master_port: int
+    workers: list[subprocess.Popen[bytes]]
+    supervisor: SupervisorClient
+
+    def heartbeat(self, app: str) -> Heartbeat | None:
+        return read_heartbeat(RunLayout(self.folder / "run").heartbeat(app))
+
+    def await_beat(self, app: str, reached: Callable[[Heartbeat], bool]) -> Heartbeat:
+        def seen() -> Heartbeat | None:
+            beat = self.heartbeat(app)
+            return beat if beat is not None and reached(beat) else None
+
+        try:
+            return eventually(seen, PATIENCE_S, f"a heartbeat of {app}")
+        except AssertionError as error:
+            error.add_note(self.log(app))
+            raise
+
+    def log(self, app: str) -> str:
+        path = RunLayout(self.folder / "run").log(app)
+        return path.read_text(errors="replace")[-2000:] if path.exists() else "no log"
+
+
+def start(command: list[str], log: Path, **variables: str) -> subprocess.Popen[bytes]:
+    """A process and a group of its own."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            ["env", *(f"{name}={value}" for name, value in variables.items()), *command],
+            stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+
+
+def spark_daemon(log: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """A master or a worker of a standalone cluster."""
+    command = [str(PROGRAMS / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments, "--webui-port", "0"]
+    # The script finds Spark by asking the first python3 on the PATH, as in the image.
+    path = f"{PROGRAMS}:{inherited_environment()['PATH']}"
+    return start(command, log, PATH=path, SPARK_DAEMON_MEMORY="256m", SPARK_LOCAL_IP="127.0.0.1")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kills a group and waits for its leader."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(30)
+
+
+def answering(run_dir: Path) -> SupervisorClient | None:
+    try:
+        client = SupervisorClient.of(read_supervisor_credentials(RunLayout(run_dir)))
+    except NotRunningError:
+        return None
+    return client if client.is_up() else None
+
+
+@pytest.fixture(scope="module")
+def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("spark_cluster")
+    for topic in TOPICS:
+        broker.create_topic(topic)
+    port = free_port()
+    with contextlib.ExitStack() as started:
+        master = spark_daemon(folder / "master.log", "master.Master", "--host", "127.0.0.1", "--port", str(port))
+        started.callback(end, master)
+        workers = []
+        for number in range(2):
+            room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"))
+            worker = spark_daemon(folder / f"worker-{number}.log", "worker.Worker", f"spark://127.0.0.1:{port}", *room)
+            started.callback(end, worker)
+            workers.append(worker)
+        supervising = start(
+            [str(PROGRAMS / "storekeeper"), "supervise"],
+            folder / "supervise.log",
+            STOREKEEPER_RUN_DIR=str(folder / "run"),
+            STOREKEEPER_KAFKA_BOOTSTRAP=broker.bootstrap,
+            STOREKEEPER_SPARK_MASTER=f"spark://127.0.0.1:{port}",
+            STOREKEEPER_SUPERVISOR_PORT=str(free_port()),
+            STOREKEEPER_EXECUTOR_MEMORY="512m",
+            STOREKEEPER_MAX_CORES="2",
+            STOREKEEPER_TRIGGER_INTERVAL_MS="100",
+            STOREKEEPER_MAX_OFFSETS_PER_TRIGGER="50",
+            STOREKEEPER_HEARTBEAT_INTERVAL_S="0.2",
+        )
+        started.callback(stop_supervised, supervising)
+        client = eventually(lambda: answering(folder / "run"), 60, "the supervisor answers")
+        yield Cluster(folder, broker.bootstrap, port, workers, client)
+
+
+def stop_supervised(supervising: subprocess.Popen[bytes]) -> None:
+    """Ends the supervisor with its apps, drivers and their JVMs."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        children = psutil.Process(supervising.pid).children(recursive=True)
+        supervising.terminate()
+        psutil.wait_procs([psutil.Process(supervising.pid)], 60)
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()
+    end(supervising)
+
+
+def executors(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """The JVMs that a worker runs for apps."""
+    found = []
+    for child in psutil.Process(worker.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it may have ended just now
+            if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
+
+
+def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
+    sales = good_sales(600, seed=11)
+    write_topic(cluster.bootstrap, "pos", sales[:300])
+    assert cluster.supervisor.start("pos_fanout")
+    eventually(lambda: all(executors(worker) for worker in cluster.workers), PATIENCE_S, "both workers run an executor")
+    beat = cluster.await_beat("pos_fanout", lambda beat: (beat.batch_id or 0) >= 1)
+    end(cluster.workers[0])
+    write_topic(cluster.bootstrap, "pos", sales[300:])
+    ends = end_offsets(cluster.bootstrap, "pos")
+    after = cluster.await_beat("pos_fanout", lambda beat: beat.offsets == ends)
+    assert after.pid == beat.pid, "the driver has outlived the worker"
+    assert executors(cluster.workers[1])
+    shipped = Counter(record.value for record in read_topic(cluster.bootstrap, "shipment"))
+    assert shipped == Counter(value for _, value in sales if orjson.loads(value)["DeliveryType"].upper() != "TAKEAWAY")
+
+
+def test_the_supervisor_ends_its_apps_with_itself(cluster: Cluster) -> None:
+    assert cluster.supervisor.stop("pos_fanout")
+    eventually(
+        lambda: not any(info.is_wanted for info in cluster.supervisor.processes()), PATIENCE_S, "the app has ended"
+    )
+    beat = cluster.heartbeat("pos_fanout")
+    assert beat is not None
+    assert beat.state == "STOPPED"
