@@ -95,7 +95,7 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
     }.get(component, ())
     return Program(
         name=name,
-        command=(sys.executable, "-m", "airflow", component, *options),
+        command=(sys.executable, "-m", "deploy.airflow_process", component, *options),
         start_s=5,
         stop_s=20,
         # The scheduler waits for ever for executor workers that a group's TERM has ended; it ends them itself.
