@@ -61,7 +61,7 @@ _DISGUISED = "_disguised"
 _MEASURED = (_COPIES, _TOTAL_DIFFERENCE, _DISGUISED)
 # A phone number has ten digits; as a time it would be in 1970, and a card number far beyond the year 9999.
 _BOUNDS = {
-    "CreatedTime": (946_684_800_000, 253_402_300_799_999),
+    "CreatedTime": (631_152_000_000, 253_402_300_799_999),  # from 1990: tills may replay what is old
     "ItemPrice": (-999_999_999, 999_999_999),
     "ItemQty": (-999_999_999, 999_999_999),
     "TotalValue": (-999_999_999, 999_999_999),
