@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_apps.registry import APPS
 from tests.dags.conftest import RunDag
-from tests.dags.supervised import APPS, Supervised
+from tests.dags.supervised import Supervised
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
