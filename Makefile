@@ -41,13 +41,13 @@ down: ## stop everything that `make up` started
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
-# Half of the time of the tests with many processes is waiting: the others run beside them.
-MANY := tests/integration/ tests/faults/ tests/dags/ tests/quality/
-FEW := $(filter-out $(MANY) tests/__pycache__/,$(wildcard tests/*/))
+# Half of the time of the tests that kill processes is waiting: all others run beside them.
+KILLING := tests/integration/ tests/faults/
+OTHERS := $(filter-out $(KILLING) tests/__pycache__/,$(wildcard tests/*/))
 
 test: setup lint types ## lint, types and all tests
-	@few=$$(mktemp); trap 'rm -f "$$few"' EXIT; $(BIN)/pytest -q $(FEW) >"$$few" 2>&1 & pid=$$!; \
-	failed=0; $(BIN)/pytest $(MANY) || failed=$$?; wait $$pid || failed=$$?; cat "$$few"; exit $$failed
+	@others=$$(mktemp); trap 'rm -f "$$others"' EXIT; $(BIN)/pytest -q $(OTHERS) >"$$others" 2>&1 & pid=$$!; \
+	failed=0; $(BIN)/pytest $(KILLING) || failed=$$?; wait $$pid || failed=$$?; cat "$$others"; exit $$failed
 
 check: lint types ## lint and types only
 
