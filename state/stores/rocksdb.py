@@ -117,7 +117,8 @@ class RocksDBStore:
         """Writes rows and metadata as one batch.
 
         Raises:
-            DiskFullError: nothing was written. Reads go on; the next write after space was freed succeeds.
+            DiskFullError: nothing was written. Reads go on; the next write succeeds once there is room for what is
+                buffered in memory and one MiB more.
         """
         if not self._open:
             self._refuse()
