@@ -12,9 +12,8 @@ from prometheus_client.registry import Collector
 from deploy.app_health import HEARTBEAT_STALE_MS
 from deploy.layout import RunLayout
 from deploy.metrics import names
-from quality.verdict import Verdict, VerdictArchive
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.registry import ON_DEMAND_STORES, STORES
+from deploy.run_reader import heartbeats, last_verdicts, snapshot_times_ms, unread
+from spark_apps.heartbeat import AppState, Heartbeat
 from state.clock import Clock
 from state.maintenance.check_verdict import CheckVerdict, last_verdict
 from state.metrics.names import Kind, Metric
@@ -35,9 +34,9 @@ class PlatformCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Every family, those without a sample included."""
-        beats = [beat for path in self._files("heartbeats/*.json") if (beat := read_heartbeat(path)) is not None]
-        yield from _of_apps(beats, self._clock.now_ms())
-        yield _family(names.SNAPSHOT, self._snapshots())
+        yield from _of_apps(heartbeats(self._layout), self._clock.now_ms())
+        snapshots = snapshot_times_ms(self._layout).items()
+        yield _family(names.SNAPSHOT, [((store,), time_ms / 1000) for store, time_ms in snapshots])
         yield from self._verdicts()
         yield from self._checks()
 
@@ -45,24 +44,14 @@ class PlatformCollector(Collector):
         """Nothing beforehand, so that making a registry reads no files."""
         yield from ()
 
-    def _files(self, pattern: str) -> list[Path]:
-        return sorted(self._layout.root.glob(pattern))
-
-    def _snapshots(self) -> Iterator[Sample]:
-        for store in (STORES | ON_DEMAND_STORES).values():
-            commits = self._files(f"delta/{store.table_name}/_delta_log/*.json")
-            if commits:
-                yield (store.name,), commits[-1].stat().st_mtime
-
     def _verdicts(self) -> Iterator[Family]:
-        found = {folder.name: verdict for folder in self._files("quality/verdicts/*") if (verdict := _last(folder))}
-        tables = [((table,), verdict) for table, verdict in found.items()]
+        tables = [((table,), verdict) for table, verdict in last_verdicts(self._layout).items()]
         yield _family(names.VERDICT_TIME, [(table, verdict.decided_at_ms / 1000) for table, verdict in tables])
         yield _family(names.VERDICT_PASSED, [(table, float(verdict.passed)) for table, verdict in tables])
         yield _family(names.VERDICT_ROWS, [(table, verdict.rows) for table, verdict in tables])
 
     def _checks(self) -> Iterator[Family]:
-        folders = [folder for folder in self._files("quality/verdicts/*/*") if folder.is_dir()]
+        folders = [folder for folder in sorted(self._layout.root.glob("quality/verdicts/*/*")) if folder.is_dir()]
         found = [((folder.parent.name, folder.name), verdict) for folder in folders if (verdict := _last_check(folder))]
         yield _family(names.CHECK_TIME, [(labels, verdict.decided_at_ms / 1000) for labels, verdict in found])
         yield _family(names.CHECK_PASSED, [(labels, float(verdict.passed)) for labels, verdict in found])
@@ -74,14 +63,6 @@ class PlatformCollector(Collector):
 def _last_check(folder: Path) -> CheckVerdict | None:
     try:
         return last_verdict(folder)
-    except (OSError, ValueError):
-        _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
-        return None
-
-
-def _last(folder: Path) -> Verdict | None:
-    try:
-        return VerdictArchive(folder).last()
     except (OSError, ValueError):
         _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
         return None
@@ -108,20 +89,13 @@ def _of_apps(beats: list[Heartbeat], now_ms: int) -> Iterator[Family]:
     yield one(names.STATE_DISK, lambda beat: beat.state_disk_bytes)
     phases = [((beat.app, phase), ms / 1000) for beat in beats for phase, ms in beat.phases_ms_total.items()]
     yield _family(names.PHASE_SECONDS, phases)
-    yield _family(names.OFFSET, [place for beat in beats for place in _places(beat, behind=False)])
-    yield _family(names.LAG, [place for beat in beats for place in _places(beat, behind=True)])
+    places = [((beat.app, topic, part), at, left) for beat in beats for topic, part, at, left in unread(beat)]
+    yield _family(names.OFFSET, [(labels, offset) for labels, offset, _ in places])
+    yield _family(names.LAG, [(labels, left) for labels, _, left in places])
 
 
 def _is_up(beat: Heartbeat, now_ms: int) -> bool:
     return beat.state is AppState.RUNNING and beat.age_ms(now_ms) <= HEARTBEAT_STALE_MS
-
-
-def _places(beat: Heartbeat, *, behind: bool) -> Iterator[Sample]:
-    for topic, partitions in beat.offsets.items():
-        ends = beat.latest_offsets.get(topic, {})
-        for partition, offset in partitions.items():
-            lag = max(0, ends.get(partition, offset) - offset)
-            yield (beat.app, topic, partition), lag if behind else offset
 
 
 def _seconds(time_ms: int | None) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deploy.app_health import HEARTBEAT_STALE_MS
+from deploy.run_reader import unread
 from quality.verdict import Verdict
 from spark_apps.heartbeat import AppState, Heartbeat
 from state.client import NodeLag
@@ -109,7 +110,7 @@ def app_glance(beat: Heartbeat, now_ms: int) -> AppGlance:
         batch_id=beat.batch_id,
         input_rows_per_second=beat.input_rows_per_second,
         batch_duration_ms=beat.batch_duration_ms,
-        lag_records=_behind(beat),
+        lag_records=sum(left for *_, left in unread(beat)),
         idle_ms=None if beat.last_progress_ms is None else max(0, now_ms - beat.last_progress_ms),
         dead_letters=beat.dead_letters_total or 0,
         state_rows=beat.state_rows,
@@ -166,11 +167,3 @@ def node_glances(lags: Iterable[NodeLag]) -> list[NodeGlance]:
 def verdict_glance(table: str, verdict: Verdict, now_ms: int) -> VerdictGlance:
     """The last verdict on a table."""
     return VerdictGlance(table, verdict.passed, verdict.rows, max(0, now_ms - verdict.decided_at_ms))
-
-
-def _behind(beat: Heartbeat) -> int:
-    return sum(
-        max(0, beat.latest_offsets.get(topic, {}).get(partition, offset) - offset)
-        for topic, partitions in beat.offsets.items()
-        for partition, offset in partitions.items()
-    )

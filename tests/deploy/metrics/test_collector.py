@@ -87,14 +87,15 @@ def test_an_app_is_up_only_by_its_own_fresh_word(tmp_path: Path, scrape: Scrape,
 def test_snapshots_and_verdicts_are_told(tmp_path: Path, scrape: Scrape) -> None:
     log = tmp_path / "delta" / "rewards" / "_delta_log"
     log.mkdir(parents=True)
-    for number in (0, 1):
-        (log / f"{number:020}.json").touch()
+    snapshot, optimized = '{"commitInfo":{"userMetadata":"{\\"changelog_offsets\\":{}}"}}', '{"commitInfo":{}}'
+    for number, content in enumerate((snapshot, snapshot, optimized)):
+        (log / f"{number:020}.json").write_text(content)
         os.utime(log / f"{number:020}.json", (1000 + number, 1000 + number))
     archive = VerdictArchive(tmp_path / "quality" / "verdicts" / "hadoop_export")
     archive.put(Verdict("hadoop_export", Status.PUBLISHED, 0, 1, 5, 500_000))
     archive.put(Verdict("hadoop_export", Status.QUARANTINED, 2, 3, 6, 600_000))
     lines = scrape().splitlines()
-    assert 'state_snapshot_timestamp_seconds{store="rewards"} 1001.0' in lines
+    assert 'state_snapshot_timestamp_seconds{store="rewards"} 1001.0' in lines, "not when its files were joined"
     assert 'quality_verdict_passed{table="hadoop_export"} 0.0' in lines
     assert 'quality_verdict_timestamp_seconds{table="hadoop_export"} 600.0' in lines
     assert 'quality_verdict_rows{table="hadoop_export"} 6.0' in lines
