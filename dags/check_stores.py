@@ -20,44 +20,28 @@ it is tried again.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import DAG, AssetAny
 
-from airflow.sdk import DAG, AssetAny, Param
-
-from dags.operators.deadlines import done_within
 from dags.operators.maintenance import MaintenanceOperator
-from dags.operators.selection import ALL_STORES, ChooseStoresOperator
+from dags.operators.per_store import EVERY_STORE, TASK_TIMEOUT, for_each_store, per_store
 from dags.operators.tables import snapshots_of
-from spark_apps.registry import ON_DEMAND_STORES, STORES
-
-_STORES = [*STORES, *ON_DEMAND_STORES]
 
 with DAG(
     "check_stores",
     dag_display_name="Stores: check snapshots",
     doc_md=__doc__,
-    schedule=AssetAny(*map(snapshots_of, _STORES)),
-    catchup=False,
-    max_active_runs=1,
-    max_active_tasks=1,
+    schedule=AssetAny(*map(snapshots_of, EVERY_STORE)),
     tags=["stores", "quality"],
-    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
-    dagrun_timeout=timedelta(minutes=50),
-    deadline=done_within(timedelta(minutes=45)),
-    params={
-        "store": Param(
-            ALL_STORES, type="string", enum=[ALL_STORES, *_STORES], title="Store", description="Which stores."
-        )
-    },
+    **per_store(),
 ):
-    choose = ChooseStoresOperator(stores=_STORES)
-    for store in _STORES:
-        choose >> MaintenanceOperator(
+    for_each_store(
+        lambda store: MaintenanceOperator(
             task_id=store,
             task_display_name=f"Check {store}",
             module="quality.snapshot_check",
             arguments=[store],
             finding="breaks its expectations",
             inlets=[snapshots_of(store)],
-            execution_timeout=timedelta(minutes=30),
+            execution_timeout=TASK_TIMEOUT,
         )
+    )

@@ -19,40 +19,24 @@ all. If it keeps failing, the task's log has the job's own error; the last good 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import DAG
 
-from airflow.sdk import DAG, Param
-
-from dags.operators.deadlines import done_within
-from dags.operators.selection import ALL_STORES, ChooseStoresOperator
+from dags.operators.per_store import TASK_TIMEOUT, for_each_store, per_store
 from dags.operators.snapshot_store import SnapshotStoreOperator
-from spark_apps.registry import ON_DEMAND_STORES, STORES
-
-_STORES = [*STORES, *ON_DEMAND_STORES]
 
 with DAG(
     "snapshot_stores",
     dag_display_name="Stores: snapshot to Delta",
     doc_md=__doc__,
     schedule="0 * * * *",
-    catchup=False,
-    max_active_runs=1,
-    max_active_tasks=1,
     tags=["stores", "snapshot"],
-    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
-    dagrun_timeout=timedelta(minutes=50),
-    deadline=done_within(timedelta(minutes=45)),
-    params={
-        "store": Param(
-            ALL_STORES, type="string", enum=[ALL_STORES, *_STORES], title="Store", description="Which stores."
-        )
-    },
+    **per_store(),
 ):
-    choose = ChooseStoresOperator(stores=_STORES)
-    for store in _STORES:
-        choose >> SnapshotStoreOperator(
+    for_each_store(
+        lambda store: SnapshotStoreOperator(
             task_id=store,
             task_display_name=f"Snapshot {store}",
             store=store,
-            execution_timeout=timedelta(minutes=30),
+            execution_timeout=TASK_TIMEOUT,
         )
+    )

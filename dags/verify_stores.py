@@ -22,45 +22,29 @@ else*: it is tried again; a node or the broker didn't answer, which proves nothi
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
 
-from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param
-
-from dags.operators.deadlines import done_within
 from dags.operators.maintenance import MaintenanceOperator
-from dags.operators.selection import ALL_STORES, ChooseStoresOperator
+from dags.operators.per_store import EVERY_STORE, TASK_TIMEOUT, for_each_store, per_store
 from dags.operators.tables import snapshots_of
-from spark_apps.registry import ON_DEMAND_STORES, STORES
-
-_STORES = [*STORES, *ON_DEMAND_STORES]
 
 with DAG(
     "verify_stores",
     dag_display_name="Stores: verify copies",
     doc_md=__doc__,
     schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(snapshots_of, _STORES))
+        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(snapshots_of, EVERY_STORE))
     ),
-    catchup=False,
-    max_active_runs=1,
-    max_active_tasks=1,
     tags=["stores", "quality"],
-    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
-    dagrun_timeout=timedelta(minutes=50),
-    deadline=done_within(timedelta(minutes=45)),
-    params={
-        "store": Param(
-            ALL_STORES, type="string", enum=[ALL_STORES, *_STORES], title="Store", description="Which stores."
-        )
-    },
+    **per_store(),
 ):
-    choose = ChooseStoresOperator(stores=_STORES)
-    for store in _STORES:
-        choose >> MaintenanceOperator(
+    for_each_store(
+        lambda store: MaintenanceOperator(
             task_id=store,
             task_display_name=f"Verify {store}",
             arguments=["verify", store],
             finding="copies differ",
             inlets=[snapshots_of(store)],
-            execution_timeout=timedelta(minutes=30),
+            execution_timeout=TASK_TIMEOUT,
         )
+    )

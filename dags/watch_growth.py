@@ -18,41 +18,25 @@ wanted, raise the limit; if they are old, `cleanup_stores`. *Anything else*: it 
 
 from __future__ import annotations
 
-from datetime import timedelta
+from airflow.sdk import DAG
 
-from airflow.sdk import DAG, Param
-
-from dags.operators.deadlines import done_within
 from dags.operators.maintenance import MaintenanceOperator
-from dags.operators.selection import ALL_STORES, ChooseStoresOperator
-from spark_apps.registry import ON_DEMAND_STORES, STORES
-
-_STORES = [*STORES, *ON_DEMAND_STORES]
+from dags.operators.per_store import TASK_TIMEOUT, for_each_store, per_store
 
 with DAG(
     "watch_growth",
     dag_display_name="Stores: watch growth",
     doc_md=__doc__,
     schedule="50 */6 * * *",
-    catchup=False,
-    max_active_runs=1,
-    max_active_tasks=1,
     tags=["stores", "watch"],
-    default_args={"owner": "storekeeper", "retries": 1, "retry_delay": timedelta(seconds=30)},
-    dagrun_timeout=timedelta(minutes=50),
-    deadline=done_within(timedelta(minutes=45)),
-    params={
-        "store": Param(
-            ALL_STORES, type="string", enum=[ALL_STORES, *_STORES], title="Store", description="Which stores."
-        )
-    },
+    **per_store(retries=1),
 ):
-    choose = ChooseStoresOperator(stores=_STORES)
-    for store in _STORES:
-        choose >> MaintenanceOperator(
+    for_each_store(
+        lambda store: MaintenanceOperator(
             task_id=store,
             task_display_name=f"Measure {store}",
             arguments=["growth", store],
             finding="grows too fast",
-            execution_timeout=timedelta(minutes=30),
+            execution_timeout=TASK_TIMEOUT,
         )
+    )
