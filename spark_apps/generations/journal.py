@@ -145,7 +145,7 @@ class Journal:
         """
         if number not in self.generations:
             known = ", ".join(map(str, sorted(self.generations)))
-            msg = f"{self.app} has no generation {number}: it has {known} (`generation plan` makes the next one)"
+            msg = f"{self.app} has no generation {number}: it has {known} (`generation seed` makes the next one)"
             raise GenerationRefusedError(msg)
         return self.generations[number]
 
