@@ -118,13 +118,13 @@ class Membership:
             while not self._stop.is_set():
                 try:
                     self._channel.open()
+                    self._converse()
                 except BrokerUnavailableError as error:
                     log.warning("membership_waits_for_broker", error=str(error))
-                    self._stop.wait(_RETRY_S)
-                    continue
-                self._converse()
-        except Exception:
-            log.exception("membership_ended")
+                except Exception:
+                    # A node that stopped here would serve on, while the others take it for dead: so it begins anew.
+                    log.exception("membership_interrupted")
+                self._stop.wait(_RETRY_S)
         finally:
             self._left.set()
             self._channel.close()

@@ -100,10 +100,6 @@ class ClusterView:
         known = self._heard.get(name)
         return (0, 0) if known is None else known.heartbeat.order
 
-    def isolated(self, at_s: float) -> bool:
-        """Whether this node's own heartbeats don't come back: then what is known of the others is not to be trusted."""
-        return self._echo_at_s is None or at_s - self._echo_at_s > self._settings.suspect_after_s
-
     def members(self) -> list[Member]:
         """The members, sorted by name."""
         found = [self._member(heard) for heard in self._heard.values()]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import SystemClock
 from state.cluster.channel import Record
-from state.cluster.member import Heartbeat, signed
+from state.cluster.member import Heartbeat, ReplicaReport, signed
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.view import Member, ViewSettings
 from tests.waiting import eventually
@@ -69,7 +69,15 @@ class Channel:
 class Node:
     """A membership and what it was told."""
 
-    def __init__(self, name: str, topic: Topic, *, secret: bytes = SECRET, refusals: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        topic: Topic,
+        *,
+        secret: bytes = SECRET,
+        refusals: int = 0,
+        reports: Callable[[], Sequence[ReplicaReport]] = list,
+    ) -> None:
         self.members: Sequence[Member] = ()
         self.name_taken = threading.Event()
         identity = Identity(name, f"http://127.0.0.1:{2000 + ord(name)}")
@@ -81,7 +89,7 @@ class Node:
             settings=SETTINGS,
             clock=SystemClock(),
             allows=lambda address: address.startswith("http://127.0.0.1:"),
-            reports=list,
+            reports=reports,
             on_members=self._told,
             on_name_taken=self.name_taken.set,
         )
@@ -107,6 +115,22 @@ def running(*nodes: Node) -> Iterator[None]:
 def test_nodes_find_one_another_and_a_good_bye_is_heard() -> None:
     topic = Topic()
     one, other = Node("a", topic, refusals=2), Node("b", topic)
+    with running(one, other):
+        eventually(lambda: one.names() == other.names() == ["a", "b"], 10, "they found one another")
+        other.membership.leave()
+        eventually(lambda: one.names() == ["a"], 10, "the good-bye was heard")
+
+
+def test_an_error_that_nobody_foresaw_does_not_end_a_membership() -> None:
+    failures = [RuntimeError("once"), RuntimeError("twice")]
+
+    def reports() -> Sequence[ReplicaReport]:
+        if failures:
+            raise failures.pop()
+        return ()
+
+    topic = Topic()
+    one, other = Node("a", topic), Node("b", topic, reports=reports)
     with running(one, other):
         eventually(lambda: one.names() == other.names() == ["a", "b"], 10, "they found one another")
         other.membership.leave()

@@ -70,10 +70,8 @@ def test_while_nothing_is_heard_at_all_nobody_is_thought_dead() -> None:
     view = ClusterView("a", PEERS, SETTINGS)
     view.hear(beat("b"))
     pass_time(view, 100, 0.5)
-    assert not view.isolated(100.6)
     # The broker was away for an hour, or this process was stopped for it.
     view.echo(3700)
-    assert view.isolated(3800)
     assert (names(view), suspects(view)) == (["a", "b"], [])
 
 
