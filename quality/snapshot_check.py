@@ -27,13 +27,15 @@ from quality.errors import ValidationError
 from quality.settings import QualitySettings
 from quality.snapshot_suite import fell_column, growing_fields, snapshot_expectations
 from spark_apps.cli import configure_logging, exit_code
+from spark_apps.generations.live import store_in
 from spark_apps.registry import store_named
+from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
 from state.errors import StateError
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from state.snapshots.loaded import newest_snapshot
-from state.snapshots.manifest import newest_manifest
+from state.snapshots.manifest import SnapshotManifest, newest_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +47,8 @@ EXIT_BROKEN = 4
 _COUNTS = {"result_format": "BASIC", "exclude_unexpected_values": True, "partial_unexpected_count": 0}
 
 
-def check_snapshot(store: StoreSpec, path: Path, now_ms: int) -> CheckVerdict | None:
-    """The verdict on the newest snapshot at `path`; None if there is no snapshot.
+def check_snapshot(store: StoreSpec, path: Path, now_ms: int, settings: AppSettings) -> CheckVerdict | None:
+    """The verdict on the newest snapshot at `path`, of whichever generation; None if there is no snapshot.
 
     Raises:
         ValidationError: an expectation couldn't be evaluated, so there is no verdict.
@@ -55,7 +57,8 @@ def check_snapshot(store: StoreSpec, path: Path, now_ms: int) -> CheckVerdict | 
     manifest = newest_snapshot(path)
     if manifest is None:
         return None
-    before = _version_before(path, manifest.delta_version)
+    store = store_in(manifest, store, settings)
+    before = _version_before(path, manifest)
     frame = measured(store, path, manifest.delta_version, before)
     reasons = tuple(_reasons(frame, snapshot_expectations(store)))
     details = {"rows": len(frame), "delta_version": manifest.delta_version, "compared_with_version": before}
@@ -85,12 +88,14 @@ def _rows(path: Path, version: int, columns: list[str]) -> Any:
     return DeltaTable(str(path), version=version).to_pyarrow_table(columns=columns)
 
 
-def _version_before(path: Path, version: int) -> int | None:
+def _version_before(path: Path, newest: SnapshotManifest) -> int | None:
+    """The version of the snapshot before; None if that was empty, or of another generation with other keys."""
     earlier: list[Mapping[str, Any]] = [
-        commit for commit in DeltaTable(str(path)).history() if int(commit["version"]) < version
+        commit for commit in DeltaTable(str(path)).history() if int(commit["version"]) < newest.delta_version
     ]
-    manifest = newest_manifest(earlier)
-    return None if manifest is None or not manifest.row_count else manifest.delta_version
+    found = newest_manifest(earlier)
+    alike = found is not None and found.row_count > 0 and found.changelog_topic == newest.changelog_topic
+    return found.delta_version if alike and found is not None else None
 
 
 def _reasons(frame: pd.DataFrame, expectations: list[Expectation]) -> list[str]:
@@ -122,7 +127,7 @@ def main(store: str) -> int:
     configure_logging()
     try:
         spec, settings = store_named(store), QualitySettings()  # type: ignore[call-arg]
-        verdict = check_snapshot(spec, settings.delta_table(spec.table_name), SystemClock().now_ms())
+        verdict = check_snapshot(spec, settings.delta_table(spec.table_name), SystemClock().now_ms(), settings)
     except StateError as error:
         _log.error("no_decision", kind=type(error).__name__, error=str(error))
         return exit_code(error)

@@ -17,13 +17,13 @@ import structlog
 import typer
 from pydantic import ValidationError
 
-from spark_apps.generations.catalog import settings_of, store_of
 from spark_apps.generations.commands import generation_commands
-from spark_apps.generations.journal import JournalFile
+from spark_apps.generations.live import live_store
 from spark_apps.generations.orders import Role
-from spark_apps.registry import ON_DEMAND_APPS, app_named, store_named
+from spark_apps.registry import ON_DEMAND_APPS, app_named
+from spark_apps.scale import scaled
 from spark_apps.settings import AppSettings
-from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.spec import AppSpec
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, StateError
 
@@ -45,7 +45,7 @@ def spark_apps() -> None:
 def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     """Run an app until TERM, which lets its running batch finish."""
     spec = app_named(app)
-    settings = spec.settings(AppSettings())
+    settings = scaled(spec.settings(AppSettings()), spec.name)
     stop = _stop_on_signals()
     if spec.seeding is not None and "generation" not in settings.model_fields_set:
         _run_generation(spec, settings, stop, Role.LIVE)
@@ -60,7 +60,8 @@ def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
 def run_next(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     """Run the generation that is not live, on its way or standing by, until TERM; ends if there is none."""
     spec = app_named(app)
-    _run_generation(spec, spec.settings(AppSettings()), _stop_on_signals(), Role.NEXT)
+    settings = scaled(spec.settings(AppSettings()), spec.name)
+    _run_generation(spec, settings, _stop_on_signals(), Role.NEXT)
 
 
 def _run_generation(spec: AppSpec, settings: AppSettings, stop: threading.Event, role: Role) -> None:
@@ -85,9 +86,18 @@ def run_together_command(
 
 
 @cli.command()
+def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
+    """Say whether this code could run an app in place of the one that runs; the last line is a JSON object."""
+    spec = app_named(app)
+    from spark_apps.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs, and so Spark)
+
+    _answer({"app": spec.name, "stores": check_upgrade(spec, spec.settings(AppSettings()), SystemClock())})
+
+
+@cli.command()
 def snapshot(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
     """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary."""
-    spec, settings = _as_it_is(store)
+    spec, settings = live_store(store, AppSettings())
     from spark_apps.snapshot.job import take_snapshot  # noqa: PLC0415 (loads Spark)
 
     _answer(take_snapshot(spec, settings, SystemClock()).as_dict())
@@ -96,22 +106,13 @@ def snapshot(store: Annotated[str, typer.Argument(help="The store's name.")]) ->
 @cli.command()
 def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
     """Compare a store's newest snapshot with its changelog; the last line is a JSON report. Exits 1 if they differ."""
-    spec, settings = _as_it_is(store)
+    spec, settings = live_store(store, AppSettings())
     from spark_apps.snapshot.verify import verify_snapshot  # noqa: PLC0415 (loads Spark)
 
     verification = verify_snapshot(spec, settings, SystemClock())
     _answer(verification.as_dict())
     if not verification.holds:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _as_it_is(name: str) -> tuple[StoreSpec, AppSettings]:
-    """A store and the settings of its live generation, unless the environment names another."""
-    store, settings = store_named(name), AppSettings()
-    journal = JournalFile(settings.run_dir, store.app).read()
-    if journal is None or "generation" in settings.model_fields_set:
-        return store, settings
-    return store_of(store, journal.live_generation), settings_of(settings, journal.live_generation)
 
 
 def _stop_on_signals() -> threading.Event:

@@ -35,7 +35,6 @@ class StoreSpec:
         retention_ms: for how much stream time a row stays; None for ever. A longer one needs a new generation.
         topic: its changelog topic, where that isn't named after app and store.
         key_field: the field of version 1's values that is the key, as text; None if none is.
-        table: the table of its snapshots, where that isn't named after the store.
     """
 
     name: str
@@ -47,7 +46,6 @@ class StoreSpec:
     retention_ms: Callable[[AppSettings], int] | None = None
     topic: str | None = None
     key_field: str | None = None
-    table: str | None = None
 
     def __post_init__(self) -> None:
         _ = self.definition  # refuses names and kinds that a node would refuse
@@ -59,8 +57,8 @@ class StoreSpec:
 
     @property
     def table_name(self) -> str:
-        """The Delta table of its snapshots."""
-        return self.table or self.name
+        """The Delta table of its snapshots, whichever generation of the app they are of."""
+        return self.name
 
     @property
     def definition(self) -> StoreDefinition:

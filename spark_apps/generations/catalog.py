@@ -92,7 +92,7 @@ def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
 
 
 def store_of(store: StoreSpec, generation: Generation) -> StoreSpec:
-    """The store as it is in one of its generations: its topic, its fields and the table of its snapshots."""
+    """The store as it is in one of its generations: its topic and its fields."""
     if generation.number == FIRST_GENERATION:
         return store
     steps = chain_of(generation.migrations).steps
@@ -101,7 +101,6 @@ def store_of(store: StoreSpec, generation: Generation) -> StoreSpec:
         topic=generation.topic,
         schema_version=1 + len(steps),
         value_fields=steps[-1].value_fields if steps else store.value_fields,
-        table=f"{store.name}_g{generation.number}",
     )
 
 

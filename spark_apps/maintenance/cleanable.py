@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_apps.generations.journal import Journal
 from spark_apps.leaderboard.spec import PRODUCTS
 from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
 from spark_apps.registry import ON_DEMAND_STORES, STORES
@@ -42,5 +43,21 @@ def check_cleanable(store: StoreSpec, *, keep_compute_state: bool) -> None:
             f"{store.app} keeps the totals of store {store.name} in its own state too: a deleted key that gets a "
             "record again goes on from its old total, until a new generation is seeded from a snapshot without it. "
             "Say that you want that with keep_compute_state (--keep-compute-state)"
+        )
+        raise ConfigurationError(msg)
+
+
+def check_alone(store: StoreSpec, journal: Journal | None) -> None:
+    """Returns if the live generation is the only one, so that rows that are deleted in it are gone.
+
+    Raises:
+        ConfigurationError: another generation holds them too: what is on its way would not be handed over to, and a
+            roll-back would bring them back.
+    """
+    other = None if journal is None else journal.other
+    if other is not None:
+        msg = (
+            f"generation {other.number} of {store.app} is {other.state} and holds the rows of store {store.name} too: "
+            f"hand over to it and retire the old one, or retire it (`generation retire {store.app}`), then clean up"
         )
         raise ConfigurationError(msg)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from spark_apps.maintenance.cleanable import check_cleanable
+from spark_apps.generations.live import journal_of, live_store
+from spark_apps.maintenance.cleanable import check_alone, check_cleanable
 from spark_apps.registry import store_named
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
@@ -40,6 +41,7 @@ def preview(  # noqa: PLR0917 (a command line names its options)
 ) -> None:
     """Tell what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
     check_cleanable(store_named(store), keep_compute_state=keep_compute_state)
+    _check_alone(store)
     options = CleanupOptions(
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)
     )
@@ -55,6 +57,7 @@ def run(
     only_canary: Annotated[bool, typer.Option("--only-canary", help="Delete the first share and stop there.")] = False,
 ) -> None:
     """Archive what was previewed, then delete it; go on with one that was ended on its way."""
+    _check_alone(store)
     cleanup = _cleanup(store)
     plan = cleanup.plan(cleanup_id)
     cleanup.archive(plan)
@@ -91,7 +94,7 @@ def _cleanup(store: str) -> Cleanup:
     from state.maintenance.cleanup import Cleanup  # noqa: PLC0415 (loads clients of Kafka and Parquet)
 
     settings = AppSettings()
-    spec = store_named(store)
+    spec, _ = live_store(store, settings)
     return Cleanup(
         settings.kafka_bootstrap,
         settings.run_dir / "cleanups" / store,
@@ -100,6 +103,11 @@ def _cleanup(store: str) -> Cleanup:
         clock=SystemClock(),
         wait=threading.Event().wait,
     )
+
+
+def _check_alone(store: str) -> None:
+    spec = store_named(store)
+    check_alone(spec, journal_of(spec, AppSettings()))
 
 
 def _tell_report(report: CleanupReport) -> None:

@@ -9,8 +9,8 @@ from typing import Annotated
 import orjson
 import typer
 
+from spark_apps.generations.live import live_store
 from spark_apps.maintenance.settings import MaintenanceSettings
-from spark_apps.registry import store_named
 from state.clock import SystemClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict, verdict_folder
 from state.maintenance.expiry import content_of
@@ -46,7 +46,8 @@ def measured(store: str, settings: MaintenanceSettings) -> Size:
     """The store's size now, told by its changelog: exact, and the same whichever node is asked."""
     now_ms = SystemClock().now_ms()
     rows = size_bytes = 0
-    with Changelog(settings.kafka_bootstrap, store_named(store).changelog_topic) as changelog:
+    spec, _ = live_store(store, settings)
+    with Changelog(settings.kafka_bootstrap, spec.changelog_topic) as changelog:
         for partition in changelog.partitions:
             content = content_of(changelog.scan(partition, *changelog.bounds(partition)), cutoff_ms=0, now_ms=now_ms)
             rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes

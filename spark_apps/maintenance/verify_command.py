@@ -8,8 +8,8 @@ from typing import Annotated
 import orjson
 import typer
 
+from spark_apps.generations.live import live_store
 from spark_apps.maintenance.settings import MaintenanceSettings
-from spark_apps.registry import store_named
 from state.clock import SystemClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from state.maintenance.copies import Copy
@@ -38,10 +38,11 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
         StoreUnavailableError: nodes are named, and one of them doesn't answer.
         ChangelogError: the changelog can't be read.
     """
-    spec = store_named(store)
-    path = settings.delta_table(spec.table_name)
-    manifest = newest_snapshot(path)
-    topic = spec.changelog_topic if manifest is None else manifest.changelog_topic
+    spec, _ = live_store(store, settings)
+    path, topic = settings.delta_table(spec.table_name), spec.changelog_topic
+    newest = newest_snapshot(path)
+    # Right after a hand-over the newest snapshot is still of the generation before, whose changelog may be gone.
+    manifest = newest if newest is not None and newest.changelog_topic == topic else None
     with ExitStack() as stack:
         changelog = stack.enter_context(Changelog(settings.kafka_bootstrap, topic))
         nodes = stack.enter_context(NodeCopies(settings.node_addresses, settings.credentials))
@@ -54,6 +55,6 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
         found = verify_copies(changelog, copies_of)
     reasons = found.reasons
     if not found.compared:
-        reasons = ("there is nothing to compare: no snapshot, and no node holds the store",)
+        reasons = ("there is nothing to compare: no snapshot of this generation, and no node holds the store",)
     details = {"rows": found.rows, "compared": found.compared, "differing": found.differing, "topic": topic}
     return CheckVerdict("verify", store, not reasons, reasons, SystemClock().now_ms(), details)

@@ -15,9 +15,9 @@ from spark_apps.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_value_fields
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, range_to_fold
-from spark_apps.snapshot.table import SnapshotTable
+from spark_apps.snapshot.table import SnapshotTable, content_of
 from spark_apps.spec import StoreSpec
-from spark_apps.topics import Topics, await_topics
+from spark_apps.topics import TopicBounds, Topics, await_topics
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ChangelogError
@@ -96,6 +96,8 @@ class Snapshot:
             batch = CommittedBatch.of(checkpoint, self._settings.generation)
         bounds = self._topics.bounds([self._store.changelog_topic])
         before = self._table.newest_manifest() if self._table.exists else None
+        if before is not None and before.changelog_topic != self._store.changelog_topic:
+            return (before, None) if batch is None else self._taken_over(bounds, batch)
         changelog = range_to_fold(self._store.changelog_topic, before, bounds)
         if before is None:
             before = self._first_manifest(changelog)
@@ -106,17 +108,25 @@ class Snapshot:
         changelog = cut(records, changelog, batch)
         if changelog.is_empty:
             return before, None
-        return self._merged(records, changelog, batch, before)
+        return self._written(records, changelog, batch, before)
 
-    def _merged(
-        self, records: DataFrame, changelog: ChangelogRange, batch: CommittedBatch, before: SnapshotManifest
+    def _taken_over(self, bounds: TopicBounds, batch: CommittedBatch) -> tuple[SnapshotManifest, int]:
+        """The first snapshot of a generation after those of another: of what the table holds, nothing is this one's."""
+        changelog = range_to_fold(self._store.changelog_topic, None, bounds)
+        records = read_changelog(self._spark, self._settings, changelog)
+        return self._written(records, cut(records, changelog, batch), batch, None)
+
+    def _written(
+        self, records: DataFrame, changelog: ChangelogRange, batch: CommittedBatch, before: SnapshotManifest | None
     ) -> tuple[SnapshotManifest, int]:
+        """Merges the changes into the snapshot `before`; or puts them in place of whatever the table holds."""
         changes = with_value_fields(newest_by_key(records, changelog), self._store).persist()
         try:
             self._check_fields(changes)
-            content = self._table.change(changes, before)
+            rows = changes.where("_value is not null")
+            content = content_of(rows) if before is None else self._table.change(changes, before)
             manifest = replace(
-                before,
+                before or self._first_manifest(changelog),
                 generation=self._settings.generation,
                 schema_version=self._store.schema_version,
                 changelog_offsets=dict(changelog.end),
@@ -125,7 +135,10 @@ class Snapshot:
                 digests=dict.fromkeys(changelog.end, 0) | dict(content.digests),
                 delta_version=self._table.version() + 1,
             )
-            self._table.merge(changes, manifest)
+            if before is None:
+                self._table.replace(rows, manifest)
+            else:
+                self._table.merge(changes, manifest)
             _log.info("snapshot", store=self._store.name, version=manifest.delta_version, rows=manifest.row_count)
             return manifest, changes.count()
         finally:

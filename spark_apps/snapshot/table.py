@@ -106,6 +106,14 @@ class SnapshotTable:
                 .execute()
             )
 
+    def replace(self, rows: DataFrame, manifest: SnapshotManifest) -> None:
+        """Puts `rows` and their columns in place of all that the table holds, and commits that with `manifest`.
+
+        One commit: whoever reads meanwhile reads the snapshot before or this one, and versions before stay readable.
+        """
+        with self._commit_metadata(manifest):
+            rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self._path)
+
     @contextmanager
     def _commit_metadata(self, manifest: SnapshotManifest) -> Iterator[None]:
         self._spark.conf.set(_USER_METADATA, manifest.to_json())
@@ -117,10 +125,14 @@ class SnapshotTable:
 
 def digests_of(rows: DataFrame) -> dict[int, int]:
     """The digest of rows (_partition, _key, _value) by partition."""
-    return {
-        partition: moved(0, added=total, removed=0)
-        for partition, (_, total) in _sums(rows, "_partition", "_value").items()
-    }
+    return dict(content_of(rows).digests)
+
+
+def content_of(rows: DataFrame) -> ContentChange:
+    """What rows (_partition, _key, _value) make of an empty table."""
+    sums = _sums(rows, "_partition", "_value")
+    digests = {partition: moved(0, added=total, removed=0) for partition, (_, total) in sums.items()}
+    return ContentChange(sum(count for count, _ in sums.values()), digests)
 
 
 def _sums(rows: DataFrame, partition: str, value: str) -> dict[int, tuple[int, int]]:

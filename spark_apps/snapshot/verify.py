@@ -74,8 +74,11 @@ def verify_snapshot(store: StoreSpec, settings: AppSettings, clock: Clock) -> Ve
     try:
         table = SnapshotTable(spark, settings.delta_table(store.table_name), store)
         manifest = table.newest_manifest() if table.exists else None
-        if manifest is None:
-            msg = f"there is no snapshot of {store.name}: take one first (`python -m spark_apps snapshot {store.name}`)"
+        if manifest is None or manifest.changelog_topic != store.changelog_topic:
+            msg = (
+                f"there is no snapshot of {store.changelog_topic}: "
+                f"take one first (`python -m spark_apps snapshot {store.name}`)"
+            )
             raise ConfigurationError(msg)
         return compared(spark, settings, table, manifest, topics)
     finally:

@@ -86,7 +86,7 @@ class Cleanup:
     Args:
         bootstrap: the brokers.
         folder: where this store's clean-ups are kept.
-        store, topic: the store and its changelog.
+        store, topic: the store and the changelog that it has now.
         clock: for ages and the rate limit.
         wait: waits for so many seconds.
     """
@@ -173,7 +173,11 @@ class Cleanup:
         return rows
 
     def delete(self, plan: CleanupPlan, *, only_canary: bool = False) -> CleanupReport:
-        """Deletes the expired rows that nobody has touched since the preview; raises what `report` raises."""
+        """Deletes the expired rows that nobody has touched since the preview.
+
+        Raises:
+            CleanupRefusedError: as `report`; or the store has another changelog by now.
+        """
 
         def wanted(record: LogRecord, fate: Fate | None) -> LogRecord | None:
             if fate is not None or (only_canary and not _in_share(record, plan.options.canary_share)):
@@ -190,7 +194,8 @@ class Cleanup:
         """Brings back what was deleted, with value and timestamp as they were, unless somebody has written it since.
 
         Raises:
-            CleanupRefusedError: it is too late: the changelog may not tell any more what happened since.
+            CleanupRefusedError: it is too late: the changelog may not tell any more what happened since. Or the store
+                has another changelog by now.
         """
         if self._clock.now_ms() >= plan.undo_until_ms:
             until = datetime.fromtimestamp(plan.undo_until_ms / 1000, UTC).isoformat(timespec="minutes")
@@ -254,6 +259,12 @@ class Cleanup:
         return forgotten
 
     def _write_all(self, plan: CleanupPlan, wanted: Wanted) -> None:
+        if plan.topic != self._topic:
+            msg = (
+                f"store {self._store} is kept in {self._topic} by now, and clean-up {plan.cleanup_id} is of "
+                f"{plan.topic}: go back to that generation first (DAG `rollback_state`), or plan another clean-up"
+            )
+            raise CleanupRefusedError(msg)
         # A row that was left alone for a record whose transaction was aborted is as it was: it is tried again.
         for _ in range(_PASSES):
             if not self._write(plan, wanted):

@@ -27,6 +27,7 @@ _GROUPS = frozenset(
         b"instance",
         b"instances",
         b"stores",
+        b"digest",
     }
 )
 _ASKED_PATH = "storekeeper.asked_path"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,12 @@ from deltalake import CommitProperties, write_deltalake
 
 from quality.snapshot_check import check_snapshot
 from quality.snapshot_suite import snapshot_expectations
-from spark_apps.loyalty.spec import REWARDS
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import GenerationState, JournalFile
+from spark_apps.generations.steps import planned
+from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.snapshots.manifest import SnapshotManifest
 
@@ -26,6 +31,14 @@ SCHEMA = pa.schema(
         ("_key", pa.binary()),
     ]
 )
+SECOND = [
+    ("CustomerCardNo", pa.string()),
+    ("Tier", pa.string()),
+    ("TotalLoyaltyPointsCents", pa.int64()),
+    ("HundredthsOfCent", pa.int32()),
+    ("InvoiceCount", pa.int64()),
+    ("LastInvoiceTime", pa.timestamp("us", "UTC")),
+]
 
 
 def row(card: str, points: str = "10", count: int | None = 2, **changes: Any) -> dict[str, Any]:
@@ -50,17 +63,17 @@ def snapshot(path: Path, version: int, rows: list[dict[str, Any]]) -> None:
 
 
 def reasons(path: Path) -> tuple[str, ...]:
-    verdict = check_snapshot(REWARDS, path, 5)
+    verdict = check_snapshot(REWARDS, path, 5, AppSettings(run_dir=path))
     assert verdict is not None
     assert verdict.passed == (not verdict.reasons)
     return verdict.reasons
 
 
 def test_a_good_snapshot_passes_and_says_what_it_was_compared_with(tmp_path: Path) -> None:
-    assert check_snapshot(REWARDS, tmp_path, 5) is None
+    assert check_snapshot(REWARDS, tmp_path, 5, AppSettings(run_dir=tmp_path)) is None
     snapshot(tmp_path, 0, [row("a"), row("b")])
     snapshot(tmp_path, 1, [row("a", "11", 3), row("c")])
-    verdict = check_snapshot(REWARDS, tmp_path, 5)
+    verdict = check_snapshot(REWARDS, tmp_path, 5, AppSettings(run_dir=tmp_path))
     assert verdict is not None
     assert verdict.passed, verdict.reasons
     assert verdict.details == {"rows": 2, "delta_version": 1, "compared_with_version": 0}
@@ -85,6 +98,44 @@ def test_a_bad_row_is_told_by_rule_and_number_and_never_by_value(
     snapshot(tmp_path, 0, [row("a"), row("b")])
     snapshot(tmp_path, 1, [bad, row("b"), row("c")])
     assert reason in reasons(tmp_path)
+
+
+def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_by_the_one_before(
+    tmp_path: Path,
+) -> None:
+    settings = AppSettings(run_dir=tmp_path)
+    journal = planned(first_journal(LOYALTY), ("rewards-tier",), None)
+    second = replace(journal.generation(2), state=GenerationState.LIVE)
+    JournalFile(tmp_path, "loyalty").write(replace(journal.updated(second), live=2))
+    table = tmp_path / "table"
+    snapshot(table, 0, [row("a", count=9)])
+    # Handed over, but the newest snapshot is still of the generation before.
+    verdict = check_snapshot(REWARDS, table, 5, settings)
+    assert verdict is not None
+    assert verdict.passed, verdict.reasons
+    new = [
+        {
+            "CustomerCardNo": "a",
+            "Tier": None,
+            "TotalLoyaltyPointsCents": 10,
+            "HundredthsOfCent": 0,
+            "InvoiceCount": 2,
+            "LastInvoiceTime": NOON,
+            "_key": b"a",
+        }
+    ]
+    manifest = SnapshotManifest("rewards", "loyalty", 2, 2, second.topic, {}, Position(), 1, {}, "test", 1)
+    write_deltalake(
+        table,
+        pa.Table.from_pylist(new, schema=pa.schema([*SECOND, ("_key", pa.binary())])),
+        mode="overwrite",
+        schema_mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+    )
+    verdict = check_snapshot(REWARDS, table, 5, settings)
+    assert verdict is not None
+    assert verdict.reasons == ("Tier is there. Failing rows: 1.",)
+    assert verdict.details["compared_with_version"] is None
 
 
 def test_every_store_has_a_suite() -> None:

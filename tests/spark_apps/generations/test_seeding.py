@@ -69,10 +69,10 @@ def test_a_limit_lets_nothing_begin_behind_it() -> None:
     assert (run, limit.begun, ended) == ([3, 4], 4, [True])
 
 
-def test_a_generation_has_its_own_topic_fields_and_table() -> None:
+def test_a_generation_has_its_own_topic_and_fields_and_the_stores_table() -> None:
     second = Generation(2, GenerationState.LIVE, f"{REWARDS.changelog_topic}-g2", migrations=("rewards-tier",))
     store = store_of(REWARDS, second)
-    assert (store.changelog_topic, store.table_name, store.schema_version) == (second.topic, "rewards_g2", 2)
+    assert (store.changelog_topic, store.table_name, store.schema_version) == (second.topic, "rewards", 2)
     assert [item.name for item in store.value_fields][:2] == ["CustomerCardNo", "Tier"]
     assert spec_of(LOYALTY, second).stores == (store,)
     assert spec_of(LOYALTY, first_journal(LOYALTY).live_generation) is LOYALTY

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,16 @@ from confluent_kafka import KafkaException
 from deltalake import CommitProperties, write_deltalake
 from typer.testing import CliRunner
 
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import GenerationState, Journal, JournalFile
+from spark_apps.generations.steps import planned, retired
+from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.maintenance.__main__ import cli
 from spark_apps.ticks.spec import PRICES
 from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
+from state.errors import ConfigurationError
+from state.maintenance.cleanup import CleanupRefusedError
 from state.maintenance.kafka_log import Changelog
 from state.snapshots.digest import digest
 from state.snapshots.manifest import SnapshotManifest
@@ -120,3 +127,41 @@ def test_a_table_is_maintained_and_its_snapshot_stays(store: Broker, tmp_path: P
     snapshot(store, tmp_path, ROWS)
     code, done = run(store, tmp_path, "tables", "prices")
     assert (code, done["kept_versions"], done["version"]) == (0, [0], 0)
+
+
+def handed_over(journal: Journal) -> Journal:
+    """The journal with the generation that is on its way live, and the first one standing by."""
+    second = replace(journal.generation(2), state=GenerationState.LIVE)
+    first = replace(journal.generation(1), state=GenerationState.STANDBY)
+    return replace(journal.updated(first, second), live=2)
+
+
+def test_maintenance_follows_a_store_to_its_next_generation(broker: Broker, tmp_path: Path) -> None:
+    file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), ("rewards-tier",), None)
+    old, new = REWARDS.changelog_topic, journal.generation(2).topic
+    preview = ("cleanup", "preview", "rewards", "--ttl-days", "1e-9", "--keep-compute-state", "--canary-share", "0")
+    for topic, rows in ((old, 5), (new, 3)):
+        with suppress(KafkaException):
+            broker.delete_topic(topic)
+        broker.create_topic(topic, PARTITIONS, COMPACTED)
+        write(broker, topic, [(b"%d" % number, b"{}") for number in range(rows)])
+
+    assert run(broker, tmp_path, "growth", "rewards")[1]["details"]["rows"] == 5
+    plan = run(broker, tmp_path, *preview)[1]
+    assert (plan["topic"], plan["rows"]) == (old, 5)
+
+    file.write(handed_over(journal))
+    assert run(broker, tmp_path, "growth", "rewards")[1]["details"]["rows"] == 3
+    verdict = run(broker, tmp_path, "verify", "rewards")[1]
+    assert (verdict["passed"], verdict["details"]["topic"]) == (False, new)
+    with pytest.raises(ConfigurationError, match="generation 1 of loyalty is STANDBY and holds the rows"):
+        run(broker, tmp_path, *preview)
+
+    file.write(retired(handed_over(journal), 1))
+    with pytest.raises(CleanupRefusedError, match=f"is kept in {new} by now"):
+        run(broker, tmp_path, "cleanup", "run", "rewards", plan["cleanup_id"])
+    plan = run(broker, tmp_path, *preview)[1]
+    assert (plan["topic"], plan["rows"]) == (new, 3)
+    assert run(broker, tmp_path, "cleanup", "run", "rewards", plan["cleanup_id"])[1]["deleted"] == 3
+    for topic in (old, new):
+        broker.delete_topic(topic)

@@ -17,6 +17,7 @@ from state.changelog.position import Position
 from state.changelog.writer import KafkaChangelogWriter
 from state.errors import ChangelogError
 from state.snapshots.digest import digest
+from state.snapshots.loaded import load_snapshot, newest_snapshot
 from state.snapshots.manifest import SnapshotManifest
 from tests.broker import Broker
 from tests.spark_apps.checkpoints import METADATA
@@ -205,6 +206,56 @@ def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
     app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
     with pytest.raises(ChangelogError, match="move the table words away"):
         app.snapshot()
+
+
+def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_back(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark_apps.snapshot.table import SnapshotTable
+
+    app.write(0, {"a": "apple", "b": "bread"})
+    app.commit(0)
+    first, _ = app.snapshot()
+    old, content = app.store, dict(app.content)
+    app.store = replace(
+        old, topic=f"{old.changelog_topic}-g2", value_fields=(ValueField("Word", "string"), ValueField("At", "bigint"))
+    )
+    app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
+    app.content = {}
+    app.write(0, {"c": "cider", "d": "dough"})
+    app.write(0, {"d": None})
+    with monkeypatch.context() as patch:
+        patch.setattr(SnapshotTable, "replace", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            app.snapshot()
+    assert app.rows() == content, "a run that dies leaves the table to the generation before"
+    second, changed = app.snapshot()
+    assert (changed, second.changelog_topic) == (2, app.store.changelog_topic)
+    assert second.delta_version == first.delta_version + 1, "there is no version in between"
+    app.check(second)
+    path = app.settings.delta_table("words")
+    assert newest_snapshot(path) == second
+    assert load_snapshot(path, second).rows == app.content
+    assert load_snapshot(path, first).rows == content, "the versions before stay readable"
+    at = app.spark.sql(f"select At from delta.`{path}`").collect()  # noqa: S608
+    assert [row["At"] for row in at] == [1500]
+    # As ever from then on, and back.
+    app.write(1, {"e": "endive"})
+    app.commit(1)
+    app.check(app.snapshot()[0])
+    app.store, app.content = old, content
+    app.write(1, {"a": "ale"})
+    app.check(app.snapshot()[0])
+
+
+def test_a_generation_without_a_row_empties_the_table(app: App) -> None:
+    app.write(0, {"a": "apple"})
+    app.commit(0)
+    app.snapshot()
+    app.store = replace(app.store, topic=f"{app.store.changelog_topic}-g2")
+    app.broker.create_topic(app.store.changelog_topic, config={"cleanup.policy": "compact"})
+    app.content = {}
+    app.check(app.snapshot()[0])
 
 
 def test_verification_finds_what_differs(app: App) -> None:

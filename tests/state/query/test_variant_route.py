@@ -56,6 +56,7 @@ def _ask(route: VariantRoute, path: bytes, *headers: tuple[bytes, bytes]) -> Non
         (b"/state/keyvalue/rew%61rds/a%2Fb/c", b"/state/keyvalue/rewards@new/a%2Fb/c"),
         (b"/state/keyvalues/rewards", b"/state/keyvalues/rewards@new"),
         (b"/state/stores/rewards", b"/state/stores/rewards@new"),
+        (b"/state/digest/rewards/3", b"/state/digest/rewards@new/3"),
         (b"/state/keyvalue/players/rewards", b"/state/keyvalue/players/rewards"),
         (b"/state/keyvalue/rewards2/k", b"/state/keyvalue/rewards2/k"),
         (b"/state/keyvalue/rewards@old/k", b"/state/keyvalue/rewards@old/k"),
