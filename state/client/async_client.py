@@ -23,7 +23,7 @@ from state.client.exchange import Answered, Ask, Exchange
 from state.client.limits import ClientLimits
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Reading
-from state.client.wire import Failure, connection_limits, failure_of, reply_of, request_of
+from state.client.wire import Failure, failure_of, http_options, reply_of, request_of, settle
 from state.clock import Clock, SystemClock
 from state.errors import StateError
 from state.query.position_token import PositionToken
@@ -58,14 +58,7 @@ class AsyncStateClient:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._credentials = credentials or Credentials()
-        self._credentials.headers()
-        self._http = httpx2.AsyncClient(
-            transport=transport,
-            verify=self._credentials.ssl_context(),
-            trust_env=False,
-            follow_redirects=False,
-            limits=connection_limits(),
-        )
+        self._http = httpx2.AsyncClient(transport=transport, **http_options(self._credentials))
         self._background: set[asyncio.Task[None]] = set()
 
     def key_value(self, name: str) -> AsyncRemoteKeyValueStore:
@@ -150,11 +143,7 @@ class AsyncStateClient:
             return
         done, _ = await asyncio.wait(running, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            attempt, outcome = running.pop(task), task.result()
-            if isinstance(outcome, Reply):
-                exchange.on_reply(attempt, outcome, self._now_s())
-            else:
-                exchange.on_failure(attempt, outcome.reason, self._now_s(), hopeless=outcome.hopeless)
+            settle(exchange, running.pop(task), task.result(), self._now_s())
 
     async def _send(self, ask: Ask, body: bytes | None) -> Reply | Failure:
         try:

@@ -20,7 +20,7 @@ from state.client.limits import ClientLimits
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Reading
 from state.client.stores import RemoteKeyValueStore, RemoteRankedStore, RemoteSessionStore, RemoteWindowStore
-from state.client.wire import Failure, connection_limits, failure_of, reply_of, request_of
+from state.client.wire import Failure, failure_of, http_options, reply_of, request_of, settle
 from state.clock import Clock, SystemClock
 from state.errors import StateError
 from state.query.position_token import PositionToken
@@ -71,14 +71,7 @@ class StateClient:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._credentials = credentials or Credentials()
-        self._credentials.headers()
-        self._http = httpx2.Client(
-            transport=transport,
-            verify=self._credentials.ssl_context(),
-            trust_env=False,
-            follow_redirects=False,
-            limits=connection_limits(),
-        )
+        self._http = httpx2.Client(transport=transport, **http_options(self._credentials))
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="state-client")
 
     def key_value(self, name: str) -> RemoteKeyValueStore:
@@ -168,12 +161,8 @@ class StateClient:
             self._sleep(left_s)
             return
         for future in wait(running, left_s, FIRST_COMPLETED).done:
-            attempt, outcome = running.pop(future), future.result()
             with self._lock:
-                if isinstance(outcome, Reply):
-                    exchange.on_reply(attempt, outcome, self._now_s())
-                else:
-                    exchange.on_failure(attempt, outcome.reason, self._now_s(), hopeless=outcome.hopeless)
+                settle(exchange, running.pop(future), future.result(), self._now_s())
 
     def _send(self, ask: Ask, body: bytes | None) -> Reply | Failure:
         ends_s = self._now_s() + ask.timeout_s

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypedDict
 
 import httpx2
 
 from state.client.answers import Reply
-from state.client.exchange import Ask
+from state.client.credentials import Credentials
+from state.client.exchange import Ask, Exchange
 from state.errors import ConfigurationError, StateError
 
 _CONNECTIONS = 256
@@ -25,9 +27,38 @@ class Failure:
     hopeless: StateError | None = None
 
 
-def connection_limits() -> httpx2.Limits:
-    """How many connections a client keeps."""
-    return httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE, keepalive_expiry=_IDLE_S)
+class HttpOptions(TypedDict):
+    """What either kind of httpx2's clients is made with."""
+
+    verify: ssl.SSLContext | bool
+    trust_env: bool
+    follow_redirects: bool
+    limits: httpx2.Limits
+
+
+def http_options(credentials: Credentials) -> HttpOptions:
+    """How a client connects: as the credentials say, to whom it was told to; no proxy, no redirect.
+
+    Raises:
+        ConfigurationError: the credentials can't be read.
+    """
+    credentials.headers()
+    return {
+        "verify": credentials.ssl_context(),
+        "trust_env": False,
+        "follow_redirects": False,
+        "limits": httpx2.Limits(
+            max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE, keepalive_expiry=_IDLE_S
+        ),
+    }
+
+
+def settle(exchange: Exchange, attempt: int, outcome: Reply | Failure, now_s: float) -> None:
+    """Tells an exchange how an attempt went."""
+    if isinstance(outcome, Reply):
+        exchange.on_reply(attempt, outcome, now_s)
+    else:
+        exchange.on_failure(attempt, outcome.reason, now_s, hopeless=outcome.hopeless)
 
 
 def request_of(
