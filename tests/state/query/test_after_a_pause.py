@@ -90,12 +90,18 @@ def test_another_node_that_takes_its_time_is_waited_for() -> None:
 
 def test_it_answers_itself_as_soon_as_it_has_caught_up_whoever_hangs() -> None:
     async def scenario() -> Answer:
-        node = Woken(hangs)
-        asked = asyncio.create_task(node.ask())
-        await asyncio.sleep(0.05)
-        assert not asked.done(), "it must not answer with what it had a minute ago"
+        other_asked = asyncio.Event()
+
+        async def hangs_when_asked(request: httpx2.Request) -> httpx2.Response:
+            other_asked.set()
+            return await hangs(request)
+
+        node = Woken(hangs_when_asked)
+        answer, waited = asyncio.create_task(node.ask()), asyncio.create_task(other_asked.wait())
+        await asyncio.wait((answer, waited), return_when=asyncio.FIRST_COMPLETED)
+        assert not answer.done(), "it must not answer with what it had a minute ago"
         await asyncio.to_thread(node.catch_up)
-        return await asked
+        return await answer
 
     assert told(asyncio.run(scenario())) == (b"a", b'{"key":"k","value":"new"}')
 
