@@ -20,8 +20,7 @@ SUCCESSORS = tuple(Role.NEXT.program(app.name) for app in registry.APPS.values()
 """The processes of generations that are not live; they run only while there is one."""
 METRICS = "metrics"
 """The process that tells Prometheus how apps, snapshots and the quality gate are."""
-TOGETHER = "together"
-"""The process that runs all on-demand apps."""
+TOGETHER = registry.TOGETHER
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
 
 CONFIGURATION_ERROR_EXIT = 78

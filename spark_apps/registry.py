@@ -25,6 +25,8 @@ ON_DEMAND_APPS: dict[str, AppSpec] = {
     app.name: app for app in (TICKS, LEADERBOARD, ORDER_LOCATION, SESSION_TRACKER, SALES_WINDOWS)
 }
 ON_DEMAND_STORES: dict[str, StoreSpec] = {store.name: store for app in ON_DEMAND_APPS.values() for store in app.stores}
+TOGETHER = "together"
+"""The process that runs all on-demand apps, and its lease."""
 
 
 def app_named(name: str) -> AppSpec:

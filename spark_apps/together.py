@@ -17,6 +17,7 @@ from spark_apps.heartbeat import AppState
 from spark_apps.lease import Lease
 from spark_apps.preflight import preflight
 from spark_apps.pulse import Pulse
+from spark_apps.registry import TOGETHER
 from spark_apps.runner import AppRun
 from spark_apps.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
@@ -26,9 +27,6 @@ from state.clock import Clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-TOGETHER = "together"
-"""The name of the process's own lease and of its Spark session."""
 
 _log = structlog.get_logger(__name__)
 

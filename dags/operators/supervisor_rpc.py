@@ -22,7 +22,9 @@ _NOT_RUNNING = 70
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """What the supervisor knows about a process. `pid` is 0 without one; `started_at_ms` is exact to a second."""
+    """What the supervisor knows about a process. `pid` is 0 without one; `started_at_ms` is exact to a second, and
+    0 if it was never started since the supervisor began.
+    """
 
     state: str
     pid: int
@@ -62,6 +64,10 @@ class SupervisorRpc:
         """
         fields = self._call("getProcessInfo", name)
         return ProcessInfo(fields["statename"], fields["pid"], fields["start"] * 1000, fields["exitstatus"])
+
+    def names(self) -> list[str]:
+        """The processes that it knows."""
+        return [str(found["name"]) for found in self._call("getAllProcessInfo")]
 
     def start(self, name: str) -> bool:
         """Starts a process unless it runs; doesn't wait for it. Returns whether it had to."""

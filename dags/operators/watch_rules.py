@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 
@@ -50,6 +51,8 @@ class Judgement:
 
 
 class _Health(Enum):
+    """From the best to the worst."""
+
     HEALTHY = auto()
     STOPPED = auto()  # somebody wanted it so
     WAITING = auto()  # time may heal it
@@ -87,13 +90,21 @@ def judge(
     return Judgement(WatchAction.ALERT if why_alert else WatchAction.NONE, why_alert or reason, kept)
 
 
+def sickest(
+    process: ProcessInfo, beats: Iterable[Heartbeat | None], limits: WatchLimits, now_ms: int
+) -> Heartbeat | None:
+    """Of a process that runs several apps, the heartbeat that says the worst of it."""
+    return max(beats, key=lambda beat: _health(process, beat, limits, now_ms)[0].value)
+
+
 def _backed_off(restarts: tuple[int, ...], limits: WatchLimits, now_ms: int) -> bool:
     return not restarts or now_ms - restarts[-1] >= limits.backoff_ms * 2 ** (len(restarts) - 1)
 
 
 def _health(process: ProcessInfo, beat: Heartbeat | None, limits: WatchLimits, now_ms: int) -> tuple[_Health, str]:
     if process.state == "STOPPED":
-        return _Health.STOPPED, "stopped"
+        never = not process.started_at_ms
+        return (_Health.SICK, "not started since the supervisor began") if never else (_Health.STOPPED, "stopped")
     if process.state in ENDED_STATES:
         said = f" ({beat.error})" if beat is not None and beat.error else ""
         if process.exit_status == _CONFIGURATION_ERROR_EXIT:

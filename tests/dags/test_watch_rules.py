@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dags.operators.supervisor_rpc import ProcessInfo
-from dags.operators.watch_rules import WatchAction, WatchHistory, WatchLimits, judge
+from dags.operators.watch_rules import WatchAction, WatchHistory, WatchLimits, judge, sickest
 from spark_apps.heartbeat import AppState, Heartbeat
 
 NOW = 10_000_000
@@ -29,6 +29,12 @@ BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}
     [
         ({}, {}, WatchAction.NONE, "running"),
         ({"state": "STOPPED"}, {}, WatchAction.NONE, "stopped"),
+        (
+            {"state": "STOPPED", "started_at_ms": 0},
+            {},
+            WatchAction.RESTART,
+            "not started since the supervisor began",
+        ),
         ({"state": "BACKOFF"}, {}, WatchAction.NONE, "the supervisor says BACKOFF"),
         ({}, {"state": AppState.STOPPING}, WatchAction.NONE, "the heartbeat says STOPPING"),
         ({}, {"updated_at_ms": NOW - 30_001}, WatchAction.RESTART, "the last heartbeat is 30 s old"),
@@ -72,6 +78,14 @@ BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}
 def test_first_sight(process: dict[str, Any], beat: dict[str, Any], action: WatchAction, reason: str) -> None:
     found = judge(replace(PROCESS, **process), replace(BEAT, **beat), WatchHistory(), LIMITS, NOW)
     assert (found.action, found.reason) == (action, reason)
+
+
+def test_of_several_apps_in_one_process_the_worst_one_counts() -> None:
+    stale = replace(BEAT, app="ticks", updated_at_ms=NOW - 60_000)
+    stopping = replace(BEAT, app="leaderboard", state=AppState.STOPPING)
+    assert sickest(PROCESS, [BEAT, stopping], LIMITS, NOW) is stopping
+    assert sickest(PROCESS, [stopping, stale, BEAT], LIMITS, NOW) is stale
+    assert sickest(PROCESS, [BEAT, None], LIMITS, NOW) is None
 
 
 def test_no_heartbeat_at_all_is_waited_for_and_then_a_reason_to_restart() -> None:

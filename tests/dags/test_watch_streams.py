@@ -1,8 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from spark_apps.registry import APPS
+from dags.operators.watched_programs import watched_programs
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import JournalFile
+from spark_apps.generations.steps import planned, retired, started
+from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.registry import APPS, ON_DEMAND_APPS
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
 
@@ -15,15 +22,18 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     supervised.behave("loyalty", "silent")
-    for app in ("pos_fanout", "loyalty"):
+    for app in (*APPS, "together"):
         supervised.rpc.start(app)
         supervised.await_state(app, "RUNNING")
+    supervised.rpc.stop("hadoop_export")
+    supervised.await_state("hadoop_export", "STOPPED")
     before = {app: supervised.rpc.process(app).pid for app in APPS}
     run = run_dag("watch_streams", **QUICK)
     assert run.state == "success", run.log
     looked = run.results["watch"]
     assert [looked[app]["action"] for app in APPS] == ["none", "restart", "none"]
     assert looked["hadoop_export"]["reason"] == "stopped"
+    assert looked["together"] == {"action": "none", "reason": "running"}
     after = {app: supervised.rpc.process(app).pid for app in APPS}
     assert after["loyalty"] not in {0, before["loyalty"]}
     assert after == {**before, "loyalty": after["loyalty"]}
@@ -49,3 +59,34 @@ def test_an_app_that_ended_by_itself_is_started_and_a_misconfigured_one_reported
     assert "loyalty needs attention: ended because of its configuration (topic pos is missing: create it)" in run.log
     assert supervised.rpc.process("pos_fanout").state == "RUNNING"
     assert supervised.rpc.process("loyalty").state == "EXITED"
+
+
+def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_too(
+    run_dag: RunDag, supervised: Supervised
+) -> None:
+    journal = planned(first_journal(LOYALTY), (), None)
+    JournalFile(supervised.run_dir, "loyalty").write(started(journal, 2))
+    supervised.behave("together", "crash")
+    supervised.rpc.start("together")
+    supervised.await_state("together", "EXITED")
+    supervised.behave("together", "run")
+    run = run_dag("watch_streams")
+    assert run.state == "success", run.log
+    looked = run.results["watch"]
+    assert looked["together"]["reason"].startswith("ended with exit code 3")
+    # Nobody has started them since the supervisor began.
+    assert looked["loyalty-next"] == {"action": "restart", "reason": "not started since the supervisor began"}
+    for program in (*APPS, "loyalty-next", "together"):
+        supervised.await_state(program, "RUNNING")
+
+
+def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
+    assert list(watched_programs(("pos_fanout",), tmp_path)) == list(APPS)
+    assert watched_programs(("together",), tmp_path)["together"] == tuple(ON_DEMAND_APPS)
+    file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), (), None)
+    file.write(journal)
+    assert "loyalty-next" not in watched_programs((), tmp_path), "it has no seed yet"
+    file.write(started(journal, 2))
+    assert watched_programs((), tmp_path)["loyalty-next"] == ("loyalty-next",)
+    file.write(retired(started(journal, 2), 2))
+    assert "loyalty-next" not in watched_programs((), tmp_path)

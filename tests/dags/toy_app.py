@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.registry import ON_DEMAND_APPS, TOGETHER
 from state.clock import SystemClock
 
 BEAT_S = 0.2
@@ -29,10 +30,11 @@ def main(app: str, run_dir: Path) -> int:
 
     def beat(state: AppState, error: str | None = None) -> None:
         now_ms = clock.now_ms()
-        write_heartbeat(
-            run_dir / "heartbeats" / f"{app}.json",
-            Heartbeat(app, 1, os.getpid(), state, started_at_ms, now_ms, last_progress_ms=now_ms, error=error),
-        )
+        for name in ON_DEMAND_APPS if app == TOGETHER else (app,):
+            write_heartbeat(
+                run_dir / "heartbeats" / f"{name}.json",
+                Heartbeat(name, 1, os.getpid(), state, started_at_ms, now_ms, last_progress_ms=now_ms, error=error),
+            )
 
     sys.stdout.write(f"toy {app} is in the mood to {behaviour}\n")
     sys.stdout.flush()

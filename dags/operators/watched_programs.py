@@ -1,0 +1,27 @@
+"""Which processes of apps must run now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from spark_apps.generations.journal import JournalFile
+from spark_apps.generations.orders import Role, orders_for
+from spark_apps.registry import APPS, ON_DEMAND_APPS, TOGETHER
+
+
+def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:
+    """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
+
+    Args:
+        known: the programs that the supervisor has. The process of the on-demand apps is optional.
+        run_dir: where the journals of generations are: one that isn't live has a process of its own.
+    """
+    found: dict[str, tuple[str, ...]] = {app: (app,) for app in APPS}
+    for app in APPS:
+        journal = JournalFile(run_dir, app).read()
+        if journal is not None and orders_for(journal, Role.NEXT) is not None:
+            found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
+    if TOGETHER in known:
+        found[TOGETHER] = tuple(ON_DEMAND_APPS)
+    return found
