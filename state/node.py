@@ -100,7 +100,7 @@ class Node:
             transport=self._security.transport,
         )
         router = Router(self._catalog, peers)
-        links = PeerLinks(lambda: self._catalog.addresses, self._security.connector())
+        links = PeerLinks(lambda: self._catalog.addresses, self._security.connector(), self._security.links)
         gate = DemandGate(self._clock, self._part.replicas.end_watch.ask_soon)
         point = PointQueries(
             self._catalog,
@@ -120,7 +120,7 @@ class Node:
             max_reads=settings.max_scans,
             longest_s=settings.forward_timeout_ms / 1000,
         )
-        forward = HotForward(self._catalog, links, peers.health, self._security.sign.lines, point.answered[FORWARDED])
+        forward = HotForward(self._catalog, links, peers.health, self._security.gate.name_of, point.answered[FORWARDED])
         traffic = Traffic()
         services = QueryServices(
             catalog=self._catalog,
@@ -207,6 +207,7 @@ class Node:
             limits=limits,
             gate=security.gate,
             hops=security.hops,
+            links=security.links,
             hosts=security.hosts,
             clock=self._clock,
             traffic=traffic,

@@ -18,6 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from state.query.hot_requests import NO_HOT_ANSWERS, HotAnswers, HotRequests
+from state.query.link_end import LinkEnd
+from state.query.link_wire import HELLO
 from state.query.traffic import Traffic
 
 _END = b"\r\n\r\n"
@@ -57,8 +59,11 @@ class Connections:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
-        requests = HotRequests(hot or NO_HOT_ANSWERS)
+        hot = hot or NO_HOT_ANSWERS
+        requests = HotRequests(hot)
         self.hot = requests.response
+        self._links = hot.links
+        self._linked = requests.linked
         self.elsewhere = requests.elsewhere
         self.open: set[Connection] = set()
         self.traffic = traffic or Traffic()
@@ -111,6 +116,10 @@ class Connections:
         """A parser that runs the application."""
         return AppProtocol(self._config, self._state, {}, self.loop)
 
+    def link_end(self) -> LinkEnd | None:
+        """For a connection that another node may be about to prove; None if there are no links here."""
+        return None if self._links is None else LinkEnd(self._links, self._linked)
+
     def sweep(self) -> None:
         """Ends connections that take too long. To be called every second or so."""
         now_s = self.now_s = self.loop.time()
@@ -162,8 +171,8 @@ class Connection(asyncio.Protocol):
     """See the module."""
 
     __slots__ = (
-        "_app", "_asked", "_behind", "_client", "_finishing", "_head", "_head_bytes", "_paused", "_server", "_since_s",
-        "_transport",
+        "_app", "_asked", "_behind", "_client", "_finishing", "_head", "_head_bytes", "_link", "_paused", "_server",
+        "_since_s", "_transport",
     )  # fmt: skip
 
     def __init__(self, server: Connections) -> None:
@@ -177,6 +186,7 @@ class Connection(asyncio.Protocol):
         self._client: str | None = None
         self._asked: bytes | None = None  # a request that another node has yet to answer
         self._behind = b""  # what came after it
+        self._link: LinkEnd | None = None
         self._since_s = server.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -205,6 +215,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of requests."""
+        if self._link is not None:
+            self._tell(self._link, data)
+            return
         if self._asked is not None:
             self._wait(data)
             return
@@ -224,6 +237,11 @@ class Connection(asyncio.Protocol):
             if server.elsewhere(data, self._told):
                 self._asked = data
                 return
+            if data.startswith(HELLO) and app is None:
+                self._link = server.link_end()
+                if self._link is not None:
+                    self._tell(self._link, data)
+                    return
         self._to_app(data)
 
     def pause_writing(self) -> None:
@@ -268,6 +286,16 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Closes the connection now."""
         self._transport.abort()
+
+    def _tell(self, link: LinkEnd, data: bytes) -> None:
+        """Answers another node."""
+        response = link.response(data)
+        if response is None:
+            self._server.traffic.refuse("link")
+            self._transport.abort()
+        else:
+            self._since_s = self._server.now_s
+            self._transport.write(response)
 
     def _wait(self, data: bytes) -> None:
         """Keeps what comes while another node is asked."""

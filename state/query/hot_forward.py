@@ -12,18 +12,17 @@ from state.query.catalog import Catalog
 from state.query.hot_requests import Done
 from state.query.peer_health import PeerHealth
 from state.query.peer_links import PeerLinks
-from state.security.caller import Caller, RequestContext, current_request
+from state.security.caller import Caller
 
 PREFIX = b"/state/keyvalue/"
 _PLAIN = re.compile(rb"([A-Za-z0-9._@-]+)/([A-Za-z0-9._~!$&'()*+,;=:@-]+)")
-_DEADLINE_MS = 1000
 _PATIENCE_S = 0.1
 """How long the only holder of some rows is waited for, before the router is."""
 _SAMPLED = 16
 _NOBODY: tuple[str | None, bool] = (None, True)
 
-Sign = Callable[[bytes, int], bytes]
-"""Gives, for a path and the milliseconds left, the lines that prove the origin of a `GET`."""
+NameOf = Callable[[Caller | None], str]
+"""How a caller is called between nodes."""
 
 
 class HotForward:
@@ -33,7 +32,7 @@ class HotForward:
         catalog: who holds what.
         links: the way to other nodes.
         health: what this node thinks of another one; a suspect one is left to the router.
-        sign: proves to other nodes where a request comes from.
+        name_of: says to other nodes for whom this one asks.
         latency: is told of each answer.
 
     Attributes:
@@ -45,13 +44,13 @@ class HotForward:
         catalog: Catalog,
         links: PeerLinks,
         health: Callable[[str], PeerHealth],
-        sign: Sign,
+        name_of: NameOf,
         latency: LatencyRecorder,
     ) -> None:
         self._catalog = catalog
         self._links = links
         self._health = health
-        self._sign = sign
+        self._name_of = name_of
         self._holders: dict[tuple[str, int], tuple[str | None, bool]] = {}
         self._table = catalog.table
         self._replicas = catalog.replicas
@@ -86,9 +85,7 @@ class HotForward:
                 health.failed()  # so that the router asks the others at once
             done(response)
 
-        lines = self._signed(target, caller)
-        request = b"GET %b HTTP/1.1\r\nhost: %b\r\n%b\r\n" % (target, pool.host, lines)
-        sent = pool.ask(request, answered, patience_s)
+        sent = pool.ask(b"GET %b%b" % (target, pool.block(self._name_of(caller))), answered, patience_s)
         self.sent_total += sent
         return sent
 
@@ -107,10 +104,3 @@ class HotForward:
             return self._holders[where]
         except StateError:
             return _NOBODY
-
-    def _signed(self, target: bytes, caller: Caller | None) -> bytes:
-        token = current_request.set(RequestContext(caller, None))
-        try:
-            return self._sign(target, _DEADLINE_MS)
-        finally:
-            current_request.reset(token)

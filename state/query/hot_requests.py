@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from state.errors import StateError
 from state.security.access import check_access
 from state.security.caller import Caller
 from state.security.gate import Gate
-from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, HopVerifier
+from state.security.hop import CALLER, DEADLINE, HOP, Hop
+from state.security.link_proof import LinkProofs
 
 _END = b"\r\n\r\n"
 _VERSION = b" HTTP/1.1"
@@ -23,11 +25,12 @@ _BLOCKS = 512
 _BLOCK_BYTES = 2048
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x20-\x7e\x80-\xff\t]*?)[ \t]*")
 _LENGTH = re.compile(rb"[0-9]{1,5}")
-_SIGNATURE = b"\r\n%b: " % SIGNATURE.encode()
-_HOP_HEADERS = frozenset({HOP.encode(), CALLER.encode(), DEADLINE.encode()})
-_SAID_ONCE = frozenset({b"host", b"authorization", b"content-length", *_HOP_HEADERS})
+_HOP, _CALLER, _DEADLINE = HOP.encode(), CALLER.encode(), DEADLINE.encode()
+_LINKED = frozenset({b"host", _HOP, _CALLER, _DEADLINE})
+"""What a request on a link says, all of it and nothing else."""
+_SAID_ONCE = frozenset({b"authorization", b"content-length", *_LINKED})
 # A request with any other header than these is the application's: it may change what the answer is.
-_HARMLESS = (_SAID_ONCE - _HOP_HEADERS) | {
+_HARMLESS = frozenset({b"host", b"authorization", b"content-length"}) | {
     b"user-agent",
     b"accept",
     b"accept-encoding",
@@ -51,21 +54,19 @@ class HotAnswers:
         prefix: requests for paths that begin so are offered first.
         answer: the whole response to a `GET` of a target, or None to leave it to the application.
         post: the same for a `POST` with a body.
-        hop_answer: the same for a `GET` that another node sends on.
         elsewhere: sends a `GET` on to another node and returns True, if that can be done; then it calls `done`.
         accepts_host: whether a `Host` header is one to answer.
         gate: knows who may ask; None if nobody is asked who they are.
-        hops: tells what other nodes have sent; None if none of their requests is answered here.
+        links: tell which connections are other nodes'; None if none is answered as such.
     """
 
     prefix: bytes
     answer: Callable[[bytes], bytes | None]
     post: Callable[[bytes, bytes], bytes | None] = lambda _target, _body: None
-    hop_answer: Callable[[bytes], bytes | None] = lambda _: None
     elsewhere: Callable[[bytes, Caller | None, Done], bool] = lambda _target, _caller, _done: False
     accepts_host: Callable[[bytes], bool] = lambda _: True
     gate: Gate | None = None
-    hops: HopVerifier | None = None
+    links: LinkProofs | None = None
 
 
 NO_HOT_ANSWERS = HotAnswers(b"\r", lambda _: None)
@@ -73,12 +74,11 @@ NO_HOT_ANSWERS = HotAnswers(b"\r", lambda _: None)
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A block's requests may have a hot answer. `caller` is None where nobody is asked who they are."""
+    """A block's requests may have a hot answer. `caller` is None where nobody is asked who they are, or a node asks."""
 
     body_bytes: int | None
     caller: Caller | None
     reads_all: bool = True
-    hop: Mapping[bytes, bytes] | None = None
 
 
 class HotRequests:
@@ -89,10 +89,10 @@ class HotRequests:
         self._post = hot.post
         self._accepts_host = hot.accepts_host
         self._gate = hot.gate
-        self._hops = hot.hops
-        self._hop_answer = hot.hop_answer
         self._elsewhere = hot.elsewhere
         self._verdicts: dict[bytes, _Verdict | None] = {}
+        # Of links only: who is not on one may say the same lines, and proves nothing by them.
+        self._claims: dict[bytes, Mapping[bytes, bytes] | None] = {}
         self._revision = 0
         self._get = b"GET " + hot.prefix
         self._posted = b"POST " + hot.prefix
@@ -104,10 +104,10 @@ class HotRequests:
             version = line_end - _VERSION_BYTES
             # A block that is known ends with the only empty line, so the segment is one whole request.
             verdict = self._verdict(data[version:])
-            if verdict is None:
-                return self._hop_response(data, version) if self._hops is not None else None
+            if verdict is None or verdict.body_bytes is not None:
+                return None
             target = data[4:version]
-            return self._answer(target) if verdict.body_bytes is None and _may(verdict, target) else None
+            return self._answer(target) if _may(verdict, target) else None
         return self._posted_response(data) if data.startswith(self._posted) else None
 
     def elsewhere(self, data: bytes, done: Done) -> bool:
@@ -130,29 +130,34 @@ class HotRequests:
         target = data[5:version]
         return self._post(target, data[head_end:]) if _may(verdict, target) else None
 
-    def _hop_response(self, data: bytes, version: int) -> bytes | None:
-        """The same for a request of another node: its last line is new each time, those before it are not."""
-        at = data.find(_SIGNATURE)
-        signature = data[at + len(_SIGNATURE) : -len(_END)]
-        if at < 0 or not data.endswith(_END) or b"\r" in signature or b"\n" in signature:
-            return None
-        verdict = self._verdict(data[version:at] + _END, hop=True)
-        if verdict is None or verdict.hop is None or self._hops is None:
+    def linked(self, node: bytes, data: bytes) -> bytes | None:
+        """The whole response to a request that a proven node sends on its link, if it can be answered now."""
+        version = data.find(b"\r\n") - _VERSION_BYTES
+        claims = self._claimed(data[version:])
+        if claims is None or not data.startswith(self._get) or claims[_HOP] != node:
             return None
         target = data[4:version]
-        try:
-            claim = self._hops.proven("GET", target, b"", {**verdict.hop, SIGNATURE.encode(): signature})
-            if self._gate is not None and not self._gate.open:
-                check_access(self._gate.caller_of(claim.hop), target.partition(b"?")[0])
-            response = self._hop_answer(target)
-            if response is not None:
-                # Only now: a number is good once, and the application would have to take it, too.
-                self._hops.admit(claim)
-        except StateError:
-            return None
-        return response
+        if self._gate is not None and not self._gate.open:
+            hop = Hop(node.decode("latin-1"), claims[_CALLER].decode("latin-1"))
+            try:
+                check_access(self._gate.caller_of(hop), target.partition(b"?")[0])
+            except StateError:
+                return None
+        return self._answer(target)
 
-    def _verdict(self, block: bytes, *, hop: bool = False) -> _Verdict | None:
+    def _claimed(self, block: bytes) -> Mapping[bytes, bytes] | None:
+        """What a node says in the lines of a request; None if they say anything else, or not all of it."""
+        known = self._claims.get(block, _UNCLAIMED)
+        if known is _UNCLAIMED:
+            found = _harmless_headers(block, _LINKED)
+            known = found if found is not None and found.keys() == _LINKED and self._is_here(found) else None
+            _keep(self._claims, block, known)
+        return known
+
+    def _is_here(self, headers: Mapping[bytes, bytes]) -> bool:
+        return self._accepts_host(headers[b"host"])
+
+    def _verdict(self, block: bytes) -> _Verdict | None:
         """`block`: from the HTTP version to the empty line, included. Whatever is behind that makes it none."""
         gate = self._gate
         if gate is not None and gate.revision != self._revision:
@@ -160,24 +165,16 @@ class HotRequests:
             self._verdicts.clear()
         known = self._verdicts.get(block, _UNKNOWN)
         if known is _UNKNOWN:
-            if _SIGNATURE in block:
-                return None  # another node's request: its last line never comes again
-            known = self._judged(block, hop=hop)
-            if len(block) <= _BLOCK_BYTES:
-                if len(self._verdicts) >= _BLOCKS:
-                    self._verdicts.clear()
-                self._verdicts[block] = known
+            known = self._judged(block)
+            _keep(self._verdicts, block, known)
         return known
 
-    def _judged(self, block: bytes, *, hop: bool) -> _Verdict | None:
-        found = _harmless_headers(block, _HARMLESS | _HOP_HEADERS if hop else _HARMLESS)
-        if found is None or not self._accepts_host(found[b"host"]):
+    def _judged(self, block: bytes) -> _Verdict | None:
+        found = _harmless_headers(block, _HARMLESS)
+        if found is None or not self._is_here(found):
             return None
         length = found.get(b"content-length")
         body_bytes = None if length is None else int(length)
-        if hop:
-            claims = {name: found[name] for name in _HOP_HEADERS & found.keys()}
-            return _Verdict(None, None, hop=claims) if length is None else None
         if self._gate is None or self._gate.open:
             return _Verdict(body_bytes, None)
         try:
@@ -187,7 +184,16 @@ class HotRequests:
         return _Verdict(body_bytes, caller, caller.reads_all)
 
 
+_V = TypeVar("_V")
 _UNKNOWN = _Verdict(None, None)
+_UNCLAIMED: Mapping[bytes, bytes] = {}
+
+
+def _keep(verdicts: dict[bytes, _V], block: bytes, verdict: _V) -> None:
+    if len(block) <= _BLOCK_BYTES:
+        if len(verdicts) >= _BLOCKS:
+            verdicts.clear()
+        verdicts[block] = verdict
 
 
 def _may(verdict: _Verdict, target: bytes) -> bool:

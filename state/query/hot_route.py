@@ -63,7 +63,7 @@ class HotRoute:
     @property
     def hot_answers(self) -> HotAnswers:
         """The same in front of ASGI, for what can be answered at once."""
-        found = HotAnswers(_HOT_PREFIX, self.now, self.posted, self.now)
+        found = HotAnswers(_HOT_PREFIX, self.now, self.posted)
         return found if self._forward is None else replace(found, elsewhere=self._forward.ask)
 
     def now(self, target: bytes) -> bytes | None:

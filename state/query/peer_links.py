@@ -1,8 +1,9 @@
 """Kept connections to other nodes for the question that is asked most: one row, sent on the moment it arrives.
 
-A link carries one request at a time, and takes as an answer only what another node's hot answer looks like. Everything
-else (no link is there, none answers in a moment, another kind of answer) is left to the router, which asks again and
-knows whom else to ask. So a link needs neither retries nor a judgement of its own.
+A link is proven to the other node when it is made. It carries one request at a time, and takes as an answer only what
+another node's hot answer looks like. Everything else (no link is there, none answers in a moment, another kind of
+answer) is left to the router, which asks again and knows whom else to ask. So a link needs neither retries nor a
+judgement of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ import structlog
 
 from state.query.hot_requests import Done
 from state.query.hot_rows import NONE, OK
+from state.query.link_introduction import Introduction
+from state.query.link_wire import MOST_BYTES, NOT_NOW, claims
 from state.query.local_origin import SAFE
+from state.security.link_proof import LinkProofs
 from state.security.pinned_connector import Endpoint
 
 log = structlog.get_logger(__name__)
@@ -28,9 +32,10 @@ _ANSWER = re.compile(
     % tuple(map(re.escape, (OK, NONE, SAFE)))
 )
 """The head of a hot answer, exactly: whatever else a node might say is not passed on unread."""
-_HEAD_BYTES = 16_384
 _MOST_LINKS = 32
 _MOST_WAITING = 256
+_BLOCKS = 512
+_DEADLINE_MS = 1000
 _LOOK_EVERY_S = 0.01
 _PAUSE_S = 1.0
 
@@ -49,22 +54,24 @@ class PeerLinks:
     Args:
         addresses: gives the base address by node name as of now.
         connector: checks an address before each connection.
+        proofs: prove each connection to the other node.
     """
 
-    def __init__(self, addresses: Callable[[], Mapping[str, str]], connector: Connector) -> None:
+    def __init__(self, addresses: Callable[[], Mapping[str, str]], connector: Connector, proofs: LinkProofs) -> None:
         self._addresses = addresses
         self._connector = connector
-        self._pools: dict[str, Pool] = {}
+        self._proofs = proofs
+        self._pools: dict[tuple[str, str], Pool] = {}
 
     def to(self, node: str) -> Pool | None:
         """The links to a node; None if it is not in the cluster."""
         address = self._addresses().get(node)
         if address is None:
             return None
-        pool = self._pools.get(address)
+        pool = self._pools.get((node, address))
         if pool is None:
             self._forget_others()
-            pool = self._pools[address] = Pool(address, self._connector)
+            pool = self._pools[node, address] = Pool(node, address, self._connector, self._proofs)
         return pool
 
     def close(self) -> None:
@@ -74,18 +81,21 @@ class PeerLinks:
         self._pools.clear()
 
     def _forget_others(self) -> None:
-        known = set(self._addresses().values())
-        for address in [address for address in self._pools if address not in known]:
-            self._pools.pop(address).close()
+        known = self._addresses().items()
+        for place in [place for place in self._pools if place not in known]:
+            self._pools.pop(place).close()
 
 
 class Pool:
-    """The links to one address. `host` is what the `Host` header of a request has to say."""
+    """The links to one node at one address."""
 
-    def __init__(self, address: str, connector: Connector) -> None:
-        self.host = address.partition("://")[2].rstrip("/").encode()
+    def __init__(self, node: str, address: str, connector: Connector, proofs: LinkProofs) -> None:
+        self._node = node.encode("latin-1", "replace")
+        self._host = address.partition("://")[2].rstrip("/").encode()
         self._address = address
         self._connector = connector
+        self._proofs = proofs
+        self._blocks: dict[str, bytes] = {}
         self._loop = asyncio.get_running_loop()
         self._idle: list[Link] = []
         self._links: set[Link] = set()
@@ -94,6 +104,17 @@ class Pool:
         self._watching: asyncio.TimerHandle | None = None
         self._not_before_s = 0.0
         self._closed = False
+
+    def block(self, caller: str) -> bytes:
+        """What a request for a caller has behind its target: the same lines each time."""
+        block = self._blocks.get(caller)
+        if block is None:
+            lines = claims(self._proofs.node, caller.encode("latin-1", "replace"), _DEADLINE_MS)
+            block = b" HTTP/1.1\r\nhost: %b\r\n%b\r\n" % (self._host, lines)
+            if len(self._blocks) >= _BLOCKS:
+                self._blocks.clear()
+            self._blocks[caller] = block
+        return block
 
     def ask(self, request: bytes, done: Done, patience_s: float) -> bool:
         """Sends a request, or lets it wait for a link. Calls `done` once, later; never, if this returns False.
@@ -168,15 +189,13 @@ class Pool:
         try:
             async with asyncio.timeout(_PAUSE_S):
                 end = await self._connector(self._address)
-                _, link = await self._loop.create_connection(
-                    lambda: Link(self), end.ip, end.port, ssl=end.tls, server_hostname=end.server_name
-                )
+                link = await self._introduced(end)
         except Exception as error:
             # The router meets the same, and tells it.
             self._not_before_s = self._loop.time() + _PAUSE_S
             log.debug("peer_link_not_made", error=type(error).__name__)
         else:
-            if self._closed:
+            if self._closed or link.is_closing:
                 link.close()
             else:
                 self._links.add(link)
@@ -184,18 +203,38 @@ class Pool:
         finally:
             self._connecting = None
 
+    async def _introduced(self, end: Endpoint) -> Link:
+        """A new link. Raises OSError if the other node would not have it."""
+        transport, introduction = await self._loop.create_connection(
+            lambda: Introduction(self._host, self._node, self._proofs, lambda transport: Link(self, transport)),
+            end.ip,
+            end.port,
+            ssl=end.tls,
+            server_hostname=end.server_name,
+        )
+        try:
+            return await introduction.taken
+        except BaseException:
+            transport.abort()
+            raise
+
 
 class Link(asyncio.Protocol):
     """One connection, one request at a time."""
 
     __slots__ = ("_buffer", "_done", "_pool", "_transport", "_until_s")
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, transport: asyncio.Transport) -> None:
         self._pool = pool
-        self._transport: asyncio.Transport
+        self._transport = transport
         self._buffer = b""
         self._done: Done | None = None
         self._until_s = 0.0
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self._transport.is_closing()
 
     def ask(self, request: bytes, done: Done, until_s: float) -> None:
         """Sends a request, and calls `done` once, never before this returns."""
@@ -213,10 +252,6 @@ class Link(asyncio.Protocol):
         self._transport.abort()
         self._finish(None)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is there."""
-        self._transport = transport  # type: ignore[assignment]
-
     def connection_lost(self, exc: Exception | None) -> None:
         """The other node is gone, or has closed an idle connection."""
         self._pool.lost(self)
@@ -231,8 +266,11 @@ class Link(asyncio.Protocol):
             data = self._buffer + data
         head = _ANSWER.match(data)
         if head is None:
+            if data == NOT_NOW:
+                self._answered(None)
+                return
             self._buffer = data
-            if b"\r\n\r\n" in data or len(data) > _HEAD_BYTES:
+            if b"\r\n\r\n" in data or len(data) > MOST_BYTES:
                 self.close()
             return
         length = head.end() + int(head[1])
@@ -241,9 +279,12 @@ class Link(asyncio.Protocol):
         elif len(data) > length:
             self.close()
         else:
-            self._buffer = b""
-            self._finish(data)
-            self._pool.idle(self)
+            self._answered(data)
+
+    def _answered(self, response: bytes | None) -> None:
+        self._buffer = b""
+        self._finish(response)
+        self._pool.idle(self)
 
     def _finish(self, response: bytes | None) -> None:
         done, self._done = self._done, None

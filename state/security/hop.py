@@ -20,7 +20,6 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from state.clock import Clock
 from state.errors import StateError
@@ -39,7 +38,6 @@ CERTIFICATE = "*certificate"
 WINDOW_MS = 30_000
 """How far the clocks of two nodes may differ, and how long a request stays valid."""
 _NAMES = tuple(name.encode() for name in (HOP, CALLER, DEADLINE, SIGNATURE))
-_LINES = b"%b: %%b\r\n%b: %%b\r\n%b: %%b\r\n%b: %%b\r\n" % _NAMES
 _NUMBERS = 8192
 _SESSIONS = 1024
 _LONGEST_FIELD = 200
@@ -55,21 +53,6 @@ class Hop:
 
     node: str
     caller: str
-
-
-class Claim(NamedTuple):
-    """A signed request from another node, with the number that makes it good once. One is made for each such read."""
-
-    node: str
-    caller: str
-    session: bytes
-    number: int
-    timestamp_ms: int
-
-    @property
-    def hop(self) -> Hop:
-        """Who asks, for whom."""
-        return Hop(self.node, self.caller)
 
 
 class HopSigner:
@@ -97,11 +80,6 @@ class HopSigner:
         found = {HOP: self._node, CALLER: caller, DEADLINE: deadline, SIGNATURE: signature}
         return {name: value.decode("latin-1") for name, value in found.items()}
 
-    def lines(self, target: bytes, deadline_ms: int) -> bytes:
-        """The same for a `GET`, as lines of the request; the signature is in the last one."""
-        caller, deadline = self._caller().encode("latin-1", "replace"), b"%d" % deadline_ms
-        return _LINES % (self._node, caller, deadline, self._signature(b"GET", target, b"", caller, deadline))
-
     def _signature(self, method: bytes, target: bytes, body: bytes, caller: bytes, deadline: bytes) -> bytes:
         self._number += 1
         stamp = b"%b.%d.%d" % (self._session, self._number, self._clock.now_ms())
@@ -123,16 +101,6 @@ class HopVerifier:
         Raises:
             HopRefusedError: if the signature is missing, wrong, too old, or was used before.
         """
-        claim = self.proven(method, target, body, headers)
-        self.admit(claim)
-        return claim.hop
-
-    def proven(self, method: str, target: bytes, body: bytes, headers: Mapping[bytes, bytes]) -> Claim:
-        """What a node of this cluster has signed, maybe long ago: `admit` says whether it is to be answered.
-
-        Raises:
-            HopRefusedError: if the signature is missing or wrong.
-        """
         node, caller, deadline, signature = [headers.get(name, b"") for name in _NAMES]
         stamp, _, mac = signature.rpartition(b".")
         if max(len(node), len(caller), len(deadline), len(signature)) > _LONGEST_FIELD:
@@ -145,15 +113,9 @@ class HopVerifier:
                 "the request between nodes is not signed by a node of this cluster: all nodes need the same secret"
             )
         session, number, timestamp_ms = stamp.split(b".")  # signed, so written by a signer
-        return Claim(node.decode("latin-1"), caller.decode("latin-1"), session, int(number), int(timestamp_ms))
-
-    def admit(self, claim: Claim) -> None:
-        """Takes a request, once.
-
-        Raises:
-            HopRefusedError: if it is too old, or was taken before.
-        """
-        self._check_fresh(claim.node, claim.session, claim.number, claim.timestamp_ms)
+        name = node.decode("latin-1")
+        self._check_fresh(name, session, int(number), int(timestamp_ms))
+        return Hop(name, caller.decode("latin-1"))
 
     def _check_fresh(self, node: str, session: bytes, number: int, timestamp_ms: int) -> None:
         apart_ms = self._clock.now_ms() - timestamp_ms

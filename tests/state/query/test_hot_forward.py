@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,21 @@ from state.query.definitions import parse_definitions
 from state.query.hot_forward import HotForward
 from state.query.hot_requests import Done, HotAnswers
 from state.query.hot_route import HotRoute
+from state.query.link_end import LinkEnd
+from state.query.link_wire import (
+    NOT_NOW,
+    TAKEN,
+    challenge_of,
+    challenge_response,
+    claims,
+    hello,
+    proof_request,
+)
 from state.query.peer_health import PeerHealth
 from state.query.peer_links import PeerLinks
 from state.security.caller import Caller, Role
 from state.security.gate import Gate
-from state.security.hop import HopSigner, HopVerifier
+from state.security.link_proof import CHALLENGE_BYTES, LinkProofs
 from state.security.peer_address import PeerRules
 from state.security.pinned_connector import PinnedConnector
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
@@ -64,11 +75,11 @@ class Asker:
         self.links = PeerLinks(
             lambda: self.catalog.addresses,
             PinnedConnector(PeerRules.parse("127.0.0.0/8"), None, lambda _: []),
+            LinkProofs("a", secret),
         )
         self.health = PeerHealth(CLOCK)
-        sign = HopSigner("a", secret, CLOCK, gate.asking_for).lines
         self.latency = LatencyRecorder()
-        self.forward = HotForward(self.catalog, self.links, lambda _: self.health, sign, self.latency)
+        self.forward = HotForward(self.catalog, self.links, lambda _: self.health, gate.name_of, self.latency)
         self.hot = HotAnswers(b"/state/keyvalue", lambda _: None, elsewhere=self.forward.ask, gate=gate)
 
     async def linked(self) -> None:
@@ -91,9 +102,7 @@ STORES = parse_definitions("rewards=t")
 def owner(node: OneNode, gate: Gate | None = None) -> HotAnswers:
     """What node `b`, which has the rows, answers."""
     hot = HotRoute(node.point, None).hot_answers
-    return HotAnswers(
-        hot.prefix, hot.answer, hop_answer=hot.hop_answer, gate=gate or Gate(), hops=HopVerifier(SECRET, CLOCK)
-    )
+    return replace(hot, gate=gate or Gate(), links=LinkProofs("b", SECRET))
 
 
 async def exchange(port: int, data: bytes, until: bytes) -> bytes:
@@ -225,17 +234,72 @@ def test_a_caller_without_the_secret_is_left_to_the_application(node: OneNode) -
     play(test, owner(node), secret=b"x" * 32)
 
 
-def test_a_request_that_was_overheard_is_not_answered_again(node: OneNode) -> None:
-    hot = owner(node)
-    lines = HopSigner("a", SECRET, CLOCK, Gate().asking_for).lines(b"/state/keyvalue/rewards/k", 1000)
-    request = b"GET /state/keyvalue/rewards/k HTTP/1.1\r\nhost: h\r\n" + lines + b"\r\n"
+CLAIMED = claims(b"a", b"*anonymous", 1000)
+LINKED = b"GET /state/keyvalue/rewards/k HTTP/1.1\r\nhost: h\r\n" + CLAIMED + b"\r\n"
+
+
+def test_who_only_says_what_a_node_says_is_left_to_the_application(node: OneNode, tmp_path: Path) -> None:
+    """Also after a node has said the very same on its link: what is remembered of that is the link's."""
+    write_tokens(tmp_path / "tokens", [TokenRecord(Caller("all", frozenset({Role.READER})), token_digest(TOKEN))])
+    gate = Gate(TokenBook(tmp_path / "tokens", CLOCK))
+    said = LINKED.replace(b"*anonymous", b"*node")
 
     async def test() -> None:
-        async with serving(hot) as (_, port):
-            assert (await exchange(port, request, b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
-            assert (await exchange(port, request, b"\r\n\r\n")).startswith(BY_APP)
-            other = request.replace(b"rewards/k ", b"rewards/k2 ")
-            assert (await exchange(port, other, b"\r\n\r\n")).startswith(BY_APP)
+        async with serving(owner(node, gate)) as (_, port):
+            reader, writer = await proven(port)
+            for _ in range(2):
+                writer.write(said)
+                assert (await reader.readuntil(b'{"n":1}}')).startswith(b"HTTP/1.1 200 OK")
+                assert (await exchange(port, said, b"\r\n\r\n")).startswith(BY_APP)
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(test())
+
+
+async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Takes another node's proof, as node `b`."""
+    link = LinkEnd(LinkProofs("b", SECRET), lambda _node, _data: None)
+    for _ in range(2):
+        response = link.response(await reader.readuntil(b"\r\n\r\n"))
+        assert response is not None
+        writer.write(response)
+
+
+async def proven(port: int, node: str = "a") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection that bears the proof of a node."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(hello(b"h"))
+    challenge = challenge_of(await reader.readexactly(len(challenge_response(b"0" * CHALLENGE_BYTES))))
+    assert challenge is not None
+    proofs = LinkProofs(node, SECRET)
+    writer.write(proof_request(b"h", proofs.node, proofs.answer(challenge, b"b")))
+    assert await reader.readexactly(len(TAKEN)) == TAKEN
+    return reader, writer
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        LINKED.replace(b"hop: a", b"hop: c"),
+        LINKED.replace(b"rewards", b"others"),
+        LINKED.replace(b"host: h", b"host: h\r\ncookie: x"),
+        LINKED.replace(CLAIMED, b""),
+        LINKED.replace(b"/state/keyvalue/", b"/internal/scan/"),
+        LINKED.replace(b"GET", b"POST"),
+    ],
+    ids=["as another node", "another store", "a line too many", "no claims", "another path", "another method"],
+)
+def test_a_link_carries_only_what_has_a_hot_answer(node: OneNode, request_: bytes) -> None:
+    async def test() -> None:
+        async with serving(owner(node)) as (_, port):
+            reader, writer = await proven(port)
+            writer.write(request_)
+            assert await reader.readexactly(len(NOT_NOW)) == NOT_NOW
+            writer.write(LINKED)  # the link goes on
+            assert (await reader.readuntil(b'{"n":1}}')).startswith(b"HTTP/1.1 200 OK")
+            writer.close()
+            await writer.wait_closed()
 
     asyncio.run(test())
 
@@ -270,8 +334,11 @@ def test_the_owner_looks_the_callers_rights_up_again(node: OneNode, tmp_path: Pa
     ],
     ids=["another type", "a redirect", "an error", "no HTTP", "an end"],
 )
-def test_any_other_answer_is_left_to_the_application(told: bytes) -> None:
+@pytest.mark.parametrize("introduced", [True, False])
+def test_any_other_answer_is_left_to_the_application(told: bytes, introduced: bool) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if introduced:
+            await take(reader, writer)
         await reader.readuntil(b"\r\n\r\n")
         writer.write(told)
         writer.close()
@@ -293,6 +360,7 @@ def test_a_node_that_hangs_is_left_to_the_application_soon(monkeypatch: pytest.M
     monkeypatch.setattr(hot_forward, "_PATIENCE_S", 0.02)
 
     async def swallow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await take(reader, writer)
         while await reader.read(1000):
             pass
         writer.close()
@@ -327,6 +395,7 @@ def test_an_address_that_the_rules_forbid_is_not_connected_to() -> None:
         asking.links = PeerLinks(
             lambda: {"b": "http://10.0.0.1:20000"},
             PinnedConnector(PeerRules.parse("127.0.0.0/8"), None, lambda _: []),
+            LinkProofs("a", SECRET),
         )
         pool = asking.links.to("b")
         assert pool is not None
