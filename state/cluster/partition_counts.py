@@ -60,16 +60,22 @@ class PartitionCounts:
                 self._counts = {**self._counts, store: count}
 
     def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._keep_asking()
+            except Exception:
+                # A node that stopped asking would never hold a store whose topic comes later.
+                log.exception("partition_counts_interrupted")
+                self._stop.wait(_RETRY_S)
+
+    def _keep_asking(self) -> None:
         reader = self._make_reader()
         asked = 0
         try:
             while not self._stop.is_set():
                 known = self._counts.keys() >= self._topics().keys()
                 if not known or asked % _ASK_AGAIN_AFTER == 0:
-                    try:
-                        self.ask_once(reader)
-                    except Exception:
-                        log.exception("partition_counts_failed")
+                    self.ask_once(reader)
                 asked += 1
                 self._stop.wait(_RETRY_S)
         finally:

@@ -69,19 +69,28 @@ class WorkerColdRestore:
             thread.join()
 
     def _run(self, group: list[Replica], give_back: Callable[[Replica], None]) -> None:
+        try:
+            succeeded = self._restored(group)
+        except Exception:
+            # No process, or one that says what can't be read: the replicas are nobody's until they are given back.
+            log.exception("cold_restore_interrupted")
+            succeeded = False
+        for replica in group:
+            tried = self._attempts.get(replica.replica_id, 0)
+            self._attempts[replica.replica_id] = 0 if succeeded else tried + 1
+            give_back(replica)
+
+    def _restored(self, group: list[Replica]) -> bool:
         worker = self._start()
         if worker is None:
-            return
+            return False
         try:
             code = self._converse(worker, group)
         finally:
             with self._lock:
                 self._workers.discard(worker)
         log.info("cold_restore_worker_ended", pid=worker.pid, exit_code=code)
-        for replica in group:
-            tried = self._attempts.get(replica.replica_id, 0)
-            self._attempts[replica.replica_id] = 0 if code == 0 else tried + 1
-            give_back(replica)
+        return code == 0
 
     def _start(self) -> subprocess.Popen[bytes] | None:
         with self._lock:

@@ -64,10 +64,11 @@ class EndWatch:
             self._thread.join()
 
     def _run(self) -> None:
-        ends = self._make_ends()
+        ends: LogEnds | None = None
         while not self._stopped:
             self._wanted.clear()
             try:
+                ends = ends or self._make_ends()
                 self.ask_once(ends)
             except Exception:
                 log.exception("log_ends_not_told")

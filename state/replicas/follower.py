@@ -69,7 +69,8 @@ class Follower:
         self._cold_restore = cold_restore
         self._check_every_s = check_every_s
         self._stop = threading.Event()
-        self._waiting: dict[int, _Waiting] = {}
+        now_s = clock.monotonic_s()
+        self._waiting = {id(replica): _Waiting(replica, now_s) for replica in self._replicas}
         self._following: dict[TopicAndPartition, Replica] = {}
         self._delays_s: dict[int, float] = {}
         self._given_back: queue.SimpleQueue[Replica] = queue.SimpleQueue()
@@ -93,16 +94,30 @@ class Follower:
 
     def run(self) -> None:
         """Follows until `stop`, then closes the replicas."""
-        self._loop(lambda: False)
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._loop(lambda: False)
+                except Exception:
+                    # A node that stopped following would hold closed replicas until somebody looks.
+                    log.exception("follower_interrupted")
+                    self._stop.wait(_FIRST_RETRY_S)
+        finally:
+            self._close_replicas()
 
     def run_until_settled(self) -> None:
         """Follows until each replica has reached the end of its log, or can't for now; then closes them."""
-        self._loop(lambda: all(replica.state in _SETTLED for replica in self._replicas))
+        try:
+            self._loop(lambda: all(replica.state in _SETTLED for replica in self._replicas))
+        finally:
+            self._close_replicas()
 
     def _loop(self, done: Callable[[], bool]) -> None:
         reader = self._make_reader()
         now_s = self._clock.monotonic_s()
-        self._waiting = {id(replica): _Waiting(replica, now_s) for replica in self._replicas}
+        # What was followed before an interruption is resumed; what another process restores is given back by it.
+        self._waiting |= {id(replica): _Waiting(replica, now_s) for replica in self._following.values()}
+        self._following.clear()
         next_check_s = now_s + self._check_every_s
         try:
             while not self._stop.is_set() and not done():
@@ -116,8 +131,10 @@ class Follower:
                     next_check_s = self._clock.monotonic_s() + self._check_every_s
         finally:
             reader.close()
-            for replica in self._replicas:
-                replica.close()
+
+    def _close_replicas(self) -> None:
+        for replica in self._replicas:
+            replica.close()
 
     def _admit(self, reader: LogReader) -> None:
         """Opens the replicas whose time has come and reads them, or hands them to the cold restore."""
@@ -232,6 +249,9 @@ class Follower:
     def _handle(self, reader: LogReader, replica: Replica, error: Exception) -> None:
         """Takes a replica out of the loop and decides when and how it comes back."""
         where = (replica.topic, replica.replica_id.partition)
+        delay_s = self._delays_s.get(id(replica), 0.0)
+        self._delays_s[id(replica)] = min(_LONGEST_RETRY_S, max(_FIRST_RETRY_S, delay_s * 2))
+        self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s() + delay_s)
         if self._following.pop(where, None) is not None:
             reader.remove(*where)
         if isinstance(error, StoreCorruptedError):
@@ -240,9 +260,6 @@ class Follower:
             replica.suspend(error)
         elif not isinstance(error, ChangelogMovedError | BrokerUnavailableError):
             replica.fail(error)
-        delay_s = self._delays_s.get(id(replica), 0.0)
-        self._delays_s[id(replica)] = min(_LONGEST_RETRY_S, max(_FIRST_RETRY_S, delay_s * 2))
-        self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s() + delay_s)
         report = log.warning if isinstance(error, StateError) else log.exception
         report("replica_tried_again", replica=str(replica.replica_id), in_s=delay_s, error=str(error))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,3 +57,19 @@ def test_only_replicas_far_behind_are_taken(tmp_path: Path) -> None:
     replica = replica_behind(0, 100)
     assert cold.takes(replica, 100)
     assert not cold.takes(replica, 99)
+
+
+@pytest.mark.parametrize("command", ["/nowhere/python", "/bin/echo"])
+def test_what_no_worker_could_take_or_one_that_talks_nonsense_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr("state.replicas.cold_restore.sys", SimpleNamespace(executable=command))
+    cold = WorkerColdRestore(tmp_path, "b:1", ColdRestoreSettings(threshold_records=1))
+    replica = replica_behind(0, 100)
+    for _ in range(2):
+        given_back: queue.SimpleQueue[Replica] = queue.SimpleQueue()
+        assert cold.takes(replica, 100)
+        cold.restore([replica], given_back.put)
+        assert given_back.get(timeout=30) is replica
+    assert not cold.takes(replica, 100), "it was tried twice in vain: the node restores it itself"
+    cold.close()

@@ -328,6 +328,24 @@ def test_a_replica_that_goes_before_it_was_opened_is_not_followed(place: RocksDB
     assert {partition for partition, _ in log.added} == {0}
 
 
+def test_an_error_that_nobody_foresaw_does_not_end_the_following(
+    place: RocksDBPlace, clock: StepClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("state.replicas.follower._FIRST_RETRY_S", 0.0)
+    log = FakeLog()
+    log.append(0, b"a", b"1")
+    (replica,) = make(place, clock)
+    seen: list[dict[bytes, bytes]] = []
+
+    def fail() -> None:
+        raise RuntimeError("once")
+
+    run(log, [replica], clock, fail, lambda: log.append(0, b"b", b"2"), lambda: seen.append(rows(replica)))
+    assert seen == [{b"a": b"1", b"b": b"2"}]
+    assert log.added == [(0, 0), (0, 1)], "it went on from where it was"
+    assert replica.state is ReplicaState.CLOSED
+
+
 def test_a_node_that_follows_nothing_yet_begins_at_once(place: RocksDBPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("state.replicas.follower._READ_TIMEOUT_S", 3600)
     log = FakeLog()
