@@ -21,6 +21,8 @@ from state.security.tokens import TokenRecord, new_token, token_digest, write_to
 
 NODES = ("node-a", "node-b", "node-c")
 """The query nodes of the compose file, by their host names."""
+METRICS = "metrics"
+"""The process that tells of apps, snapshots and verdicts, by its host name."""
 FOLDERS = ("run", "run/secrets", "run/delta", "prometheus", "grafana")
 
 
@@ -74,14 +76,15 @@ def _passwords(made: _Made) -> None:
 
 
 def _certificates(made: _Made) -> None:
-    names = ("ca.pem", "ca.key", *(f"{node}.{end}" for node in NODES for end in ("pem", "key")))
+    hosts = (*NODES, METRICS)
+    names = ("ca.pem", "ca.key", *(f"{host}.{end}" for host in hosts for end in ("pem", "key")))
     if all((made.folder / "secrets" / name).exists() for name in names):
         return
     now = dt.datetime.now(dt.UTC)
     authority = new_authority("storekeeper", now)
     pems = dict(zip(("ca.pem", "ca.key"), authority_pems(authority), strict=True))
-    for node in NODES:
-        pems[f"{node}.pem"], pems[f"{node}.key"] = issue(authority, node, [node, "localhost", "127.0.0.1"], now)
+    for host in hosts:
+        pems[f"{host}.pem"], pems[f"{host}.key"] = issue(authority, host, [host, "localhost", "127.0.0.1"], now)
     for name, pem in pems.items():  # together or not at all: they belong to one authority
         write_private(made.folder / "secrets" / name, pem.decode())
         made.files.append(made.folder / "secrets" / name)

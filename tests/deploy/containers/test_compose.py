@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import ipaddress
 import json
 import re
 import shutil
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 from dags.operators.settings import OperationsSettings
 from deploy.cli import app as cli
 from deploy.containers.begin import ContainerSettings
-from deploy.containers.prepare import NODES, prepare_containers
+from deploy.containers.prepare import METRICS, NODES, prepare_containers
 from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
 from spark_apps.registry import store_definitions
@@ -64,6 +65,21 @@ def test_ports_are_open_to_this_machine_alone() -> None:
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
     assert len({port.rsplit(":", 1)[0] for port in published}) == len(published)
+
+
+def test_whoever_listens_beyond_loopback_has_an_address_that_nobody_else_is_given() -> None:
+    (pool,) = compose()["networks"]["inside"]["ipam"]["config"]
+    fixed = {}
+    for name, service in services().items():
+        networks = service.get("networks", {})
+        address = (networks.get("inside") or {}).get("ipv4_address") if isinstance(networks, dict) else None
+        if address is not None:
+            assert any(argument.partition(":")[0] == address for argument in service["command"]), name
+            fixed[name] = ipaddress.ip_address(address)
+    assert set(fixed) == {*NODES, METRICS}
+    assert len(set(fixed.values())) == len(fixed)
+    assert all(address in ipaddress.ip_network(pool["subnet"]) for address in fixed.values())
+    assert not any(address in ipaddress.ip_network(pool["ip_range"]) for address in fixed.values())
 
 
 def test_every_setting_is_one_that_our_code_reads() -> None:
@@ -158,10 +174,12 @@ def test_every_mounted_file_is_there_or_is_prepared(tmp_path: Path) -> None:
                 assert source in named
 
 
-def test_prometheus_asks_every_node_with_what_it_is_given() -> None:
+def test_prometheus_asks_every_node_and_the_metrics_of_apps_with_what_it_is_given() -> None:
     config = yaml.safe_load((PROJECT / "deploy/containers/prometheus.yml").read_text("utf-8"))
-    targets = config["scrape_configs"][0]["static_configs"][0]["targets"]
-    assert targets == [f"{node}:18101" for node in NODES]
+    targets = [job["static_configs"][0]["targets"] for job in config["scrape_configs"]]
+    assert targets == [[f"{node}:18101" for node in NODES], [f"{METRICS}:18090"]]
+    told = services()[METRICS]["command"]
+    assert told[told.index("--port") + 1] == "18090"
     for path in re.findall(r"/run/secrets/([a-z_]+)", json.dumps(config)):
         assert path in services()["prometheus"]["secrets"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.containers.authority import authority_pems, issue, new_authority
-from deploy.containers.prepare import NODES, prepare_containers
+from deploy.containers.prepare import METRICS, NODES, prepare_containers
 from state.security.tokens import read_tokens, token_digest
 
 
@@ -40,7 +40,7 @@ def test_the_tokens_are_those_that_nodes_take(tmp_path: Path) -> None:
         assert known[name] == token_digest((tmp_path / f"secrets/{name}-token").read_bytes())
 
 
-@pytest.mark.parametrize("node", NODES)
+@pytest.mark.parametrize("node", [*NODES, METRICS])
 def test_a_node_proves_its_name_to_whoever_trusts_the_authority(tmp_path: Path, node: str) -> None:
     prepare_containers(tmp_path)
     secrets = tmp_path / "secrets"

@@ -1,0 +1,78 @@
+"""The HTTP server of the metrics: plain and open on loopback; elsewhere with TLS and tokens, by the rules of nodes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from state.clock import Clock
+from state.security.access import LIVE_PATH, UnauthenticatedError
+from state.security.exposure import checked_exposure, is_loopback
+from state.security.gate import Gate
+from state.security.tokens import TokenBook
+from state.settings import load_node_settings
+
+_SILENT_S = 10
+_TEXT = [("Content-Type", "text/plain; charset=utf-8")]
+
+Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+def metrics_server(registry: CollectorRegistry, host: str, port: int, clock: Clock) -> WSGIServer:
+    """A server that listens already; `serve_forever` has it answer, each connection in a thread of its own.
+
+    Beyond loopback it takes certificate and tokens from the settings that nodes take them from.
+
+    Raises:
+        ConfigurationError: it would listen beyond loopback without TLS or without authentication.
+    """
+    if is_loopback(host):
+        return make_server(host, port, make_wsgi_app(registry), _Server, _Handler)
+    settings = load_node_settings({"listen_host": host})
+    tls = checked_exposure(settings)
+    tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)
+    gate = Gate(tokens, certificates=tls is not None and tls.client_ca is not None)
+    server = make_server(host, port, guarded(make_wsgi_app(registry), gate), _Server, _Handler)
+    if tls is not None:
+        # The handshake is left to the connection's own thread, lest a client that stalls keeps all others out.
+        server.socket = tls.server_context().wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    return server
+
+
+def guarded(metrics: Wsgi, gate: Gate) -> Wsgi:
+    """`metrics` for known callers only, and `/livez` for everybody."""
+    lock = threading.Lock()  # a token book belongs to one thread at a time
+
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"].encode() == LIVE_PATH:
+            start_response("200 OK", _TEXT)
+            return [b"alive\n"]
+        authorization = environ.get("HTTP_AUTHORIZATION")
+        try:
+            with lock:
+                gate.caller(None if authorization is None else authorization.encode("latin-1"))
+        except UnauthenticatedError as error:
+            start_response("401 Unauthorized", [*_TEXT, ("WWW-Authenticate", "Bearer")])
+            return [f"{error}\n".encode()]
+        return metrics(environ, start_response)
+
+    return app
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that ends early is no news."""
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _SILENT_S
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the parent's name)
+        """Scrapes are not logged."""
