@@ -15,7 +15,7 @@ from state.query.origin import origin_headers
 from state.query.pages import KeyRange, Scan
 from state.query.raw_path import key_behind, raw_tail, two_keys_behind
 from state.query.routes.paged import STREAMED, answer_scan, asked_by, check_keys
-from state.query.routes.parameters import DEMANDS, Cursor, KeyFormat, Limit, Reverse
+from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.services import QueryServices
 
 
@@ -35,7 +35,7 @@ class CountView(BaseModel):
 
 def keyvalue_routes(services: QueryServices) -> APIRouter:
     """The routes. The first one is answered by the hot route in front of them; here it is documented."""
-    routes = APIRouter(tags=["key-value stores"], dependencies=DEMANDS)
+    routes = APIRouter(tags=["key-value stores"], route_class=ReadRoute)
     _add_scans(routes, services)
 
     @routes.get("/state/keyvalue/{store}/{key:path}", response_model=KeyedRow)

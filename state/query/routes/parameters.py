@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from fastapi import Depends, Query
+from fastapi import Query
+from fastapi.routing import APIRoute
 
-_MS = 86_400_000 * 366
+_DURATION = {"type": "integer", "minimum": 0, "maximum": 86_400_000 * 366}
 
 Limit = Annotated[int, Query(ge=1, description="Rows of a page, at most the node's limit of 1000.")]
 Cursor = Annotated[str | None, Query(description="`storekeeper-next-cursor` of the page before.")]
@@ -14,22 +16,26 @@ Reverse = Annotated[bool, Query(description="Backwards: from the last key to the
 KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="How keys in the path are written.")]
 
 
-def _demands(
-    *,
-    partial: Annotated[str, Query(pattern="^(ok)?$", description="`ok`: leave out what can't be asked now.")] = "",
-    max_staleness_ms: Annotated[
-        int | None, Query(ge=0, le=_MS, description="Every record that was written so long ago must be included.")
-    ] = None,
-    max_lag: Annotated[int | None, Query(ge=0, le=_MS, description="At most so many records may be missing.")] = None,
-    position: Annotated[
-        str | None, Query(description="Include all that a `storekeeper-position` of an earlier answer names.")
-    ] = None,
-    wait_ms: Annotated[int, Query(ge=0, le=_MS, description="Wait so long for a replica that is fresh enough.")] = 0,
-    stale: Annotated[str, Query(pattern="^(ok|no)?$", description="`no`: active replicas only.")] = "",
-    deadline_ms: Annotated[int | None, Query(ge=1, le=_MS, description="Answer within so long.")] = None,
-) -> None:
-    """Documents the demands; `Demand.parse` reads them."""
+def _demand(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
-DEMANDS = [Depends(_demands)]
-"""The dependency of every read."""
+_DEMANDS: list[dict[str, Any]] = [
+    _demand("partial", "`ok`: leave out what can't be asked now.", {"type": "string", "pattern": "^(ok)?$"}),
+    _demand("max_staleness_ms", "Every record that was written so long ago must be included.", _DURATION),
+    _demand("max_lag", "At most so many records may be missing.", _DURATION),
+    _demand("position", "Include all that a `storekeeper-position` of an earlier answer names.", {"type": "string"}),
+    _demand("wait_ms", "Wait so long for a replica that is fresh enough.", _DURATION | {"default": 0}),
+    _demand("stale", "`no`: active replicas only.", {"type": "string", "pattern": "^(ok|no)?$"}),
+    _demand("deadline_ms", "Answer within so long.", _DURATION | {"minimum": 1}),
+]
+
+
+class ReadRoute(APIRoute):
+    """A route that takes demands on freshness. They are documented here and read by `Demand.parse`.
+
+    As a dependency of the framework's they would be read twice, which takes longer than most answers.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(path, endpoint, **options | {"openapi_extra": {"parameters": _DEMANDS}})

@@ -13,7 +13,7 @@ from state.query.origin import origin_headers
 from state.query.ranked import ListQuestion, RankedRow, score_in
 from state.query.raw_path import key_behind
 from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
-from state.query.routes.parameters import DEMANDS, Cursor, KeyFormat, Limit
+from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
 from state.query.services import QueryServices
 from state.replicas.ranked_index import Score
 
@@ -38,7 +38,7 @@ class RankView(BaseModel):
 
 def ranked_routes(services: QueryServices) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["ranked stores"], dependencies=DEMANDS)
+    routes = APIRouter(tags=["ranked stores"], route_class=ReadRoute)
 
     @routes.get("/state/ranked/{store}/top", response_model=list[RankedRowView])
     async def top(request: Request, store: str, limit: Limit = 100, cursor: Cursor = None) -> Response:

@@ -15,7 +15,7 @@ from state.query.kinds import require_kind
 from state.query.pages import KeyRange, Scan
 from state.query.raw_path import key_behind, segments_behind
 from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, check_keys
-from state.query.routes.parameters import DEMANDS, Cursor, KeyFormat, Limit, Reverse
+from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.routes.windowed import time_in
 from state.query.row_times import RowLayout, RowTimes
 from state.query.services import QueryServices
@@ -42,7 +42,7 @@ class SessionRow(BaseModel):
 
 def session_routes(services: QueryServices) -> APIRouter:
     """The routes. Those with words of their own come first, so keys of these names are asked for as base64url."""
-    routes = APIRouter(tags=["session stores"], dependencies=DEMANDS)
+    routes = APIRouter(tags=["session stores"], route_class=ReadRoute)
     _add_searches(routes, services)
 
     @routes.get("/state/sessions/{store}/{key:path}", response_model=list[SessionRow], responses=STREAMED)

@@ -14,7 +14,7 @@ from state.query.json_rows import decode_base64url
 from state.query.kinds import KEYED_KINDS, require_kind
 from state.query.origin import origin_headers
 from state.query.routes.paged import JSON, asked_by
-from state.query.routes.parameters import DEMANDS, KeyFormat
+from state.query.routes.parameters import KeyFormat, ReadRoute
 from state.query.services import QueryServices
 
 
@@ -44,7 +44,7 @@ _BODY = {"requestBody": {"content": {JSON: {"schema": KeysBody.model_json_schema
 
 def several_keys_routes(services: QueryServices) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["key-value stores"], dependencies=DEMANDS)
+    routes = APIRouter(tags=["key-value stores"], route_class=ReadRoute)
     batch = BatchQueries(
         services.catalog,
         services.gatherer,

@@ -13,7 +13,7 @@ from state.query.kinds import require_kind
 from state.query.pages import KeyRange, Scan
 from state.query.raw_path import segments_behind
 from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, check_keys
-from state.query.routes.parameters import DEMANDS, Cursor, KeyFormat, Limit, Reverse
+from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.row_times import RowLayout, RowTimes
 from state.query.services import QueryServices
 
@@ -34,7 +34,7 @@ class WindowRow(BaseModel):
 
 def windowed_routes(services: QueryServices) -> APIRouter:
     """The routes."""
-    routes = APIRouter(tags=["window stores"], dependencies=DEMANDS)
+    routes = APIRouter(tags=["window stores"], route_class=ReadRoute)
 
     @routes.get("/state/windowed/{store}/{bounds:path}", response_model=list[WindowRow], responses=STREAMED)
     async def windows(
