@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from xxhash import xxh64_intdigest
 
+from state.query.reader_threads import while_wanted
 from state.replicas.replica import Replica
 from state.snapshots.digest import entry_hash, moved, to_hex
 
@@ -43,7 +44,7 @@ def digest_of(replica: Replica, wanted: Collection[int] = ()) -> ReplicaDigest:
     """Reads all rows of a replica. Raises as `Replica.get` does."""
     with replica.scan_at_offset() as (offset, rows):
         found = ReplicaDigest(offset)
-        for key, row in rows:
+        for key, row in while_wanted(rows):
             bucket, entry = bucket_of(key), entry_hash(key, row.value)
             found.rows += 1
             found.buckets[bucket] = moved(found.buckets[bucket], added=entry, removed=0)

@@ -79,12 +79,13 @@ class PositionToken:
 
     @classmethod
     def _readable(cls, text: str) -> Self:
-        source = Position()
-        for part in text.split(","):
-            topic, partition, offset = _three(part)
-            source = source.merged(_position({topic: {partition: offset + 1}}))
-        _check_size(source)
-        return cls(source=source)
+        # Counted before any is looked at: whoever sends many pays more for them than the node.
+        _check_count(text.count(",") + 1)
+        found: dict[str, dict[str, int]] = {}
+        for topic, partition, offset in map(_three, text.split(",")):
+            offsets = found.setdefault(topic, {})
+            offsets[partition] = max(offset + 1, offsets.get(partition, 0))
+        return cls(source=_position(found))
 
     @classmethod
     def _opaque(cls, text: str) -> Self:
@@ -107,10 +108,10 @@ class PositionToken:
 
 def _three(part: str) -> tuple[str, str, int]:
     pieces = part.split(":")
-    if len(pieces) != 3 or not _number(pieces[2]):
+    if len(pieces) != 3 or not _number(pieces[1]) or not _number(pieces[2]):
         msg = f"{part[:140]!r} is not of the form topic:partition:offset"
         raise InvalidArgumentError(msg)
-    return pieces[0], pieces[1], int(pieces[2])
+    return pieces[0], str(int(pieces[1])), int(pieces[2])
 
 
 def _position(topics: object) -> Position:
@@ -144,7 +145,10 @@ def _number(text: object) -> bool:
 
 
 def _check_size(*positions: Position) -> None:
-    partitions = sum(1 for position in positions for _ in position)
+    _check_count(sum(1 for position in positions for _ in position))
+
+
+def _check_count(partitions: int) -> None:
     if partitions > MAX_TOKEN_PARTITIONS:
         msg = f"the position names {partitions} partitions, over the limit of {MAX_TOKEN_PARTITIONS}"
         raise InvalidArgumentError(msg)

@@ -30,11 +30,12 @@ class ReaderThreads:
 
     Args:
         max_reads: more at the same time are refused.
+        threads: so many of them are read at the same time.
     """
 
-    def __init__(self, max_reads: int) -> None:
+    def __init__(self, max_reads: int, *, threads: int = _MOST_THREADS) -> None:
         self._free = max_reads
-        self._threads = ThreadPoolExecutor(min(max_reads, _MOST_THREADS), thread_name_prefix="reader")
+        self._threads = ThreadPoolExecutor(min(max_reads, threads), thread_name_prefix="reader")
 
     @property
     def free(self) -> int:

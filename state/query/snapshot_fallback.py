@@ -59,10 +59,11 @@ class Snapshot(Protocol):
 
 @dataclass(slots=True)
 class _Held:
-    """What is known of one store's snapshot, and when it was looked for."""
+    """What is known of one store's snapshot, when it was looked for, and the look that is under way."""
 
     snapshot: Snapshot | None = None
     looked_at_s: float = float("-inf")
+    looking: asyncio.Task[None] | None = None
 
 
 class SnapshotFallback:
@@ -129,16 +130,24 @@ class SnapshotFallback:
 
     async def _current(self, store: str) -> Snapshot | None:
         held = self._held.setdefault(store, _Held())
-        async with self._lock:
-            if self._clock.monotonic_s() - held.looked_at_s >= _LOOK_EVERY_S:
-                try:
-                    held.snapshot = await asyncio.to_thread(self._read, store, held.snapshot)
-                except StorageError as error:
-                    log.warning("snapshot_not_read", store=store, error=str(error))
-                except ImportError:
-                    log.warning("snapshot_not_read", store=store, error="deltalake isn't installed")
-                held.looked_at_s = self._clock.monotonic_s()
+        if held.looking is None and self._clock.monotonic_s() - held.looked_at_s >= _LOOK_EVERY_S:
+            held.looking = asyncio.create_task(self._look(store, held))
+        if held.looking is not None:
+            # A thread can't be ended: what gives up waiting for it must not let another one begin beside it.
+            await asyncio.shield(held.looking)
         return held.snapshot
+
+    async def _look(self, store: str, held: _Held) -> None:
+        try:
+            async with self._lock:
+                held.snapshot = await asyncio.to_thread(self._read, store, held.snapshot)
+        except StorageError as error:
+            log.warning("snapshot_not_read", store=store, error=str(error))
+        except ImportError:
+            log.warning("snapshot_not_read", store=store, error="deltalake isn't installed")
+        finally:
+            held.looked_at_s = self._clock.monotonic_s()
+            held.looking = None
 
     def _read(self, store: str, held: Snapshot | None) -> Snapshot | None:
         """Runs in a thread: the version that is held already, if it is still the newest."""

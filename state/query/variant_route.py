@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from state.query.catalog import Catalog
 from state.query.hot_requests import Done, HotAnswers
@@ -54,7 +54,8 @@ class VariantRoute:
             asked: bytes = scope["raw_path"]
             path = _renamed(asked, elsewhere)
             if path is not asked:
-                scope = {**scope, "raw_path": path, "path": unquote_to_bytes(path).decode(), _ASKED_PATH: asked}
+                # Decoded as the server does: a key need not be UTF-8.
+                scope = {**scope, "raw_path": path, "path": unquote(path.decode("ascii")), _ASKED_PATH: asked}
         await self._app(scope, receive, send)
 
     @property

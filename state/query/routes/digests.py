@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -10,10 +9,12 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.query.digests import BUCKETS, digest_of, entries_as_json
+from state.query.reader_threads import ReaderThreads
 from state.query.services import QueryServices
 from state.snapshots.digest import to_hex
 
 _MAX_WANTED = 8
+_MAX_WAITING = 8
 
 
 class DigestView(BaseModel):
@@ -31,9 +32,9 @@ class DigestView(BaseModel):
 
 
 def digest_routes(services: QueryServices) -> APIRouter:
-    """The route. One digest at a time: each reads a whole partition."""
+    """The route. One digest at a time, as each reads a whole partition; none is read on that nobody waits for."""
     routes = APIRouter(tags=["stores"])
-    one_at_a_time = asyncio.Semaphore(1)
+    readers = ReaderThreads(_MAX_WAITING, threads=1)
 
     @routes.get("/state/digest/{store}/{partition}")
     async def digest(
@@ -51,8 +52,7 @@ def digest_routes(services: QueryServices) -> APIRouter:
         replica = services.catalog.replica(store, partition)
         if replica is None:
             raise services.catalog.not_held(store, partition)
-        async with one_at_a_time:
-            found = await asyncio.to_thread(digest_of, replica, frozenset(bucket))
+        found = await readers.run(lambda: digest_of(replica, frozenset(bucket)))
         return DigestView(
             store=store,
             partition=partition,

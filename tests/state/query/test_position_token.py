@@ -36,6 +36,12 @@ def test_golden_form() -> None:
 def test_the_readable_form_names_records() -> None:
     assert PositionToken.parse("pos:0:1234") == PositionToken.of_source("pos", 0, 1234)
     assert PositionToken.parse("pos:0:1,pos:1:5").source == Position({"pos": {0: 2, 1: 6}})
+    assert PositionToken.parse("pos:0:7,pos:00:1,shop:0:3").source == Position({"pos": {0: 8}, "shop": {0: 4}})
+
+
+def test_records_too_many_are_refused_before_any_is_looked_at() -> None:
+    with pytest.raises(InvalidArgumentError, match="over the limit of 256"):
+        PositionToken.parse(":" + "," * 256)
 
 
 def test_merging_keeps_the_later_offset() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -16,7 +18,7 @@ from state.clock import ManualClock
 from state.errors import StorageError
 from state.query.answer import Answer
 from state.query.freshness import Demand
-from state.query.snapshot_fallback import SnapshotFallback
+from state.query.snapshot_fallback import Snapshot, SnapshotFallback
 from state.snapshots.digest import digest
 from state.snapshots.loaded import load_snapshot, newest_snapshot
 from state.snapshots.manifest import SnapshotManifest
@@ -151,3 +153,33 @@ def test_a_version_is_read_once(tmp_path: Path) -> None:
 
     asyncio.run(scenario())
     assert loads == [0, 1]
+
+
+def test_who_gives_up_waiting_lets_no_second_reading_begin_beside_the_first(tmp_path: Path) -> None:
+    write_snapshot(tmp_path)
+    begun, goes_on = threading.Event(), threading.Event()
+    loads: list[int] = []
+
+    def load(path: Path, wanted: Any) -> Snapshot:
+        loads.append(wanted.delta_version)
+        begun.set()
+        assert goes_on.wait(30)
+        return load_snapshot(path, wanted)
+
+    clock, topics = ManualClock(NEWEST_MS), {"rewards": "t"}
+    fallback = SnapshotFallback("a", tmp_path, topics.get, clock, newest=newest_snapshot, load=load)
+    demand = Demand.parse("snapshot=ok&max_staleness_ms=600000")
+
+    async def scenario() -> Answer | None:
+        asked = [asyncio.create_task(fallback.answer("rewards", b"b", demand)) for _ in range(3)]
+        await asyncio.to_thread(begun.wait, 30)
+        asked[0].cancel()
+        await asyncio.wait(asked[:1])
+        again = asyncio.create_task(fallback.answer("rewards", b"b", demand))
+        await asyncio.sleep(0)
+        goes_on.set()
+        assert await asked[1] == await asked[2]
+        return await again
+
+    assert asyncio.run(scenario()) is not None
+    assert loads == [0]

@@ -54,6 +54,7 @@ def _ask(route: VariantRoute, path: bytes, *headers: tuple[bytes, bytes]) -> Non
     [
         (b"/state/keyvalue/rewards/k", b"/state/keyvalue/rewards@new/k"),
         (b"/state/keyvalue/rew%61rds/a%2Fb/c", b"/state/keyvalue/rewards@new/a%2Fb/c"),
+        (b"/state/keyvalue/rewards/%ff", b"/state/keyvalue/rewards@new/%ff"),
         (b"/state/keyvalues/rewards", b"/state/keyvalues/rewards@new"),
         (b"/state/stores/rewards", b"/state/stores/rewards@new"),
         (b"/state/digest/rewards/3", b"/state/digest/rewards@new/3"),
