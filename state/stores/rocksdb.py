@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from state.clock import Clock
-from state.errors import DiskFullError, StoreClosedError, StoreCorruptedError
+from state.errors import DiskFullError, StateError, StoreClosedError, StoreCorruptedError
 from state.names import checked_name
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.durable_mark import FILE_NAME, DurableMark, check_whole, observed_mark, read_mark, write_mark
@@ -58,9 +58,10 @@ class RocksDBStore:
         self._write_options.sync = options.sync_writes
         self._open = False
         self._failed_write = False
+        self._buffered_bytes = self._reached = 0
         self._marked = _expected_mark(path)
         self._database = self._opened(AccessType.read_write())
-        self._check_not_rolled_back()
+        self._check_not_rolled_back(0 if self._marked is None else self._marked.sequence)
         self._open = True
         # Without room for a new mark the last one still holds: it asks for less.
         with contextlib.suppress(OSError):
@@ -185,7 +186,10 @@ class RocksDBStore:
         """An integer property of RocksDB such as `rocksdb.total-sst-files-size`, or None if it knows none."""
         if not self._open:
             self._refuse()
-        value = self._database.property_int_value(name)
+        try:
+            value = self._database.property_int_value(name)
+        except Exception as error:
+            self._fail(error)
         return None if value is None else int(value)
 
     def compact(self) -> None:
@@ -212,8 +216,6 @@ class RocksDBStore:
         try:
             self._database.flush_wal(sync=True)
             self._mark()
-        except StoreClosedError:
-            raise
         except Exception as error:
             self._fail(error)
 
@@ -248,14 +250,13 @@ class RocksDBStore:
         self._get = database.get
         return database
 
-    def _check_not_rolled_back(self) -> None:
+    def _check_not_rolled_back(self, expected: int) -> None:
         reached = int(self._database.latest_sequence_number())
-        expected = 0 if self._marked is None else self._marked.sequence
         if reached >= expected:
             return
         self._release()
         msg = (
-            f"the store at {self._path} lost writes: sequence {reached} is behind {expected}, which was on disk; "
+            f"the store at {self._path} lost writes: sequence {reached} is behind {expected}, which was written; "
             "set it aside and restore it"
         )
         raise StoreCorruptedError(msg)
@@ -279,8 +280,11 @@ class RocksDBStore:
         """Reopens after a failed write, as RocksDB takes no write after one; only once there is room to reopen."""
         if not self._open:
             self._refuse()
-        buffered = self._database.property_int_value("rocksdb.cur-size-all-mem-tables") or 0
-        self._probe(int(buffered) + _PROBE_SLACK_BYTES)
+        # Of a database that an earlier attempt could not open again, the numbers from before that hold.
+        with contextlib.suppress(Exception):
+            self._buffered_bytes = int(self._database.property_int_value("rocksdb.cur-size-all-mem-tables") or 0)
+            self._reached = max(self._reached, int(self._database.latest_sequence_number()))
+        self._probe(self._buffered_bytes + _PROBE_SLACK_BYTES)
         self._iterators.close_all()
         self._release()
         try:
@@ -288,6 +292,8 @@ class RocksDBStore:
         except DiskFullError:
             self._database = self._opened(AccessType.read_only(error_if_log_file_exist=False))
             raise
+        # Whoever follows a log with this store goes on from behind what it has written, not from what the store has.
+        self._check_not_rolled_back(self._reached)
         self._failed_write = False
 
     def _add_metadata(self, batch: WriteBatch, metadata: Mapping[bytes, bytes | None]) -> None:
@@ -360,7 +366,7 @@ def _closed(_key: object) -> NoReturn:
 
 
 def _translated_or_same(error: BaseException, path: Path) -> BaseException:
-    if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError | TypeError):
+    if isinstance(error, StateError | KeyboardInterrupt | SystemExit | MemoryError | TypeError):
         return error
     return translated(error, str(path))
 

@@ -7,10 +7,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock, patch
 
 import pytest
 
-from state.errors import DiskFullError
+from state.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
 from state.serdes.serde import BytesSerde
 from state.stores.builder import StoreBuilder
 from state.stores.changelog_writer import InMemoryChangelog
@@ -69,6 +70,44 @@ def test_writing_resumes_after_space_is_freed(tmp_path: Path) -> None:
     again = open_rocksdb(tmp_path / "store", "full", OPTIONS)
     assert check_prefix(again) == reached + 1
     again.close()
+
+
+@pytest.mark.parametrize("failure", [StorageError("too many open files"), DiskFullError("still no room")])
+def test_a_store_that_could_not_be_opened_anew_is_opened_by_a_later_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: StateError
+) -> None:
+    store = open_rocksdb(tmp_path / "store", "full", OPTIONS)
+    with file_size_limit(300_000):
+        fill(store)
+        reached = check_prefix(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(store, "_opened", Mock(side_effect=failure))
+        for _ in range(2):
+            with pytest.raises(type(failure)):
+                store.write([(b"more", b"v")])
+        with pytest.raises(StoreClosedError):
+            store.get(b"000001-0")
+        with pytest.raises(StoreClosedError):
+            store.property_int("rocksdb.estimate-num-keys")
+    store.write([(b"%06d-0" % (reached + 1), b"v")], {b"position": b"%d" % (reached + 1)})
+    assert check_prefix(store) == reached + 1
+    store.close()
+
+
+def test_a_store_that_has_lost_rows_when_it_is_opened_anew_takes_no_more(tmp_path: Path) -> None:
+    store = open_rocksdb(tmp_path / "store", "full", OPTIONS)
+    with file_size_limit(300_000):
+        fill(store)
+    release = store._release
+
+    def losing() -> None:
+        release()
+        for log in (tmp_path / "store").glob("*.log"):
+            log.write_bytes(b"")
+
+    with patch.object(store, "_release", losing), pytest.raises(StoreCorruptedError, match="lost writes"):
+        store.write([(b"more", b"v")])
+    store.close()
 
 
 def test_a_full_disk_loses_nothing_that_a_cache_holds(tmp_path: Path) -> None:
