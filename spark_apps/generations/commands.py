@@ -24,6 +24,7 @@ from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.handover import Steps
 from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Role
+from spark_apps.generations.purged import purged_keys
 from spark_apps.heartbeat import read_heartbeat
 from spark_apps.registry import app_named
 from spark_apps.settings import AppSettings
@@ -31,6 +32,7 @@ from spark_apps.topics import Topics
 from state.clock import SystemClock
 from state.cluster.alias_topic import publish_alias
 from state.errors import ConfigurationError, StateError
+from state.migration.compare import ComparisonVerdict
 from state.security.cluster_secret import load_cluster_secret
 
 EXIT_FAILED = 1
@@ -111,7 +113,7 @@ def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -
             from spark_apps.generations.seeding import make_seed  # noqa: PLC0415
 
             made = make_seed(spec, settings, journal, candidate.number, taken.clock)
-            journal = steps.seeded(journal, candidate.number, made.start, made.rows)
+            journal = steps.seeded(journal, candidate.number, made.start, made.rows, made.purged)
             file.write(journal)
         if journal.generation(candidate.number).state is GenerationState.SEEDED:
             _make_topic(settings, journal.live_generation, candidate)
@@ -190,10 +192,16 @@ def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
         SystemClock(),
         time.sleep,
         partial(publish_alias, settings.kafka_bootstrap, secret),
-        partial(compare_generations, settings.kafka_bootstrap, settings.run_dir / "generations"),
+        partial(_compared, app, settings),
         timeout_s=timeout_s,
         max_behind=max_behind,
     )
+
+
+def _compared(app: str, settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
+    purged = [purged_keys(settings_of(settings, item).generation_dir(app)) for item in (source, target)]
+    folder = settings.run_dir / "generations"
+    return compare_generations(settings.kafka_bootstrap, folder, source, target, frozenset().union(*purged))
 
 
 def _refusal(error: StateError) -> dict[str, Any]:
@@ -227,6 +235,7 @@ def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[s
         "schema": known(generation.migrations),
         "origin": generation.origin,
         "seed_rows": generation.seed_rows,
+        "purged_rows": generation.purged_rows,
         "start": orjson.loads(generation.start.to_json()),
         "outputs": [list(span) for span in generation.outputs],
         "last_batch": checkpoint.last_committed_batch(),

@@ -5,7 +5,7 @@ Both must hold, so that their changelogs end at the same place of the input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -34,15 +34,19 @@ def conversion(source: Generation, target: Generation) -> Callable[[bytes, bytes
     return lambda key, value: there.convert(*back.revert(key, value))
 
 
-def compare_generations(bootstrap: str, folder: Path, source: Generation, target: Generation) -> ComparisonVerdict:
+def compare_generations(
+    bootstrap: str, folder: Path, source: Generation, target: Generation, purged: Container[bytes] = frozenset()
+) -> ComparisonVerdict:
     """Compares two generations that hold; `folder` takes files meanwhile, as large as the changelogs' content.
+
+    Rows of `purged` keys may have other values: one of the two has forgotten what they were before a clean-up.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
     folder.mkdir(parents=True, exist_ok=True)
     older, newer = (read_changelog(bootstrap, generation.topic) for generation in (source, target))
-    return compare(older, newer, conversion(source, target), folder)
+    return compare(older, newer, conversion(source, target), folder, purged=purged)
 
 
 def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:

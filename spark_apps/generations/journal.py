@@ -83,8 +83,8 @@ class Generation:
         migrations: names of all migrations from version 1 to what it holds, in order.
         topic: its changelog.
         partitions: of that topic; None leaves it to the topic that is there.
-        drop_before_ms: rows whose time field is older were left out of the seed; None drops nothing.
-        seed_rows, dropped_rows: how many the seed has, and has not.
+        seed_rows: how many the seed has.
+        purged_rows: how many the seed has not, that clean-ups have deleted and the origin's own state still holds.
         start: where its input begins: the end of what the seed holds.
         outputs: ranges of its batches (first and last, both inclusive; None is open) whose outputs other than the
             changelog it writes. The ranges of all generations together cover the input without gap or overlap.
@@ -96,9 +96,8 @@ class Generation:
     origin: int | None = None
     migrations: tuple[str, ...] = ()
     partitions: int | None = None
-    drop_before_ms: int | None = None
     seed_rows: int = 0
-    dropped_rows: int = 0
+    purged_rows: int = 0
     start: Position = field(default_factory=Position)
     outputs: tuple[tuple[int, int | None], ...] = ()
 

@@ -27,6 +27,7 @@ from spark_apps.generations.errors import (
 )
 from spark_apps.generations.journal import Generation, Journal
 from spark_apps.generations.migration import Chain
+from spark_apps.generations.purged import note_purged
 from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.lease import Lease
 from spark_apps.session import jvm_pid, start_session, stop_session
@@ -54,10 +55,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A seed that is complete: where the input goes on after it, and how many rows it has."""
+    """A seed that is complete: where the input goes on after it, how many rows it has, and how many were purged."""
 
     start: Position
     rows: int
+    purged: int
 
 
 def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: int, clock: Clock) -> Seed:
@@ -95,6 +97,9 @@ class _Seeding:
         settings, store = settings_of(self.settings, live), store_of(changing_app(self.spec), live)
         batch, notes = self._pinned(rules, settings)
         rows = self._snapshot(settings, store, batch)
+        own = settings_of(self.settings, self.generation)
+        cleanups = self.settings.run_dir / "cleanups" / store.name
+        purged = note_purged(rows, cleanups, live.topic, own.generation_dir(self.spec.name))
         seed = rows.mapInArrow(
             partial(seed_rows, back=chain_of(live.migrations), there=chain_of(self.generation.migrations), rules=rules),
             f"{rules.ddl}, {_PROBLEM} string",
@@ -104,9 +109,9 @@ class _Seeding:
             count = self._written(seed.where(F.col(_PROBLEM).isNull()).drop(_PROBLEM))
         finally:
             seed.unpersist()
-        rules.begin(settings_of(self.settings, self.generation).checkpoint_dir(self.spec.name), notes)
-        _log.info("seeded", app=self.spec.name, generation=self.generation.number, rows=count)
-        return Seed(batch.source, count)
+        rules.begin(own.checkpoint_dir(self.spec.name), notes)
+        _log.info("seeded", app=self.spec.name, generation=self.generation.number, rows=count, purged=purged)
+        return Seed(batch.source, count, purged)
 
     def _pinned(self, rules: SeedRules, settings: AppSettings) -> tuple[CommittedBatch, Any]:
         """A finished batch, and what the app noted at its end."""

@@ -53,10 +53,10 @@ def planned(journal: Journal, migrations: Sequence[str], partitions: int | None)
     return journal.updated(generation)
 
 
-def seeded(journal: Journal, number: int, start: Position, rows: int) -> Journal:
+def seeded(journal: Journal, number: int, start: Position, rows: int, purged: int = 0) -> Journal:
     """The journal once the seed of a planned generation is complete."""
-    generation = journal.generation(number)
-    return journal.updated(replace(generation, state=GenerationState.SEEDED, start=start, seed_rows=rows))
+    seeded = replace(journal.generation(number), state=GenerationState.SEEDED, start=start)
+    return journal.updated(replace(seeded, seed_rows=rows, purged_rows=purged))
 
 
 def started(journal: Journal, number: int) -> Journal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_apps.generations.journal import Journal
 from spark_apps.leaderboard.spec import PRODUCTS
 from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
-from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.registry import APPS, ON_DEMAND_APPS, ON_DEMAND_STORES, STORES
 from spark_apps.spec import StoreSpec
 from spark_apps.ticks.spec import PRICES
 from state.errors import ConfigurationError
@@ -24,25 +24,41 @@ def cleanable_stores() -> tuple[str, ...]:
     return tuple(name for name, store in (STORES | ON_DEMAND_STORES).items() if not is_bounded(store))
 
 
+def purgeable_stores() -> dict[str, str]:
+    """The stores whose apps can forget deleted rows by a new generation, and those apps."""
+    apps = APPS | ON_DEMAND_APPS
+    return {
+        store.name: app.name
+        for app in apps.values()
+        for store in app.stores
+        if app.seeding is not None and len(app.stores) == 1
+    }
+
+
 def continues_totals(store: StoreSpec) -> bool:
     """Whether its app's own state goes on from a row that was deleted, with the total that it had."""
     return store.name not in _WRITTEN_ANEW
 
 
-def check_cleanable(store: StoreSpec, *, keep_compute_state: bool) -> None:
+def check_cleanable(store: StoreSpec, *, keep_compute_state: bool, purge_compute_state: bool = False) -> None:
     """Returns if rows of the store may be deleted.
 
     Raises:
-        ConfigurationError: it bounds itself, or its app would go on from deleted rows and nobody said that it may.
+        ConfigurationError: it bounds itself, or its app would go on from deleted rows and nobody said that it may, or
+            that a new generation is to forget them; or its app can't have one.
     """
+    if purge_compute_state and store.name not in purgeable_stores():
+        msg = f"{store.app} can't forget deleted rows of store {store.name} by a new generation: it can't have any"
+        raise ConfigurationError(msg)
     if is_bounded(store):
         msg = f"{store.app} bounds store {store.name} by itself: set its retention instead"
         raise ConfigurationError(msg)
-    if continues_totals(store) and not keep_compute_state:
+    if continues_totals(store) and not (keep_compute_state or purge_compute_state):
         msg = (
             f"{store.app} keeps the totals of store {store.name} in its own state too: a deleted key that gets a "
             "record again goes on from its old total, until a new generation is seeded from a snapshot without it. "
-            "Say that you want that with keep_compute_state (--keep-compute-state)"
+            "Say that you want that with keep_compute_state (--keep-compute-state), or that you will have such a "
+            "generation made with purge_compute_state (--purge-compute-state)"
         )
         raise ConfigurationError(msg)
 

@@ -38,9 +38,12 @@ def preview(  # noqa: PLR0917 (a command line names its options)
     keep_compute_state: Annotated[
         bool, typer.Option("--keep-compute-state", help="Accept that the app goes on from deleted rows' totals.")
     ] = False,
+    purge_compute_state: Annotated[
+        bool, typer.Option("--purge-compute-state", help="Afterwards, a new generation is made that forgets them.")
+    ] = False,
 ) -> None:
     """Tell what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
-    check_cleanable(store_named(store), keep_compute_state=keep_compute_state)
+    check_cleanable(store_named(store), keep_compute_state=keep_compute_state, purge_compute_state=purge_compute_state)
     _check_alone(store)
     options = CleanupOptions(
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)

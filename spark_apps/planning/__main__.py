@@ -24,15 +24,15 @@ from state.clock import SystemClock
 from state.errors import ConfigurationError, StateError
 from state.migration.contract import DeclaredStore, Description, RunningStore
 from state.migration.explain import explain_change
-from state.migration.plan import Change, Verdict, plan_changes
+from state.migration.plan import Change, Verdict, plan_changes, plan_copy
 
 EXIT_REFUSED = 3
 
 _log = structlog.get_logger(__name__)
 
 
-def plan_of_app(declared: DeclaredStore, running: RunningStore, migrations: list[str]) -> Change:
-    """What changing one store by the migrations named would be.
+def plan_of_app(declared: DeclaredStore, running: RunningStore, migrations: list[str], *, copy: bool = False) -> Change:
+    """What changing one store by the migrations named would be; with `copy`, also without any change.
 
     Raises:
         ConfigurationError: there is no such migration, it is made already, or one in between is left out.
@@ -50,6 +50,8 @@ def plan_of_app(declared: DeclaredStore, running: RunningStore, migrations: list
         raise ConfigurationError(msg)
     kept = {*running.migrations, *migrations}
     wanted = replace(declared, steps=tuple(step for step in declared.steps if step.name in kept))
+    if copy:
+        return plan_copy(wanted, running)
     (change,) = plan_changes([wanted], Description(0, {running.store: running})).changes
     return change
 
@@ -62,6 +64,8 @@ def plan(
     app: Annotated[str, typer.Argument(help="The app's name.")],
     migration: Annotated[list[str] | None, typer.Option(help="A change to make, by name; again for the next.")] = None,
     partitions: Annotated[int, typer.Option(min=0, help="Of the new changelog; 0 leaves them as they are.")] = 0,
+    *,
+    copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing is to be changed.")] = False,
 ) -> None:
     """Plan a new generation of an app."""
     store = changing_app(app_named(app)).name
@@ -71,7 +75,7 @@ def plan(
         raise ConfigurationError(msg)
     wanted = {store: partitions} if partitions else {}
     declared = next(found for found in declared_stores(wanted) if found.store == store)
-    change = plan_of_app(declared, running, migration or [])
+    change = plan_of_app(declared, running, migration or [], copy=copy)
     answer = {
         "app": app,
         "store": store,

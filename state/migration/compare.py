@@ -7,7 +7,7 @@ of rows that differ is masked: a few characters of the key, and never a value.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -70,6 +70,7 @@ class ComparisonVerdict:
         missing: rows that the older one, converted, has alone.
         unexpected: rows that the newer one has alone.
         unconvertible: rows of the older one that can't be converted.
+        purged: rows that both have, with other values, as those may be that were purged in between.
         holds: whether the error budget allows it.
         samples: masked keys.
     """
@@ -82,6 +83,7 @@ class ComparisonVerdict:
     unconvertible: int
     holds: bool
     samples: Samples = field(default_factory=Samples)
+    purged: int = 0
 
     def encode(self) -> bytes:
         """The verdict as JSON."""
@@ -102,10 +104,10 @@ class _Tally:
 
     def verdict(self, budget: ErrorBudget) -> ComparisonVerdict:
         kinds = ("differing", "missing", "unexpected", "unconvertible")
-        same = self.counts.get("same", 0)
+        same, purged = self.counts.get("same", 0), self.counts.get("purged", 0)
         differing, missing, unexpected, unconvertible = (self.counts.get(kind, 0) for kind in kinds)
-        compared = same + differing + missing + unexpected
-        wrong = compared - same + unconvertible
+        compared = same + purged + differing + missing + unexpected
+        wrong = differing + missing + unexpected + unconvertible
         return ComparisonVerdict(
             compared=compared,
             same=same,
@@ -115,6 +117,7 @@ class _Tally:
             unconvertible=unconvertible,
             holds=budget.allows(wrong, compared + unconvertible),
             samples=Samples(*(tuple(self.samples.get(kind, ())) for kind in kinds)),
+            purged=purged,
         )
 
 
@@ -125,6 +128,7 @@ def compare(
     folder: Path,
     *,
     budget: ErrorBudget | None = None,
+    purged: Container[bytes] = frozenset(),
     parts: int = 64,
     most_samples: int = 5,
 ) -> ComparisonVerdict:
@@ -136,6 +140,8 @@ def compare(
         convert: from a row of the older to those of the newer content. Whatever it raises makes the row unconvertible.
         folder: where files are put meanwhile; as large as the older content and the digests of both.
         budget: what may be wrong; nothing by default.
+        purged: keys, before or after the conversion, that only one of the two had forgotten when they came again: both
+            must have a row or neither, but it may have another value.
         parts: into so many files each is dealt: memory is what the largest of them takes.
         most_samples: so many masked keys of each kind are told.
     """
@@ -143,10 +149,11 @@ def compare(
     with TemporaryDirectory(dir=folder, prefix="compare-") as scratch:
         root = Path(scratch)
         raw = _deal(older, root / "older", parts)
-        _deal(_converted(raw, convert, tally), root / "converted", parts, digest=True)
+        converted = _Converted(raw, convert, tally, purged)
+        _deal(converted.rows(), root / "converted", parts, digest=True)
         found = _deal(newer, root / "newer", parts, digest=True)
         for wanted_file, found_file in zip(_files(root / "converted", parts), found, strict=True):
-            _compare_part(_latest(wanted_file), _latest(found_file), tally)
+            _compare_part(_latest(wanted_file), _latest(found_file), converted.purged, tally)
     return tally.verdict(budget or ErrorBudget())
 
 
@@ -157,19 +164,38 @@ def masked(key: bytes) -> str:
     return f"{shown} ({len(key)} bytes, xxh64 {xxhash.xxh64_hexdigest(key)})"
 
 
-def _converted(files: Iterable[Path], convert: Convert, tally: _Tally) -> Iterator[Row]:
-    for path in files:
-        for key, value in _latest(path).items():
-            try:
-                yield from convert(key, value)
-            except Exception:
-                tally.note("unconvertible", key)
+@dataclass(slots=True)
+class _Converted:
+    """The rows of the older content as the newer one must have them; `purged` are then the keys that may differ."""
+
+    files: Iterable[Path]
+    convert: Convert
+    tally: _Tally
+    told: Container[bytes]
+    purged: set[bytes] = field(default_factory=set)
+
+    def rows(self) -> Iterator[Row]:
+        for path in self.files:
+            for key, value in _latest(path).items():
+                try:
+                    made = self.convert(key, value)
+                except Exception:
+                    self.tally.note("unconvertible", key)
+                    continue
+                if key in self.told or any(new in self.told for new, _ in made):
+                    self.purged.update(new for new, _ in made)
+                yield from made
 
 
-def _compare_part(wanted: dict[bytes, bytes], found: dict[bytes, bytes], tally: _Tally) -> None:
+def _compare_part(
+    wanted: dict[bytes, bytes], found: dict[bytes, bytes], purged: Container[bytes], tally: _Tally
+) -> None:
     for key, digest in wanted.items():
         other = found.pop(key, None)
-        tally.note("missing" if other is None else "same" if other == digest else "differing", key)
+        if other is None or other == digest:
+            tally.note("missing" if other is None else "same", key)
+        else:
+            tally.note("purged" if key in purged else "differing", key)
     for key in found:
         tally.note("unexpected", key)
 

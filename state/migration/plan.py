@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -86,6 +86,18 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
         else:
             changes.append(_change(wanted, found))
     return Plan(tuple(changes))
+
+
+def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
+    """A new generation of a store that runs as it is declared, made of its rows alone; else as `plan_changes`."""
+    change = _change(wanted, found)
+    if change.verdict is not Verdict.UNCHANGED:
+        return change
+    copied = _migration(wanted, found, [], None)
+    if copied.verdict is not Verdict.MIGRATE:
+        return copied
+    told = "Nothing changes. Its app's own state is made anew from its rows: what clean-ups have deleted is forgotten."
+    return replace(copied, details=(told,), conf={**copied.conf, "copy": True})
 
 
 def _orphaned(found: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -85,7 +86,9 @@ class Tills:
         assert seen.keys() == self.sold.keys()
 
     def _run(self) -> None:
-        while not self._stop.wait(0.1):
+        next_s = time.monotonic()
+        while not self._stop.wait(max(0.0, next_s - time.monotonic())):
+            next_s = max(next_s + 0.1, time.monotonic() - 1)
             self.sell(self.per_second // 10)
 
     def _one(self, producer: Producer) -> None:

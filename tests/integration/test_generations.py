@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,13 @@ class Shop:
         done: subprocess.CompletedProcess[str] = self.apps.run("generation", *arguments)
         assert done.stdout, done.stderr[-3000:]
         return done.returncode, orjson.loads(done.stdout.splitlines()[-1])
+
+    def cleaned(self, *arguments: str) -> dict[str, Any]:
+        """A step of a clean-up, which must succeed."""
+        done = self.apps.run_module("spark_apps.maintenance", "cleanup", *arguments)
+        assert done.returncode == 0, done.stderr[-3000:]
+        found: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
+        return found
 
     def killed_at(self, places: tuple[str, ...], *arguments: str) -> None:
         """Takes a step again and again, killed at each of the places in turn."""
@@ -180,6 +188,48 @@ def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(
     assert rows == shop.expected(Chain((REWARDS_TIER, REWARDS_BY_REGION)))
     assert all(b"|" in key for key in rows)
     shop.check_notifications()
+
+
+def test_a_generation_that_is_made_after_a_cleanup_has_forgotten_what_was_deleted(
+    shop: Shop, request: pytest.FixtureRequest
+) -> None:
+    if not request.config.getoption("--long"):
+        pytest.skip("with --long only: test_after_cleanup.py and test_compare.py have it in parts")
+    live = shop.apps.start("loyalty")
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    began_s = time.monotonic()
+    shop.tills.sell(100)
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    before = shop.tills.expected_values()
+    refreshed = {sale.card for sale in list(shop.tills.sold.values())[2000:]}
+    ttl_days = (time.monotonic() - began_s) / 86_400
+    preview = shop.cleaned("preview", "rewards", "--ttl-days", f"{ttl_days:.12f}", "--purge-compute-state")
+    report = shop.cleaned("run", "rewards", preview["cleanup_id"])
+    assert (report["deleted"], report["holds"]) == (len(before) - len(refreshed), True)
+
+    second = shop.step("seed", "loyalty")["generations"][1]
+    assert (second["seed_rows"], second["purged_rows"]) == (len(refreshed), report["deleted"])
+    beside = shop.apps.start_next("loyalty")
+    await_batches(beside, 0)
+    # Some come back before the hand-over: the old generation goes on from what they had, the new one from nothing.
+    sold = len(shop.tills.sold)
+    shop.tills.sell(60)
+    answer = shop.step("handover", "loyalty")
+    assert answer["live"] == 2
+    back = {sale.card for sale in list(shop.tills.sold.values())[sold:]} - refreshed
+    assert (answer["comparison"]["purged"], answer["comparison"]["differing"]) == (len(back), 0)
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    for process in (live, beside):
+        assert process.terminate() == 0, process.log_tail()
+    remembered = Tills(shop.broker.bootstrap)
+    remembered.sold = {
+        number: sale
+        for at, (number, sale) in enumerate(shop.tills.sold.items())
+        if at >= sold or sale.card in refreshed
+    }
+    wanted = {card.encode(): rewards_value(card, *numbers) for card, numbers in remembered.expected_values().items()}
+    assert back
+    assert shop.content(SECOND) == wanted
 
 
 def test_apps_that_are_killed_in_any_phase_take_up_their_orders(shop: Shop, request: pytest.FixtureRequest) -> None:

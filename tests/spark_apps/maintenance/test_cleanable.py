@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_apps.maintenance.cleanable import check_cleanable, cleanable_stores
+from spark_apps.maintenance.cleanable import check_cleanable, cleanable_stores, purgeable_stores
 from spark_apps.registry import store_named
 from state.errors import ConfigurationError
 
@@ -18,6 +18,13 @@ def test_totals_that_an_app_goes_on_from_need_somebody_to_say_so(store: str) -> 
     with pytest.raises(ConfigurationError, match="goes on from its old total"):
         check_cleanable(store_named(store), keep_compute_state=False)
     check_cleanable(store_named(store), keep_compute_state=True)
+
+
+def test_only_an_app_that_can_have_another_generation_forgets_what_was_deleted() -> None:
+    assert purgeable_stores() == {"rewards": "loyalty"}
+    check_cleanable(store_named("rewards"), keep_compute_state=False, purge_compute_state=True)
+    with pytest.raises(ConfigurationError, match="it can't have any"):
+        check_cleanable(store_named("players"), keep_compute_state=True, purge_compute_state=True)
 
 
 def test_rows_that_are_written_anew_need_nothing() -> None:

@@ -103,6 +103,12 @@ def test_an_app_is_changed_by_the_migrations_that_are_named(settings: AppSetting
     both = plan_of_app(_rewards(), running, ["rewards-tier", "rewards-by-region"])
     assert "keys change" in " ".join(both.details)
     assert plan_of_app(_rewards(), running, []).verdict is Verdict.UNCHANGED
+    copied = plan_of_app(_rewards(), running, [], copy=True)
+    assert (copied.verdict, copied.conf) == (
+        Verdict.MIGRATE,
+        {"app": "loyalty", "migrations": [], "copy": True},
+    )
+    assert plan_of_app(_rewards(), running, ["rewards-tier"], copy=True) == change
     assert plan_of_app(replace(_rewards(), partitions=9), running, []).conf["partitions"] == 9
 
 

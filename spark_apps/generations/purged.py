@@ -1,0 +1,59 @@
+"""The keys that a generation has forgotten and the one before it has not.
+
+A clean-up deletes rows of the store, and not what the app's own state remembers of them. A generation that is seeded
+afterwards begins without: it is how compute state is purged. If such a key comes again before the hand-over, the old
+generation goes on from the total that it had, and the new one from nothing; so the comparison must know them.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from state.errors import StorageError
+from state.maintenance.archive import archive_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FOLDER = "purged"
+
+
+def note_purged(rows: DataFrame, cleanups: Path, topic: str, generation_dir: Path) -> int:
+    """Writes down which keys the clean-ups of a changelog have deleted; how many there are.
+
+    Only those count whose archives are still there. What is noted already is written anew.
+
+    Args:
+        rows: what is left, with the column `_key`.
+        cleanups: the folder of the store's clean-ups.
+        topic: the changelog that they deleted in.
+        generation_dir: of the generation that is seeded from `rows`.
+    """
+    files = archive_files(cleanups, topic)
+    path = str(generation_dir / _FOLDER)
+    shutil.rmtree(path, ignore_errors=True)
+    if not files:
+        return 0
+    spark = rows.sparkSession
+    archived = spark.read.parquet(*map(str, files)).selectExpr("key as _key").distinct()
+    archived.join(rows, "_key", "left_anti").coalesce(1).write.parquet(path)
+    return spark.read.parquet(path).count()
+
+
+def purged_keys(generation_dir: Path) -> frozenset[bytes]:
+    """The keys that were noted for a generation.
+
+    Raises:
+        StorageError: they can't be read.
+    """
+    try:
+        found = [pq.read_table(path).column("_key").to_pylist() for path in generation_dir.glob(f"{_FOLDER}/*.parquet")]
+    except (OSError, pa.ArrowException) as error:
+        msg = f"the keys that {generation_dir} has forgotten can't be read: retire that generation, then seed again"
+        raise StorageError(msg) from error
+    return frozenset(key for keys in found for key in keys)
