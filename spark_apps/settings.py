@@ -36,7 +36,8 @@ class AppSettings(BaseSettings):
     driver_host: str = Field(default="127.0.0.1", description="Address at which executors reach the driver.")
     driver_memory: str = Field(default="1g", pattern=r"^\d+[kmgKMG]$", description="Heap of the driver's JVM.")
     driver_java_options: str = Field(
-        default="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        # With one compiler the JVM keeps 48 MiB of compiled code; a few apps fill that, and then nothing is compiled.
+        default="-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
         description="More options of the driver's JVM. The default halves the work of starting on a small machine.",
     )
     max_cores: int = Field(default=2, ge=1, description="Most cores of a cluster that one app takes.")
