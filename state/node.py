@@ -106,6 +106,7 @@ class Node:
             self._catalog,
             router,
             max_key_bytes=settings.max_key_bytes,
+            max_keys=settings.max_page_rows,
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(

@@ -264,7 +264,8 @@ class Connection(asyncio.Protocol):
         """Ends the connection if the peer has taken too long over what it is at."""
         limits = self._server.limits
         app = self._app
-        sending = bool(self._head) or (app is not None and app.in_message)
+        in_link_request = self._link is not None and self._link.in_request
+        sending = bool(self._head) or in_link_request or (app is not None and app.in_message)
         if sending or self._paused:
             late = now_s - self._since_s > limits.request_s
         else:
@@ -289,13 +290,16 @@ class Connection(asyncio.Protocol):
 
     def _tell(self, link: LinkEnd, data: bytes) -> None:
         """Answers another node."""
+        was_in_request = link.in_request
         response = link.response(data)
         if response is None:
             self._server.traffic.refuse("link")
             self._transport.abort()
-        else:
+        elif response:
             self._since_s = self._server.now_s
             self._transport.write(response)
+        elif not was_in_request:
+            self._since_s = self._server.loop.time()
 
     def _wait(self, data: bytes) -> None:
         """Keeps what comes while another node is asked."""

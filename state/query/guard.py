@@ -116,7 +116,7 @@ class Guard:
         found: HotAnswers | None = getattr(self._app, "hot_answers", None)
         if found is None:
             return None
-        found = replace(found, gate=self._gate, links=self._links)
+        found = replace(found, gate=self._gate, links=self._links, max_body_bytes=self._limits.max_body_bytes)
         return found if self._hosts is None else replace(found, accepts_host=self._hosts.accepts)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:

@@ -55,6 +55,7 @@ class HotAnswers:
         answer: the whole response to a `GET` of a target, or None to leave it to the application.
         post: the same for a `POST` with a body.
         elsewhere: sends a `GET` on to another node and returns True, if that can be done; then it calls `done`.
+        max_body_bytes: longer bodies are left to the application.
         accepts_host: whether a `Host` header is one to answer.
         gate: knows who may ask; None if nobody is asked who they are.
         links: tell which connections are other nodes'; None if none is answered as such.
@@ -64,6 +65,7 @@ class HotAnswers:
     answer: Callable[[bytes], bytes | None]
     post: Callable[[bytes, bytes], bytes | None] = lambda _target, _body: None
     elsewhere: Callable[[bytes, Caller | None, Done], bool] = lambda _target, _caller, _done: False
+    max_body_bytes: int = 99_999
     accepts_host: Callable[[bytes], bool] = lambda _: True
     gate: Gate | None = None
     links: LinkProofs | None = None
@@ -90,6 +92,7 @@ class HotRequests:
         self._accepts_host = hot.accepts_host
         self._gate = hot.gate
         self._elsewhere = hot.elsewhere
+        self._max_body_bytes = hot.max_body_bytes
         self._verdicts: dict[bytes, _Verdict | None] = {}
         # Of links only: who is not on one may say the same lines, and proves nothing by them.
         self._claims: dict[bytes, Mapping[bytes, bytes] | None] = {}
@@ -125,7 +128,8 @@ class HotRequests:
         head_end = data.find(_END) + len(_END)
         version = data.find(b"\r\n") - _VERSION_BYTES
         verdict = self._verdict(data[version:head_end])
-        if verdict is None or verdict.body_bytes != len(data) - head_end:
+        body_bytes = len(data) - head_end
+        if verdict is None or verdict.body_bytes != body_bytes or body_bytes > self._max_body_bytes:
             return None
         target = data[5:version]
         return self._post(target, data[head_end:]) if _may(verdict, target) else None
@@ -207,8 +211,11 @@ def _may(verdict: _Verdict, target: bytes) -> bool:
 
 
 def _harmless_headers(block: bytes, harmless: frozenset[bytes]) -> dict[bytes, bytes] | None:
-    """What the lines say; None if one of them may change the answer, or says twice what may be said once."""
-    if not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
+    """What the lines say; None if one of them may change the answer, or says twice what may be said once.
+
+    Also None if they are many: whoever knows the limits of headers is to judge them.
+    """
+    if len(block) > _BLOCK_BYTES or not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
         return None
     found: dict[bytes, bytes] = {}
     for line in block[_VERSION_BYTES + 2 : -len(_END)].split(b"\r\n"):

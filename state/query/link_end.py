@@ -25,6 +25,11 @@ class LinkEnd:
         self._node = b""
         self._begun = b""
 
+    @property
+    def in_request(self) -> bool:
+        """Whether a request has begun and isn't complete."""
+        return bool(self._begun)
+
     def response(self, data: bytes) -> bytes | None:
         """What to write now, which is nothing while a request isn't complete; None if the connection is to end."""
         if self._begun:

@@ -21,6 +21,8 @@ AT_CAPACITY = "answers as many requests as it may"
 """In the message of the error when another node has refused a request because of those under way."""
 _REFUSED = b'"urn:storekeeper:problem:hop-refused"'
 _PROBLEM_BYTES = 64
+_MOST_ANSWER_BYTES = 64 << 20
+"""No page comes near it, and a thousand rows only if they are very large."""
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})
 _OURS = b"storekeeper-"
 _POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)
@@ -49,7 +51,7 @@ class PeerUnavailableError(StoreUnavailableError):
         self.answer = answer
 
 
-def _unsigned(_method: str, _target: str, _body: bytes, _deadline_ms: int) -> Headers:
+def _unsigned(_node: str, _method: str, _target: str, _body: bytes, _deadline_ms: int) -> Headers:
     return {}
 
 
@@ -63,7 +65,7 @@ class Peers:
         addresses: gives the base address by node name as of now.
         timeout_ms: deadline of a request that brings none.
         clock: for deadlines and latencies.
-        sign: gives, for method, target, body and the milliseconds left, the headers that prove a request's origin.
+        sign: gives, for node, method, target, body and milliseconds left, the headers that prove a request's origin.
         transport: makes the connections to one node.
     """
 
@@ -74,7 +76,7 @@ class Peers:
         *,
         timeout_ms: int,
         clock: Clock,
-        sign: Callable[[str, str, bytes, int], Headers] = _unsigned,
+        sign: Callable[[str, str, str, bytes, int], Headers] = _unsigned,
         transport: Callable[[], httpx2.AsyncBaseTransport | None] = lambda: None,
     ) -> None:
         self._node = node
@@ -126,7 +128,7 @@ class Peers:
         try:
             # The client's own time-outs begin anew with each piece of an answer.
             async with asyncio.timeout(left_s):
-                answer = await self._request(address, request, left_s)
+                answer = await self._request(node, address, request, left_s)
         except (httpx2.HTTPError, TimeoutError) as error:
             health.failed()
             log.warning("peer_did_not_answer", peer=node, error=type(error).__name__)
@@ -145,21 +147,26 @@ class Peers:
             await client.aclose()
         self._clients.clear()
 
-    async def _request(self, address: str, request: PeerRequest, left_s: float) -> Answer:
+    async def _request(self, node: str, address: str, request: PeerRequest, left_s: float) -> Answer:
         client = self._client(address)
         asked = client.build_request(
             request.method,
             address + request.path,
             content=request.body or None,
-            headers={HOP.decode(): self._node},
+            # A small answer must not become a large one here.
+            headers={HOP.decode(): self._node, "accept-encoding": "identity"},
             timeout=left_s,
         )
         # The target is signed as it is sent, whatever the client made of the path.
         target = asked.url.raw_path.decode("ascii")
-        asked.headers.update(self._sign(request.method, target, request.body, max(1, int(left_s * 1000))))
-        found = await client.send(asked)
+        asked.headers.update(self._sign(node, request.method, target, request.body, max(1, int(left_s * 1000))))
+        found = await client.send(asked, stream=True)
+        try:
+            body = await _bounded(found)
+        finally:
+            await found.aclose()
         kept = [(name.lower(), value) for name, value in found.headers.raw if _is_passed_on(name.lower())]
-        return Answer(found.status_code, kept, found.content)
+        return Answer(found.status_code, kept, body)
 
     def _client(self, address: str) -> httpx2.AsyncClient:
         client = self._clients.get(address)
@@ -168,6 +175,17 @@ class Peers:
                 transport=self._transport(), trust_env=False, follow_redirects=False, limits=_POOL
             )
         return client
+
+
+async def _bounded(found: httpx2.Response) -> bytes:
+    """The body, as long as another node's can be: what isn't another node must not fill the memory of this one."""
+    body = bytearray()
+    async for part in found.aiter_bytes():
+        body += part
+        if len(body) > _MOST_ANSWER_BYTES:
+            msg = f"its answer is over {_MOST_ANSWER_BYTES} bytes"
+            raise httpx2.RemoteProtocolError(msg)
+    return bytes(body)
 
 
 def _is_passed_on(name: bytes) -> bool:

@@ -64,6 +64,7 @@ class PointQueries:
         catalog: who holds what.
         router: the way to other nodes.
         max_key_bytes: longest key that is looked for.
+        max_keys: most keys that are looked for together.
         clock: the clock that replicas are followed by.
         gate: holds reads back until their demand is met; None waits for the log's end as it is told by and by.
         snapshots: answers when no replica can, for callers that allow it.
@@ -80,6 +81,7 @@ class PointQueries:
         router: Router,
         *,
         max_key_bytes: int,
+        max_keys: int = _MANY_AT_ONCE,
         clock: Clock | None = None,
         gate: DemandGate | None = None,
         snapshots: SnapshotFallback | None = None,
@@ -87,6 +89,7 @@ class PointQueries:
         self._catalog = catalog
         self._router = router
         self._max_key_bytes = max_key_bytes
+        self._max_keys = min(max_keys, _MANY_AT_ONCE)
         self._clock = clock or SystemClock()
         self._gate = gate or DemandGate(self._clock, lambda: None)
         self._snapshots = snapshots
@@ -122,7 +125,7 @@ class PointQueries:
 
     def many_now(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
         """The same for several keys; those that nobody has asked for lately are read first."""
-        if not 1 <= len(keys) <= _MANY_AT_ONCE:
+        if not 1 <= len(keys) <= self._max_keys:
             return None
         found = self.hot_rows.answer_many(store, keys)
         if found is None and self._warm(store.decode(), keys):

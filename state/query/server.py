@@ -20,6 +20,7 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 1024
 _SWEEP_S = 1.0
 _DRAIN_S = 10.0
+_HANDSHAKE_S = 10.0
 
 
 async def serve(
@@ -45,7 +46,16 @@ async def serve(
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     connections = Connections(app, limits or ConnectionLimits(), getattr(app, "hot_answers", None), traffic)
-    server = await loop.create_server(connections, sock=_listening(host, port), backlog=_BACKLOG, ssl=tls)
+    # The limits of connections hold from the handshake on only.
+    handshake_s = None if tls is None else _HANDSHAKE_S
+    server = await loop.create_server(
+        connections,
+        sock=_listening(host, port),
+        backlog=_BACKLOG,
+        ssl=tls,
+        ssl_handshake_timeout=handshake_s,
+        ssl_shutdown_timeout=handshake_s,
+    )
     log.info("node_listens", address=f"{'https' if tls else 'http'}://{host}:{port}")
     sweeping = asyncio.create_task(_sweep(connections))
     try:

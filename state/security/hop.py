@@ -1,11 +1,11 @@
-"""Requests from node to node: signed with the cluster's secret, good once, for one method, path and body.
+"""Requests from node to node: signed with the cluster's secret, good once, at one node, for one method, path and body.
 
-| header                      | holds                                                                             |
-|-----------------------------|-----------------------------------------------------------------------------------|
-| `storekeeper-hop`           | the asking node's name                                                            |
-| `storekeeper-caller`        | for whom it asks: a token's name, or `*anonymous`, `*certificate`, `*node` (itself)  |
-| `storekeeper-deadline-ms`   | how much time is left for the answer                                              |
-| `storekeeper-hop-signature` | `session.number.timestamp_ms.signature`, over all of this, the method, path, body |
+| header                      | holds                                                                               |
+|-----------------------------|-------------------------------------------------------------------------------------|
+| `storekeeper-hop`           | the asking node's name                                                              |
+| `storekeeper-caller`        | for whom it asks: a token's name, or `*anonymous`, `*certificate`, `*node` (itself) |
+| `storekeeper-deadline-ms`   | how much time is left for the answer                                                |
+| `storekeeper-hop-signature` | `session.number.timestamp_ms.signature`, over all of this, and what is asked whom   |
 
 Each node numbers the requests of its session, which is a random number made at its start. The receiver takes each
 number once and refuses what is far behind the highest, as IPsec does: nothing grows with the traffic.
@@ -73,24 +73,32 @@ class HopSigner:
         self._session = secrets.token_hex(8).encode()
         self._number = 0
 
-    def __call__(self, method: str, target: str, body: bytes, deadline_ms: int) -> Mapping[str, str]:
-        """The headers for a request. `target` is the path with its query string, as it is sent."""
+    def __call__(self, asked: str, method: str, target: str, body: bytes, deadline_ms: int) -> Mapping[str, str]:
+        """The headers for a request to node `asked`. `target` is the path with its query string, as it is sent."""
         caller, deadline = self._caller().encode("latin-1", "replace"), b"%d" % deadline_ms
-        signature = self._signature(method.encode(), target.encode(), body, caller, deadline)
+        stamp = self._stamp()
+        name = asked.encode("latin-1", "replace")
+        signed = _signed(name, method.encode(), target.encode(), body, self._node, caller, deadline, stamp)
+        signature = b"%b.%b" % (stamp, hmac.digest(self._key, signed, "sha256").hex().encode())
         found = {HOP: self._node, CALLER: caller, DEADLINE: deadline, SIGNATURE: signature}
         return {name: value.decode("latin-1") for name, value in found.items()}
 
-    def _signature(self, method: bytes, target: bytes, body: bytes, caller: bytes, deadline: bytes) -> bytes:
+    def _stamp(self) -> bytes:
         self._number += 1
-        stamp = b"%b.%d.%d" % (self._session, self._number, self._clock.now_ms())
-        signed = _signed(method, target, body, self._node, caller, deadline, stamp)
-        return b"%b.%b" % (stamp, hmac.digest(self._key, signed, "sha256").hex().encode())
+        return b"%b.%d.%d" % (self._session, self._number, self._clock.now_ms())
 
 
 class HopVerifier:
-    """Checks such requests. Belongs to one event loop."""
+    """Checks such requests to one node. Belongs to one event loop.
 
-    def __init__(self, secret: bytes, clock: Clock) -> None:
+    Args:
+        node: this node's name. What another node was asked is refused here, whoever passes it on.
+        secret: the cluster's.
+        clock: gives the wall-clock time.
+    """
+
+    def __init__(self, node: str, secret: bytes, clock: Clock) -> None:
+        self._node = node.encode("latin-1", "replace")
         self._key = derived(secret, "hop")
         self._clock = clock
         self._sessions: OrderedDict[tuple[str, bytes], ReplayWindow] = OrderedDict()
@@ -106,11 +114,11 @@ class HopVerifier:
         if max(len(node), len(caller), len(deadline), len(signature)) > _LONGEST_FIELD:
             raise HopRefusedError("a header of the request between nodes is too long")
         expected = hmac.digest(
-            self._key, _signed(method.encode(), target, body, node, caller, deadline, stamp), "sha256"
+            self._key, _signed(self._node, method.encode(), target, body, node, caller, deadline, stamp), "sha256"
         )
         if not hmac.compare_digest(expected.hex().encode(), mac):
             raise HopRefusedError(
-                "the request between nodes is not signed by a node of this cluster: all nodes need the same secret"
+                "the request is not signed by a node of this cluster, for this one: all nodes need the same secret"
             )
         session, number, timestamp_ms = stamp.split(b".")  # signed, so written by a signer
         name = node.decode("latin-1")
@@ -160,11 +168,11 @@ class ReplayWindow:
 _NO_BODY = hashlib.sha256(b"").digest()
 
 
-def _signed(method: bytes, target: bytes, body: bytes, /, *claims: bytes) -> bytes:
+def _signed(asked: bytes, method: bytes, target: bytes, body: bytes, /, *claims: bytes) -> bytes:
     """Every part with its length before it, so that no two requests look alike."""
     digest = hashlib.sha256(body).digest() if body else _NO_BODY
     node, caller, deadline, stamp = claims
-    return b"%d:%b%d:%b%d:%b%d:%b%d:%b%d:%b%d:%b" % (
-        len(method), method, len(target), target, len(digest), digest,
+    return b"%d:%b%d:%b%d:%b%d:%b%d:%b%d:%b%d:%b%d:%b" % (
+        len(asked), asked, len(method), method, len(target), target, len(digest), digest,
         len(node), node, len(caller), caller, len(deadline), deadline, len(stamp), stamp,
     )  # fmt: skip

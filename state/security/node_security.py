@@ -53,7 +53,7 @@ class NodeSecurity:
             tls=tls,
             gate=gate,
             sign=HopSigner(node, secret, clock, gate.asking_for),
-            hops=HopVerifier(secret, clock),
+            hops=HopVerifier(node, secret, clock),
             links=LinkProofs(node, secret),
             hosts=HostRule(settings.allowed_hosts.split(",")) if is_loopback(settings.listen_host) else None,
             peers=PeerRules.parse(settings.peer_networks),

@@ -6,7 +6,6 @@ import contextlib
 import json
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -216,7 +215,6 @@ def test_connections_that_trickle_are_cut_off(nodes: Nodes, opening: bytes, drip
                         ended = True
                     if ended:
                         left.discard(number)
-            time.sleep(0.05)
             return not left
 
         eventually(all_closed, 20, "every slow connection is closed")
@@ -285,8 +283,8 @@ def test_a_request_between_nodes_is_taken_once(nodes: Nodes, run_dir: Path) -> N
     secret = load_cluster_secret(run_dir / "secrets" / "cluster.key")
     target = "/state/keyvalue/rewards/0001"
 
-    def ask(signed_with: bytes, asked: str = target) -> list[int | None]:
-        signed = HopSigner("b", signed_with, SystemClock(), lambda: ANONYMOUS)("GET", target, b"", 1000)
+    def ask(signed_with: bytes, asked: str = target, node: str = "a") -> list[int | None]:
+        signed = HopSigner("b", signed_with, SystemClock(), lambda: ANONYMOUS)(node, "GET", target, b"", 1000)
         headers = [f"{name}: {value}".encode() for name, value in signed.items()]
         return [answer.status for answer in ask_each(nodes[0], [asked.encode()] * 2, *headers)]
 
@@ -295,6 +293,7 @@ def test_a_request_between_nodes_is_taken_once(nodes: Nodes, run_dir: Path) -> N
     assert again == 403, "a replay"
     assert ask(b"x" * 32) == [403, 403], "another cluster's secret"
     assert ask(secret, "/state/keyvalue/rewards/0002") == [403, 403], "another path"
+    assert ask(secret, node="c") == [403, 403], "another node was asked"
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_forwarded_request_is_never_sent_on(split: tuple[NodeProcess, NodeProc
     foreign = next(key for key in ROWS if partition_for(key.encode(), 4) not in held)
     path = f"/state/keyvalue/rewards/{foreign}"
     secret = load_cluster_secret(Path(one.environment["STOREKEEPER_RUN_DIR"]) / "secrets" / "cluster.key")
-    headers = HopSigner("b", secret, SystemClock(), lambda: ANONYMOUS)("GET", path, b"", 1000)
+    headers = HopSigner("b", secret, SystemClock(), lambda: ANONYMOUS)("a", "GET", path, b"", 1000)
     answer = one.get(path, headers=dict(headers))
     assert answer.status_code == 421
     assert answer.json()["type"] == "urn:storekeeper:problem:not-held"

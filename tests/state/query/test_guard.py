@@ -60,9 +60,8 @@ class Echo:
 
 def guarded(app: App, gate: Gate | None = None) -> Guard:
     clock = SystemClock()
-    return Guard(
-        app, "a", limits=LIMITS, gate=gate or Gate(), hops=HopVerifier(SECRET, clock), hosts=HostRule(), clock=clock
-    )
+    hops = HopVerifier("a", SECRET, clock)
+    return Guard(app, "a", limits=LIMITS, gate=gate or Gate(), hops=hops, hosts=HostRule(), clock=clock)
 
 
 async def ask(
@@ -194,7 +193,7 @@ def test_more_requests_than_allowed_are_refused_and_make_room_again() -> None:
 
 def test_a_signed_hop_reaches_it_and_its_deadline_is_kept() -> None:
     app = Echo()
-    headers = HopSigner("b", SECRET, SystemClock(), lambda: ANONYMOUS)("GET", "/internal/scan/s?rows=1", b"", 150)
+    headers = HopSigner("b", SECRET, SystemClock(), lambda: ANONYMOUS)("a", "GET", "/internal/scan/s?rows=1", b"", 150)
     encoded = [HOST, *((name.encode(), value.encode()) for name, value in headers.items())]
 
     assert asyncio.run(ask(guarded(app), "/internal/scan/s?rows=1", encoded))[0] == 200
@@ -229,7 +228,7 @@ def test_a_strangers_body_is_not_read(gate: tuple[Gate, bytes]) -> None:
 def test_a_hop_for_a_caller_is_checked_again_here(gate: tuple[Gate, bytes]) -> None:
     guard, target = guarded(Echo(), gate[0]), "/state/keyvalue/other/1"
     for caller, told in (("r", 403), (ANONYMOUS, 401), ("unknown", 401)):
-        headers = HopSigner("b", SECRET, SystemClock(), lambda caller=caller: caller)("GET", target, b"", 150)  # type: ignore[misc]
+        headers = HopSigner("b", SECRET, SystemClock(), lambda caller=caller: caller)("a", "GET", target, b"", 150)  # type: ignore[misc]
         encoded = [HOST, *((name.encode(), value.encode()) for name, value in headers.items())]
         assert asyncio.run(ask(guard, target, encoded))[0] == told
 
@@ -239,6 +238,7 @@ def test_what_is_answered_in_front_of_the_guard_knows_hosts_and_callers(gate: tu
     assert hot is not None
     assert hot.accepts_host(b"127.0.0.1:1")
     assert not hot.accepts_host(b"evil.example.org")
+    assert hot.max_body_bytes == LIMITS.max_body_bytes
     behind = guarded(Echo(), gate[0]).hot_answers
     assert behind is not None
     assert behind.gate is gate[0]

@@ -173,6 +173,9 @@ class Recorded(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def abort(self) -> None:
+        self.closed = True
+
     def is_closing(self) -> bool:
         return self.closed
 
@@ -181,6 +184,22 @@ class Recorded(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self.reading = True
+
+
+def test_a_slow_greeting_ends_as_any_slow_request_does() -> None:
+    async def test() -> None:
+        hot = HotAnswers(b"/state/keyvalue", lambda _: None, links=LinkProofs("b", SECRET))
+        connection = Connections(application, ConnectionLimits(request_s=20, idle_s=90), hot)()
+        connection.connection_made(transport := Recorded())
+        began_s, greeting = asyncio.get_running_loop().time(), hello(b"h")
+        connection.data_received(greeting[:-4])
+        connection.end_if_late(began_s + 15)
+        assert not transport.closed
+        connection.data_received(greeting[-4:-3])
+        connection.end_if_late(began_s + 30)
+        assert transport.closed
+
+    asyncio.run(test())
 
 
 def test_what_comes_behind_waits_for_its_turn() -> None:

@@ -150,5 +150,12 @@ def test_what_is_remembered_of_requests_is_bounded() -> None:
     requests = hot()
     for number in range(2000):
         assert requests.response(asked(b"user-agent: %d" % number)) is not None
-    assert requests.response(asked(b"user-agent: " + b"x" * 5000)) is not None
     assert len(requests._verdicts) <= 512
+
+
+def test_what_may_be_over_a_limit_is_left_to_who_knows_the_limits() -> None:
+    assert hot().response(asked(b"user-agent: " + b"x" * 5000)) is None
+    assert hot().response(asked(*[b"accept: x"] * 500)) is None
+    small = HotRequests(HotAnswers(b"/state/keyvalue", lambda _: b"", lambda *_: b"", max_body_bytes=len(BODY)))
+    assert small.response(posted(BODY)) == b""
+    assert small.response(posted(BODY + b" ")) is None

@@ -164,6 +164,13 @@ def test_several_keys_come_in_the_order_asked(node: OneNode) -> None:
         assert PositionToken.parse(headers["storekeeper-position"]) == PositionToken.of_changelog("t", 0, 2)
 
 
+def test_more_keys_than_allowed_are_left_to_the_application(node: OneNode) -> None:
+    node.write((b"k", b"1"), (b"k2", b"2"))
+    point = PointQueries(node.catalog, node.router, max_key_bytes=100, max_keys=2, clock=node.clock)
+    assert point.many_now(b"rewards", [b"k", b"k2"]) is not None
+    assert point.many_now(b"rewards", [b"k", b"k2", b"k"]) is None
+
+
 @pytest.mark.parametrize(
     "target",
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import httpx2
 import orjson
@@ -97,6 +97,23 @@ def test_a_slow_node_is_heard_if_the_others_fail() -> None:
 
     router, _, _ = made(outsider(), **{HOLDERS[0]: slow, HOLDERS[1]: refused, HOLDERS[2]: restoring})
     assert asyncio.run(router.forward("s", 0, "/x")).body == b"slow"
+
+
+def test_an_answer_larger_than_any_nodes_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[int] = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        for number in range(1000):
+            sent.append(number)
+            yield b"x" * 1000
+
+    async def endless(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=parts())
+
+    monkeypatch.setattr("state.query.peers._MOST_ANSWER_BYTES", 5000)
+    router, network, _ = made(outsider(), **{HOLDERS[0]: endless})
+    answer = asyncio.run(router.forward("s", 0, "/x"))
+    assert (answer.body, network.asked, len(sent)) == (b"good", HOLDERS[:2], 6)
 
 
 def test_when_all_fail_the_error_says_why_and_keeps_what_they_said() -> None:

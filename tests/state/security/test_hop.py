@@ -27,13 +27,13 @@ TARGET = "/state/keyvalue/rewards/1?key_format=string"
 def signed(
     clock: ManualClock, secret: bytes = SECRET, caller: str = FOR_ITSELF, body: bytes = b""
 ) -> dict[bytes, bytes]:
-    headers = HopSigner("a", secret, clock, lambda: caller)("GET", TARGET, body, 500)
+    headers = HopSigner("a", secret, clock, lambda: caller)("b", "GET", TARGET, body, 500)
     return {name.encode(): value.encode() for name, value in headers.items()}
 
 
 def test_a_signed_request_says_who_asks_for_whom() -> None:
     clock = ManualClock(1_000_000)
-    hop = HopVerifier(SECRET, clock).verify("GET", TARGET.encode(), b"", signed(clock, caller="grafana"))
+    hop = HopVerifier("b", SECRET, clock).verify("GET", TARGET.encode(), b"", signed(clock, caller="grafana"))
     assert (hop.node, hop.caller) == ("a", "grafana")
 
 
@@ -58,20 +58,28 @@ def test_a_changed_request_is_refused(method: str, target: str, body: bytes, cha
     clock = ManualClock(1_000_000)
     headers = signed(clock) | {name.encode(): value for name, value in changed.items()}
     with pytest.raises(HopRefusedError):
-        HopVerifier(SECRET, clock).verify(method, target.encode(), body, headers)
+        HopVerifier("b", SECRET, clock).verify(method, target.encode(), body, headers)
 
 
 def test_an_unsigned_one_and_one_of_another_cluster_are_refused() -> None:
     clock = ManualClock(1_000_000)
-    verifier = HopVerifier(SECRET, clock)
+    verifier = HopVerifier("b", SECRET, clock)
     for headers in ({}, {HOP.encode(): b"a"}, signed(clock, secret=b"x" * 32)):
         with pytest.raises(HopRefusedError):
             verifier.verify("GET", TARGET.encode(), b"", headers)
 
 
+def test_what_one_node_was_asked_no_other_node_takes() -> None:
+    clock = ManualClock(1_000_000)
+    headers = signed(clock)
+    with pytest.raises(HopRefusedError, match="for this one"):
+        HopVerifier("c", SECRET, clock).verify("GET", TARGET.encode(), b"", headers)
+    assert HopVerifier("b", SECRET, clock).verify("GET", TARGET.encode(), b"", headers).node == "a"
+
+
 def test_it_is_good_once_and_not_for_long() -> None:
     clock = ManualClock(1_000_000)
-    verifier, headers, later = HopVerifier(SECRET, clock), signed(clock), signed(clock)
+    verifier, headers, later = HopVerifier("b", SECRET, clock), signed(clock), signed(clock)
     verifier.verify("GET", TARGET.encode(), b"", headers)
     with pytest.raises(HopRefusedError, match="before"):
         verifier.verify("GET", TARGET.encode(), b"", headers)
