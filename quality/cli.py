@@ -92,8 +92,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(_: argparse.Namespace, settings: QualitySettings) -> int:
     clock = SystemClock()
-    with _lease(settings) as lease, _topic(settings) as topic:
-        gate, quarantine = Gate(settings, clock, topic), Quarantine(settings, clock)
+    with _lease(settings) as lease:
+        gate, quarantine = Gate(settings, clock, _topic(settings)), Quarantine(settings, clock)
         batch = gate.pending()
         verdict = gate.last_verdict() if batch is None else _decide(gate, batch, settings, lease)
         resolution = None if verdict is None or verdict.passed else quarantine.resolution_of(verdict)
@@ -112,8 +112,8 @@ def _show(chosen: argparse.Namespace, settings: QualitySettings) -> int:
     verdict, resolution = quarantine.find(chosen.batch)
     summary = _summary(verdict, resolution)
     if chosen.check_again:
-        with _lease(settings) as lease, _topic(settings) as topic, _session(settings, lease) as spark:
-            outcomes = Quarantine(settings, SystemClock(), topic).check_again(spark, chosen.batch)
+        with _lease(settings) as lease, _session(settings, lease) as spark:
+            outcomes = Quarantine(settings, SystemClock(), _topic(settings)).check_again(spark, chosen.batch)
         summary["broken_now"] = [
             {"rule": outcome.rule, "reason": outcome.reason, "waivable": outcome.rule in WAIVABLE}
             for outcome in outcomes
@@ -125,8 +125,8 @@ def _show(chosen: argparse.Namespace, settings: QualitySettings) -> int:
 
 def _release(chosen: argparse.Namespace, settings: QualitySettings) -> int:
     decision = Decision(chosen.by, chosen.reason, tuple(rule for rule in chosen.accept.split(",") if rule))
-    with _lease(settings) as lease, _topic(settings) as topic:
-        quarantine = Quarantine(settings, SystemClock(), topic)
+    with _lease(settings) as lease:
+        quarantine = Quarantine(settings, SystemClock(), _topic(settings))
         quarantine.find(chosen.batch)  # not worth a JVM without it
         with _session(settings, lease) as spark:
             resolution = quarantine.release(spark, chosen.batch, decision)
@@ -153,13 +153,8 @@ def _lease(settings: QualitySettings) -> Iterator[Lease]:
         yield lease
 
 
-@contextmanager
-def _topic(settings: QualitySettings) -> Iterator[KafkaInvoiceTopic | None]:
-    if not settings.quality_reconcile:
-        yield None
-        return
-    with KafkaInvoiceTopic(settings) as topic:
-        yield topic
+def _topic(settings: QualitySettings) -> KafkaInvoiceTopic | None:
+    return KafkaInvoiceTopic(settings) if settings.quality_reconcile else None
 
 
 @contextmanager

@@ -9,14 +9,12 @@ query id is new with each checkpoint: what an abandoned one has written says not
 
 from __future__ import annotations
 
-import time
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Self
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from state.changelog.stretch import bounds_of, read_stretch
 from state.errors import ChangelogError
 
 MARKER_TOPIC_CONFIG = {
@@ -26,8 +24,6 @@ MARKER_TOPIC_CONFIG = {
     "segment.ms": str(10 * 60 * 1000),
     "min.cleanable.dirty.ratio": "0.1",
 }
-_TIMEOUT_S = 30.0
-_PAUSE_S = 0.1
 _FIRST_STEP_BACK = 4
 
 
@@ -78,61 +74,17 @@ def read_marker(bootstrap: str, topic: str, slot: int, key: bytes) -> Marker | N
     """The newest committed marker with that key in the slot's partition; None if there is none.
 
     The slot's transactional id must be initialised before, so that no transaction is open in the partition.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer (the one of `state.changelog.errors`).
     """
-    with closing(_consumer(bootstrap, topic)) as consumer:
-        start, end = _bounds(consumer, TopicPartition(topic, slot))
+    start, end = bounds_of(bootstrap, topic, slot)
     step, begin = _FIRST_STEP_BACK, end
     while begin > start:
         stop, begin = begin, max(start, end - step)
-        # A consumer of its own for each step: one that is assigned anew may tell its old position for a while, which
-        # is behind the end of what it was to read, and the marker would be overlooked.
-        with closing(_consumer(bootstrap, topic)) as consumer:
-            found = _newest(consumer, TopicPartition(topic, slot, begin), stop, key)
-        if found is not None:
-            return Marker.decode(found)
+        stretch = read_stretch(bootstrap, topic, slot, begin, stop)
+        found = [message.value() or b"" for message in stretch if message.key() == key]
+        if found:
+            return Marker.decode(found[-1])
         step *= 8
     return None
-
-
-def _consumer(bootstrap: str, topic: str) -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": topic,  # required by the client; nothing is committed
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "fetch.wait.max.ms": 10,
-            "log_level": 0,
-        }
-    )
-
-
-def _bounds(consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while True:
-        try:
-            bounds: tuple[int, int] = consumer.get_watermark_offsets(partition, timeout=_TIMEOUT_S)
-        except KafkaException:
-            # A topic made a moment ago, or a broker that has just started, takes a while to have leaders.
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_PAUSE_S)
-        else:
-            return bounds
-
-
-def _newest(consumer: Consumer, begin: TopicPartition, end: int, key: bytes) -> bytes | None:
-    newest: bytes | None = None
-    deadline = time.monotonic() + _TIMEOUT_S
-    consumer.assign([begin])
-    # By position, for the last offsets belong to the transactions themselves.
-    while consumer.position([begin])[0].offset < end:
-        for message in consumer.consume(500, timeout=0.02):
-            error = message.error()
-            if error is not None:
-                raise KafkaException(error)
-            if message.key() == key and (message.offset() or 0) < end:
-                newest = message.value()
-        if time.monotonic() > deadline:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"reading {begin.topic}"))  # noqa: SLF001
-    return newest

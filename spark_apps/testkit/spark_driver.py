@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_apps.checkpoint import SparkCheckpoint
@@ -22,6 +22,7 @@ from spark_apps.testkit.crash import Crash, Step
 from spark_apps.testkit.driver import PARTITIONS, START_MS, Piped, encoded, store_of, stores_of
 from spark_apps.testkit.store_view import StoreView
 from state.changelog.partitioner import partition_for
+from state.changelog.stretch import read_topic
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
 
 if TYPE_CHECKING:
@@ -195,31 +196,6 @@ def _done(future: object) -> bool:
 
 
 def _read(bootstrap: str, topic: str) -> Iterable[OutputRecord]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "testkit",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    try:
-        partitions = sorted(consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions)
-        for partition in partitions:
-            consumer.assign([TopicPartition(topic, partition, 0)])
-            yield from _read_partition(consumer)
-    finally:
-        consumer.close()
-
-
-def _read_partition(consumer: Consumer) -> Iterable[OutputRecord]:
-    deadline = time.monotonic() + _TIMEOUT_S
-    while time.monotonic() < deadline:
-        message = consumer.poll(1.0)
-        if message is None:
-            continue
-        if message.error() is not None:  # the end of the partition
-            return
+    for message in read_topic(bootstrap, topic):
         headers = tuple((name, value or b"") for name, value in message.headers() or ())
-        yield OutputRecord(message.topic(), message.key(), message.value(), message.partition(), headers)
+        yield OutputRecord(topic, message.key(), message.value(), message.partition(), headers)

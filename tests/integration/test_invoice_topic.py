@@ -25,18 +25,18 @@ def test_it_reads_a_range_of_offsets_and_knows_where_stores_go(broker: Broker, t
         run_dir=tmp_path, kafka_bootstrap=broker.bootstrap, topic_pos="again-pos", topic_hadoop_sink="again-sink"
     )
     records = read_topic(broker.bootstrap, "again-pos")
-    with KafkaInvoiceTopic(settings) as topic:
-        for partition in range(4):
-            there = [(r.offset, r.key, r.value) for r in records if r.partition == partition]
-            assert topic.first_offset(partition) == 0
-            assert list(topic.read(partition, 0, len(there))) == there
-            assert list(topic.read(partition, 3, len(there) - 2)) == there[3:-2]
-        assert topic.sink_partition("STR7") == partition_for(b"STR7", 4)
+    topic = KafkaInvoiceTopic(settings)
+    for partition in range(4):
+        there = [(r.offset, r.key, r.value) for r in records if r.partition == partition]
+        assert topic.first_offset(partition) == 0
+        assert list(topic.read(partition, 0, len(there))) == there
+        assert list(topic.read(partition, 3, len(there) - 2)) == there[3:-2]
+    assert topic.sink_partition("STR7") == partition_for(b"STR7", 4)
 
 
 def test_without_a_broker_nothing_is_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quality.invoice_topic._REQUEST_S", 0.2)
+    monkeypatch.setattr("state.changelog.stretch.PATIENCE_S", 0.2)
     (port,) = free_ports(1)
     settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=f"127.0.0.1:{port}")  # type: ignore[call-arg]
-    with KafkaInvoiceTopic(settings) as topic, pytest.raises(BrokerUnavailableError, match="can't be read"):
-        topic.first_offset(0)
+    with pytest.raises(BrokerUnavailableError, match="can't be read"):
+        KafkaInvoiceTopic(settings).first_offset(0)

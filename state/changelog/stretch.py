@@ -1,0 +1,154 @@
+"""Reads a topic's partitions from one offset to another: a stretch of what is there already, not what is to come.
+
+Three things make that harder than it looks:
+
+- Not every offset bears a record: transactions end with a mark of their own, and compaction takes records out. So what
+  tells the end is the consumer's position, or the broker's news that there is nothing more; never a record's offset.
+- A consumer that is assigned anew tells its old position for a while. So each stretch has a consumer of its own.
+- A fetch that brings nothing in time says nothing: a slow broker isn't the end either.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
+from state.errors import ChangelogError
+
+PATIENCE_S = 30.0
+"""Without any answer or progress for so long, a question or a reading ends."""
+
+_POLL_S = 0.2
+_PAUSE_S = 0.2
+_BATCH_RECORDS = 5000
+# librdkafka's own codes are public in spite of their underscore.
+_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
+_OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
+
+_Answer = TypeVar("_Answer")
+
+
+def read_stretch(
+    bootstrap: str, topic: str, partition: int, start: int, end: int, *, isolation: str = "read_committed"
+) -> Iterator[Message]:
+    """The records of a partition with `start <= offset < end`, in their order.
+
+    Args:
+        bootstrap: the brokers, `host:port,…`.
+        topic: an existing topic.
+        partition: one of its partitions.
+        start: an offset that the log still has, unless the stretch is empty.
+        end: at most the partition's end, as `bounds_of` tells it; exclusive.
+        isolation: `read_committed`, or `read_uncommitted` for open and aborted transactions, too.
+
+    Raises:
+        BrokerUnavailableError: the broker sends nothing for half a minute, or the partition ends before `end`.
+        ChangelogMovedError: the log begins behind `start`.
+    """
+    if start >= end:
+        return
+    where = TopicPartition(topic, partition, start)
+    with closing(_consumer(bootstrap, isolation)) as consumer:
+        consumer.assign([where])
+        reached, deadline_s = start - 1, 0.0
+        while (position := consumer.position([where])[0].offset) < end:
+            if position > reached or not deadline_s:
+                reached, deadline_s = position, time.monotonic() + PATIENCE_S
+            elif time.monotonic() > deadline_s:
+                msg = f"{topic}-{partition} can't be read up to {end} within {PATIENCE_S:.0f} s: is the broker up?"
+                raise BrokerUnavailableError(msg)
+            first = consumer.poll(_POLL_S)
+            for message in [] if first is None else [first, *consumer.consume(_BATCH_RECORDS, timeout=0)]:
+                if _ends(message, end):
+                    return
+                if message.error() is None:
+                    yield message
+
+
+def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
+    """The committed records that a topic holds now, partition by partition, each in the order of offsets.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ChangelogError: there is no such topic.
+    """
+    bounds = {partition: bounds_of(bootstrap, topic, partition) for partition in partitions_of(bootstrap, topic)}
+    for partition, (start, end) in bounds.items():
+        yield from read_stretch(bootstrap, topic, partition, start, end)
+
+
+def partitions_of(bootstrap: str, topic: str) -> list[int]:
+    """The partitions of a topic, ascending.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ChangelogError: there is no such topic.
+    """
+    with closing(_consumer(bootstrap)) as consumer:
+        found = _answer(topic, lambda: consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic])
+    if not found.partitions:
+        msg = f"there is no topic {topic}: start the app that writes it, or create it"
+        raise ChangelogError(msg)
+    return sorted(found.partitions)
+
+
+def bounds_of(bootstrap: str, topic: str, partition: int) -> tuple[int, int]:
+    """The first offset of a partition, and its end: before the first record of a transaction that is still open.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+    """
+    where = TopicPartition(topic, partition)
+    with closing(_consumer(bootstrap)) as consumer:
+        start, end = _answer(topic, lambda: consumer.get_watermark_offsets(where, timeout=PATIENCE_S))
+    return start, end
+
+
+def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "storekeeper-stretch",  # required by the client; never joined nor committed to
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": isolation,
+            # The news of the end comes with an empty fetch: it is not to be waited for.
+            "fetch.wait.max.ms": 10,
+            "log_level": 0,
+        }
+    )
+
+
+def _ends(message: Message, end: int) -> bool:
+    """Whether a message says that the stretch is over."""
+    error = message.error()
+    if error is not None and error.code() == _OUT_OF_RANGE:
+        raise ChangelogMovedError(message.topic(), message.partition(), error.str())
+    if error is not None and error.code() != _END_OF_PARTITION:
+        msg = f"the broker sends nothing of {message.topic()} ({error.str()}): is it up?"
+        raise BrokerUnavailableError(msg)
+    # Of the end of a partition it is the offset where the log ends, if there is no record.
+    return (message.offset() or 0) >= end
+
+
+def _answer(topic: str, question: Callable[[], _Answer | None]) -> _Answer:
+    """Asks until there is an answer: of a topic made a moment ago, the broker tells no leaders for a while."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        reason = "no answer"
+        try:
+            answer = question()
+            if answer is not None:
+                return answer
+        except KafkaException as error:
+            reason = error.args[0].str()
+        if time.monotonic() > deadline_s:
+            msg = f"the broker tells nothing of {topic} ({reason}): is it up?"
+            raise BrokerUnavailableError(msg)
+        time.sleep(_PAUSE_S)

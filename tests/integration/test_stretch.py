@@ -1,0 +1,60 @@
+"""Reading a stretch of a partition on a real broker: transactions, aborted ones, cut logs, ends that never come."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from state.changelog import stretch
+from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
+from state.changelog.stretch import bounds_of, read_stretch, read_topic
+from state.errors import ChangelogError
+from tests.broker import Broker
+
+pytestmark = pytest.mark.broker
+
+
+def write(broker: Broker, topic: str) -> None:
+    """Ten transactions of three records to each of two partitions, every other one aborted: marks at both ends."""
+    broker.create_topic(topic, partitions=2)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
+    producer.init_transactions(30)
+    for number in range(10):
+        producer.begin_transaction()
+        for place in range(6):
+            producer.produce(topic, b"%d" % number, b"%d" % place, partition=place % 2)
+        producer.flush(30)
+        producer.commit_transaction(30) if number % 2 else producer.abort_transaction(30)
+
+
+def test_pieces_in_any_order_add_up_to_the_whole(broker: Broker) -> None:
+    write(broker, "stretch-pieces")
+    start, end = bounds_of(broker.bootstrap, "stretch-pieces", 1)
+    assert (start, end) == (0, 40)  # ten times three records and a mark
+    pieces = [read_stretch(broker.bootstrap, "stretch-pieces", 1, at, min(at + 7, end)) for at in range(0, end, 7)]
+    # Backwards, so that each begins in front of where the one before it was.
+    found = [[(message.offset(), message.value()) for message in piece] for piece in reversed(pieces)]
+    wanted = [(4 * number + place, b"%d" % number) for number in range(1, 10, 2) for place in range(3)]
+    assert [record for piece in reversed(found) for record in piece] == wanted
+    assert [m.offset() for m in read_topic(broker.bootstrap, "stretch-pieces")] == 2 * [offset for offset, _ in wanted]
+
+
+def test_open_and_aborted_records_are_there_for_those_who_ask(broker: Broker) -> None:
+    write(broker, "stretch-all")
+    found = read_stretch(broker.bootstrap, "stretch-all", 0, 0, 40, isolation="read_uncommitted")
+    assert [message.offset() for message in found] == [offset for offset in range(40) if offset % 4 != 3]
+
+
+def test_what_is_cut_off_missing_or_never_comes_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(broker, "stretch-cut")
+    admin = broker.admin()
+    for future in admin.delete_records([TopicPartition("stretch-cut", 0, 20)]).values():
+        future.result(30)
+    with pytest.raises(ChangelogMovedError, match="stretch-cut-0"):
+        list(read_stretch(broker.bootstrap, "stretch-cut", 0, 5, 40))
+    assert bounds_of(broker.bootstrap, "stretch-cut", 0) == (20, 40)
+    with pytest.raises(ChangelogError, match="no topic stretch-nowhere"):
+        list(read_topic(broker.bootstrap, "stretch-nowhere"))
+    monkeypatch.setattr(stretch, "PATIENCE_S", 0.5)
+    with pytest.raises(BrokerUnavailableError, match="can't be read up to 41"):
+        list(read_stretch(broker.bootstrap, "stretch-cut", 0, 20, 41))

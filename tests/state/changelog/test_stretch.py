@@ -1,0 +1,82 @@
+"""A slow broker, as a consumer sees it: silence, then records; positions that move without any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from state.changelog import stretch
+from state.changelog.errors import BrokerUnavailableError
+from state.changelog.stretch import read_stretch
+
+
+@dataclass
+class Sent:
+    """A message, or silence after which the consumer is at `offset`."""
+
+    at: int
+    silent: bool = False
+
+    def offset(self) -> int:
+        return self.at
+
+    def error(self) -> None:
+        return None
+
+
+class SlowConsumer:
+    """Gives one message a poll, each as late as the last moment before patience ends."""
+
+    def __init__(self, script: Iterator[Sent], clock: list[float]) -> None:
+        self._script = script
+        self._clock = clock
+        self._position = -1001
+
+    def assign(self, _: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def position(self, _: object) -> list[SimpleNamespace]:
+        return [SimpleNamespace(offset=self._position)]
+
+    def poll(self, _: float) -> Sent | None:
+        self._clock[0] += stretch.PATIENCE_S - 1
+        sent = next(self._script)
+        self._position = max(self._position, sent.at if sent.silent else sent.at + 1)
+        return None if sent.silent else sent
+
+    def consume(self, _: int, timeout: float) -> list[Sent]:
+        return []
+
+
+def read(monkeypatch: pytest.MonkeyPatch, *script: Sent) -> list[int | None]:
+    clock = [0.0]
+    monkeypatch.setattr(stretch, "_consumer", lambda *_: SlowConsumer(iter(script), clock))
+    monkeypatch.setattr(stretch, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    return [message.offset() for message in read_stretch("nowhere:1", "topic", 0, 0, 10)]
+
+
+def test_silence_is_no_end_and_offsets_without_records_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = [
+        Sent(-1001, silent=True),
+        Sent(0),
+        Sent(1, silent=True),
+        Sent(4, silent=True),
+        Sent(7),
+        Sent(10, silent=True),
+    ]
+    assert read(monkeypatch, *script) == [0, 7]
+
+
+def test_a_record_behind_the_end_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read(monkeypatch, Sent(8), Sent(12)) == [8]
+
+
+def test_silence_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BrokerUnavailableError, match="up to 10"):
+        read(monkeypatch, Sent(3), *[Sent(-1001, silent=True)] * 3)
