@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from pathlib import Path
 import redis
 
 from state.stores.suppliers import MemorySupplier, RedisSupplier, RocksDBSupplier, StoreSupplier
+from tests.waiting import eventually
 
 _numbers = count()
 
@@ -81,15 +82,13 @@ def redis_server(directory: Path) -> Iterator[str | None]:
 
 def _await_answer(url: str) -> None:
     with redis.Redis.from_url(url) as client:
-        for _ in range(200):
-            try:
-                client.ping()
-            except redis.RedisError:
-                time.sleep(0.05)
-            else:
-                return
-    msg = "the Redis server doesn't answer"
-    raise TimeoutError(msg)
+
+        def answers() -> bool:
+            with contextlib.suppress(redis.RedisError):
+                return bool(client.ping())
+            return False
+
+        eventually(answers, 10, "the Redis server answers")
 
 
 @contextmanager

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dags.operators.spark_job import SparkJobOperator
+from tests.waiting import eventually
 
 _WAIT_S = 30
 CONTEXT = cast("Context", {})
@@ -60,10 +60,7 @@ def test_ending_the_task_ends_the_job_and_its_children(tmp_path: Path) -> None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    deadline = time.monotonic() + _WAIT_S
-    while not (tmp_path / "child").exists():
-        assert time.monotonic() < deadline, "the job didn't start"
-        time.sleep(0.05)
+    eventually((tmp_path / "child").exists, _WAIT_S, "the job starts")
     child = psutil.Process(int((tmp_path / "child").read_text()))
     hanging.on_kill()
     thread.join(_WAIT_S)

@@ -34,6 +34,23 @@ def test_what_is_published_is_read(broker: Broker) -> None:
     assert alias.store not in read_aliases(broker.bootstrap, b"another cluster's secret, as long")
 
 
+def test_an_error_of_who_is_told_does_not_end_a_watch(broker: Broker) -> None:
+    failures = [RuntimeError("once")]
+    told = threading.Event()
+
+    def on_change() -> None:
+        if failures:
+            raise failures.pop()
+        told.set()
+
+    watch = AliasWatch(broker.bootstrap, SECRET, on_change=on_change)
+    watch.start()
+    try:
+        assert told.wait(30)
+    finally:
+        watch.stop()
+
+
 def test_a_watch_hears_of_changes_and_passes_over_forgeries(broker: Broker) -> None:
     alias = _alias()
     changed = threading.Event()

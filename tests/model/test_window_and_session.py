@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,9 @@ class _TimedMachine(RuleBasedStateMachine):
         self.stream_time_ms = -1
         self.store = self.open()
 
+    @abstractmethod
     def open(self) -> Any:
-        raise NotImplementedError
+        """The store under test, on the same directory and log each time."""
 
     def restored(self) -> Any:
         store = self.open()
