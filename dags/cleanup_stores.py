@@ -20,12 +20,16 @@ A row that the app writes meanwhile stays, whenever that happens. Every step may
 | `rate` | 1 to 100000 | deletions a second |
 | `undo_days` | 0 to 90 | for how long to keep the archive; the changelog's `delete.retention.ms` is the limit |
 | `keep_compute_state` | true, false | accept that the app itself still knows the deleted rows |
+| `purge_compute_state` | true, false | have the app forget them as well, afterwards |
 
-**What `keep_compute_state` means.** `rewards` and `players` hold running totals, which their apps keep in their own
-state too. A clean-up deletes the row that is asked for, not that state: if the customer comes back, the row comes back
-with the old total. To make the app forget as well, take a snapshot afterwards and seed a new generation from it.
+**The app's own state.** `rewards` and `players` hold running totals, which their apps keep in their own state too. A
+clean-up deletes the row that is asked for, not that state: if the customer comes back, the row comes back with the old
+total. Say with `keep_compute_state` that you accept that; or, for `rewards`, with `purge_compute_state` that the DAG
+`migrate_state` is to be run afterwards with `{"app": "loyalty", "copy": true, "approval": false}`: it makes a new
+generation of the app from the rows that are left, hands over to it, and asks what becomes of the old one.
 
-**How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned.
+**How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned. After a purge, and before the old
+generation is retired: DAG `rollback_state` first.
 
 **If it fails.** *Refused*: the reason says why; nothing more was deleted. *Anything else*: it is tried again and goes
 on where it was.
@@ -35,13 +39,16 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
+from dags.operators.generation import SkipUnlessOperator
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
-from spark_apps.maintenance.cleanable import cleanable_stores
+from spark_apps.maintenance.cleanable import cleanable_stores, purgeable_stores
 
 _STORES = list(cleanable_stores())
+_APP = f"{{{{ {purgeable_stores()}.get(params.store) }}}}"
 _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
 
 with DAG(
@@ -80,6 +87,12 @@ with DAG(
             title="Keep the app's own state",
             description="A deleted customer who comes back has the old total.",
         ),
+        "purge_compute_state": Param(
+            False,
+            type="boolean",
+            title="Purge the app's own state",
+            description="A new generation of the app is made afterwards, which has forgotten them.",
+        ),
     },
 ):
     preview = MaintenanceOperator(
@@ -91,6 +104,7 @@ with DAG(
             *("--max-came-back-share", "{{ params.max_came_back_share }}", "--rate", "{{ params.rate }}"),
             *("--undo-days", "{{ params.undo_days }}"),
             "{{ '--keep-compute-state' if params.keep_compute_state else '' }}",
+            "{{ '--purge-compute-state' if params.purge_compute_state else '' }}",
         ],
         execution_timeout=timedelta(minutes=30),
     )
@@ -127,4 +141,20 @@ with DAG(
         arguments=["cleanup", "forget", "{{ params.store }}"],
         execution_timeout=timedelta(minutes=10),
     )
+    wanted = SkipUnlessOperator(
+        task_id="purge_wanted",
+        task_display_name="Is the app to forget them?",
+        wanted="{{ params.purge_compute_state }}",
+        execution_timeout=timedelta(minutes=5),
+    )
+    purge = TriggerDagRunOperator(
+        task_id="purge",
+        task_display_name="Begin a new generation without them",
+        trigger_dag_id="migrate_state",
+        trigger_run_id=f"after_cleanup_{_PREVIEWED}",
+        conf={"app": _APP, "copy": True, "approval": False},
+        skip_when_already_exists=True,
+        execution_timeout=timedelta(minutes=5),
+    )
     preview >> approve >> canary >> pause >> delete >> forget
+    delete >> wanted >> purge

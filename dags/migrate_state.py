@@ -14,8 +14,9 @@ watch, whether to retire the old generation, keep both, or roll back.
 | param | values | meaning |
 |---|---|---|
 | `app` | an app that can have generations | whose store |
-| `migrations` | names, in order | the changes; none only copies, for other partitions |
+| `migrations` | names, in order | the changes; none only copies |
 | `partitions` | 0 to 10000 | of the new changelog; 0 leaves them as they are |
+| `copy` | true, false | go on even if nothing changes: the new generation forgets what clean-ups have deleted |
 | `approval` | true, false | whether somebody must approve the plan |
 | `max_behind` | 0 or more | input records that the new one may be behind when the hand-over begins |
 | `watch_minutes` | 0 to 10080 | how long to watch before the second decision |
@@ -62,6 +63,7 @@ _APPS = [app.name for app in APPS.values() if app.seeding is not None]
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
 _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partitions else '' }}"
+_COPY = "{{ '--copy' if params['copy'] else '' }}"  # not by a point, which finds the method of that name
 _WAYS = {"retire": "retire", "keep": "keep", "roll back": "roll_back"}
 
 with DAG(
@@ -87,6 +89,9 @@ with DAG(
         "partitions": Param(
             0, type="integer", minimum=0, maximum=10_000, title="Partitions", description="0: as they are."
         ),
+        "copy": Param(
+            False, type="boolean", title="Copy", description="Without any change: forget what clean-ups have deleted."
+        ),
         "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval of the plan."),
         "max_behind": Param(
             10_000, type="integer", minimum=0, title="May be behind", description="Records, when the hand-over begins."
@@ -104,7 +109,7 @@ with DAG(
         task_id="plan",
         task_display_name="Plan",
         module=PLANNING_MODULE,
-        arguments=[_APP, _CHANGES, _PARTITIONS],
+        arguments=[_APP, _CHANGES, _PARTITIONS, _COPY],
         execution_timeout=timedelta(minutes=10),
     )
     approve = ApproveUnlessWaivedOperator(
@@ -145,6 +150,12 @@ with DAG(
         arguments=["generation handover", _APP, "--max-behind {{ [params.max_behind * 10, 100000] | max }}"],
         execution_timeout=timedelta(hours=1),
     )
+    snapshot = GenerationOperator(
+        task_id="snapshot",
+        task_display_name="Take its first snapshot",
+        arguments=["snapshot", "{{ ti.xcom_pull(task_ids='hand_over')['store'] }}"],
+        execution_timeout=timedelta(hours=1),
+    )
     watch = PauseOperator(
         task_id="watch",
         task_display_name="Watch",
@@ -183,4 +194,5 @@ with DAG(
         arguments=["generation rollback", _APP],
         execution_timeout=timedelta(minutes=30),
     )
-    plan >> approve >> seed >> start >> catch_up >> hand_over >> watch >> check >> decide >> [retire, keep, roll_back]
+    plan >> approve >> seed >> start >> catch_up >> hand_over >> snapshot >> watch >> check >> decide
+    decide >> [retire, keep, roll_back]

@@ -26,11 +26,15 @@ os.environ.setdefault("AIRFLOW_HOME", _HOME_OF_IMPORTS.name)  # noqa: TID251 (wr
 
 @dataclass(frozen=True, slots=True)
 class DagRun:
-    """The outcome of a run: its state, its tasks' states, what the tasks returned, and all that was logged."""
+    """The outcome of a run: its state, its tasks' states, what the tasks returned, and all that was logged.
+
+    `triggered` is the conf of each run that it has triggered, by the DAG.
+    """
 
     state: str
     tasks: dict[str, str]
     results: dict[str, Any]
+    triggered: dict[str, Any]
     log: str
 
 

@@ -9,8 +9,10 @@ import json
 import sys
 
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
+from sqlalchemy import func
 
 
 def main(dag_id: str, conf: str) -> None:
@@ -19,11 +21,16 @@ def main(dag_id: str, conf: str) -> None:
     assert not bag.import_errors, bag.import_errors
     dag = bag.dags[dag_id]
     dag.deadline = None  # `dag.test()` looks for deadlines in the database, where it doesn't put them
+    with create_session() as session:
+        before = session.query(func.max(DagRun.id)).scalar() or 0
     run = dag.test(run_conf=json.loads(conf))
     with create_session() as session:
         found = session.query(XComModel).filter_by(dag_id=dag_id, run_id=run.run_id, key="return_value")
         results = {row.task_id: XComModel.deserialize_value(row) for row in found}
+        others = session.query(DagRun).filter(DagRun.id > before, DagRun.dag_id != dag_id)
+        triggered = {row.dag_id: row.conf for row in others}
     outcome = {
+        "triggered": triggered,
         "state": str(run.state),
         "tasks": {task.task_id: str(task.state) for task in run.get_task_instances()},
         "results": results,

@@ -39,6 +39,7 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     assert toy["calls"] == [
         f"generation seed loyalty {' '.join(named)}",
         "generation handover loyalty --max-behind 100000",
+        "snapshot rewards",
         "generation retire loyalty --delete",
     ]
     assert (toy["live"], toy["standby"], toy["behind"] <= 5) == (2, None, True)
@@ -62,8 +63,9 @@ def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     _toy(supervised.run_dir, candidate=2, calls=["generation seed loyalty"])
-    run = run_dag("migrate_state", {**CONF, "afterwards": "roll back"}, **TOYS)
+    run = run_dag("migrate_state", {**CONF, "copy": True, "afterwards": "roll back"}, **TOYS)
     assert run.state == "success", run.log
+    assert run.results["plan"]["asked"] == ["loyalty", "--copy"]
     assert run.results["hand_over"]["live"] == 2
     assert (_toy(supervised.run_dir)["live"], _toy(supervised.run_dir)["standby"]) == (1, 2)
     assert (run.tasks["retire"], run.tasks["roll_back"]) == ("skipped", "success")

@@ -1,6 +1,7 @@
 """The commands of generations, on a file in the run directory in place of an app: `toy.json`.
 
-`refuse` in it names a step that is refused, as its first argument does; `calls` are the steps that were taken.
+`refuse` in it names a step that is refused, as its first argument does; `calls` are the steps that were taken. What
+`check` is asked about is its first argument, so `refuse` may name an app.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ def main(arguments: list[str]) -> int:
     """Takes one step."""
     path = Path(os.environ["STOREKEEPER_RUN_DIR"]) / "toy.json"  # noqa: TID251 (it stands for a command)
     state: dict[str, Any] = {**_FIRST, **(json.loads(path.read_text()) if path.exists() else {})}
-    step = arguments[1]
+    step = "snapshot" if arguments[0] == "snapshot" else arguments[1]
+    if arguments[0] == "check":
+        sys.stderr.write("a module is missing\n" * (refused := step == state["refuse"]))
+        return 78 if refused else 0
     if step != "status":
         state["calls"].append(" ".join(arguments))
     refused = step == state["refuse"]
@@ -26,7 +30,7 @@ def main(arguments: list[str]) -> int:
         _STEPS[step](state)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(state))
-    told = {"error": f"{step} can't be"} if refused else _told(state, arguments[2])
+    told = {"error": f"{step} can't be"} if refused else _told(state, arguments[2] if len(arguments) > 2 else "")
     sys.stdout.write(f"chatter\n{json.dumps(told)}\n")
     return 3 if refused else 0
 
@@ -47,11 +51,22 @@ def _rollback(state: dict[str, Any]) -> None:
     state |= {"live": state["standby"], "standby": state["live"]}
 
 
+def _snapshot(state: dict[str, Any]) -> None:
+    """Nothing that lasts."""
+
+
 def _retire(state: dict[str, Any]) -> None:
     state["standby"] = None
 
 
-_STEPS = {"seed": _seed, "status": _status, "handover": _handover, "rollback": _rollback, "retire": _retire}
+_STEPS = {
+    "seed": _seed,
+    "status": _status,
+    "handover": _handover,
+    "snapshot": _snapshot,
+    "rollback": _rollback,
+    "retire": _retire,
+}
 
 
 def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
@@ -59,6 +74,7 @@ def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
     return {
         **{name: state[name] for name in ("live", "candidate", "standby")},
         "generations": [{"generation": 2, "records_behind_live": state["behind"]}],
+        "store": "rewards",
         "processes": {app: beat, f"{app}-next": beat},
     }
 
