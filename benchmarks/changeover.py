@@ -3,7 +3,9 @@
 Three nodes share the partitions, without standbys, so that most reads take a hop. Two generations write the same
 changes in two formats, to 12 and to 8 partitions, as they do during a migration. Reads are sent at a steady rate,
 whether answers come or not. For each step: failed reads, answers that are older than two seconds, p99 beside that of
-the quiet time before (as the peer). And how long changing over and rolling back took, from the record to the last node.
+the quiet time before (as the peer), and the load that was reached. How long changing over and rolling back took, from
+the record to the last node. And in the end, whether every node tells every row as it was written last, no update less
+or more. It fails if any of that is wrong, going back takes ten seconds, or p99 is over twice that of the quiet time.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
@@ -39,6 +42,12 @@ ROLL_BACK_S = 10.0
 WRITE_EVERY_S = 0.05
 CONNECTIONS = 8
 LATE_S = 5.0
+MOST_P99 = 2.0
+LEAST_LOAD = 0.95
+SETTLE_S = 20.0
+
+
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,10 @@ class Writer:
     acknowledged: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     written: int = 0
 
+    def last(self) -> dict[str, tuple[int, int]]:
+        """By key: the number that was written last, and how many there were."""
+        return {key: (known[-1][1], len(known)) for key, known in self.acknowledged.items()}
+
     def run(self) -> None:
         """Runs in a thread."""
         keys = [f"{number:06d}" for number in range(self.sizes.keys)]
@@ -86,7 +99,10 @@ class Writer:
         numbered = {key: self.written + at for at, key in enumerate(keys, 1)}
         for writer, form in ((new, 2), (old, 1)):
             writer.write(
-                [(key.encode(), b'{"number":%d,"format":%d}' % (number, form)) for key, number in numbered.items()],
+                [
+                    (key.encode(), b'{"number":%d,"updates":%d,"format":%d}' % (number, self._updates(key), form))
+                    for key, number in numbered.items()
+                ],
                 HEADERS,
             )
         for writer in (new, old):
@@ -95,6 +111,9 @@ class Writer:
         for key, number in numbered.items():
             self.acknowledged.setdefault(key, []).append((at_s, number))
         self.written += len(keys)
+
+    def _updates(self, key: str) -> int:
+        return len(self.acknowledged.get(key, ())) + 1
 
 
 @dataclass(slots=True)
@@ -105,16 +124,17 @@ class Reads:
     wrong: list[str] = field(default_factory=list)
     formats: dict[int, int] = field(default_factory=dict)
     late_starts: int = 0
+    per_second: float = 0.0
+    written_per_second: float = 0.0
 
 
-class Reader:
+class Reader(ABC):
     """Reads at a steady rate from all nodes. `reads` may be replaced at any time: the step that is counted now."""
 
-    def __init__(self, nodes: list[NodeProcess], writer: Writer, sizes: Sizes) -> None:
+    def __init__(self, nodes: list[NodeProcess], per_second: int) -> None:
         self.reads = Reads()
         self._ports = [int(node.address.rpartition(":")[2]) for node in nodes]
-        self._writer = writer
-        self._sizes = sizes
+        self._per_second = per_second
         self._stopped = False
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
 
@@ -131,32 +151,46 @@ class Reader:
         await asyncio.gather(*(self._lane(port, at, len(lanes)) for at, (port, _) in enumerate(lanes)))
 
     async def _lane(self, port: int, lane: int, lanes: int) -> None:
-        every_s = lanes / self._sizes.reads
+        every_s = lanes / self._per_second
         at = lane
         next_s = time.monotonic() + every_s * lane / lanes
-        stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        stream: Stream | None = None
         while not self._stopped:
             await asyncio.sleep(max(0.0, next_s - time.monotonic()))
             reads = self.reads
             reads.late_starts += time.monotonic() - next_s > 1
             next_s = max(next_s + every_s, time.monotonic() - 1)
             at += lanes
-            key = f"{at * 7919 % self._sizes.keys:06d}"
             began_s = time.monotonic()
             try:
                 stream = stream or await asyncio.open_connection("127.0.0.1", port)
                 async with asyncio.timeout(LATE_S):
-                    status, body = await _get(*stream, f"/state/keyvalue/rewards/{key}")
+                    await self.ask(stream, at * 7919, reads)
             except (OSError, asyncio.IncompleteReadError, TimeoutError, ValueError) as error:
-                reads.wrong.append(f"{key}: {error!r}")
+                reads.wrong.append(repr(error))
                 stream = None
                 continue
             reads.latencies_s.append(time.monotonic() - began_s)
-            self._judge(reads, key, began_s, status, body)
         if stream is not None:
             stream[1].close()
 
-    def _judge(self, reads: Reads, key: str, began_s: float, status: int, body: bytes) -> None:
+    @abstractmethod
+    async def ask(self, stream: Stream, number: int, reads: Reads) -> None:
+        """Reads one row, whose key follows from the number, and notes in `reads` what is not as it must be."""
+
+
+class NumberReader(Reader):
+    """Reads what a `Writer` writes."""
+
+    def __init__(self, nodes: list[NodeProcess], writer: Writer, sizes: Sizes) -> None:
+        super().__init__(nodes, sizes.reads)
+        self._writer = writer
+        self._keys = sizes.keys
+
+    async def ask(self, stream: Stream, number: int, reads: Reads) -> None:
+        """No answer may be older than it is allowed to be."""
+        key, began_s = f"{number % self._keys:06d}", time.monotonic()
+        status, body = await get(stream, f"/state/keyvalue/rewards/{key}")
         owed = self._writer.owed(key, began_s)
         value = json.loads(body)["value"] if status == 200 else {}
         if value.get("number", -1) < owed:
@@ -165,7 +199,9 @@ class Reader:
             reads.formats[value["format"]] = reads.formats.get(value["format"], 0) + 1
 
 
-async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> tuple[int, bytes]:
+async def get(stream: Stream, path: str) -> tuple[int, bytes]:
+    """Status and body of a GET on a kept connection."""
+    reader, writer = stream
     writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n".encode())
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     length = int(head.partition(b"content-length:")[2].split(b"\r\n", 1)[0])
@@ -179,10 +215,12 @@ class Steps:
     broker: Broker
     folder: Path
     nodes: list[NodeProcess]
+    writer: Writer
     reader: Reader
     sizes: Sizes
     reads: dict[str, Reads] = field(default_factory=dict)
     took_s: dict[str, float] = field(default_factory=dict)
+    differing: int = 0
 
     def play(self) -> None:
         """All of them."""
@@ -195,14 +233,28 @@ class Steps:
 
     def _step(self, name: str, alias: Alias | None = None, done: Callable[[], bool] = lambda: True) -> None:
         self.reads[name] = self.reader.reads = Reads()
-        began_s = time.monotonic()
+        began_s, written = time.monotonic(), self.writer.written
         if alias is not None:
             secret = load_cluster_secret(self.folder / "secrets" / "cluster.key")
             publish_alias(self.broker.bootstrap, secret, alias)
         eventually(done, 120, name)
         self.took_s[name] = time.monotonic() - began_s
         time.sleep(self.sizes.seconds)
+        lasted_s, reads = time.monotonic() - began_s, self.reads[name]
+        reads.per_second = len(reads.latencies_s) / lasted_s
+        reads.written_per_second = (self.writer.written - written) / lasted_s
         tell(name, self.reads[name], self.took_s[name])
+
+    def compare(self) -> None:
+        """Counts the rows that a node tells otherwise than they were written; the writer has ended."""
+        expected = self.writer.last()
+
+        def differing() -> int:
+            return sum(_differing(node, expected) for node in self.nodes)
+
+        with suppress(AssertionError):
+            eventually(lambda: differing() == 0, SETTLE_S, "every row is as it was written last")
+        self.differing = differing()
 
     def _warm(self) -> bool:
         return self._held(NEW) and all(
@@ -221,6 +273,12 @@ class Steps:
         return all(node.get("/state/stores/rewards").json()["topic"] == topic for node in self.nodes)
 
 
+def _differing(node: NodeProcess, expected: dict[str, tuple[int, int]]) -> int:
+    lines = node.get("/state/keyvalues/rewards/all", headers={"accept": "application/x-ndjson"}).text.splitlines()
+    rows = {row["key"]: (row["value"]["number"], row["value"]["updates"]) for row in map(json.loads, lines[:-1])}
+    return sum(rows.get(key) != wanted for key, wanted in expected.items()) + len(rows.keys() - expected.keys())
+
+
 def run(broker: Broker, folder: Path, sizes: Sizes) -> Steps:
     """The whole measurement."""
     broker.create_topic(OLD, 12, COMPACTED)
@@ -236,9 +294,12 @@ def run(broker: Broker, folder: Path, sizes: Sizes) -> Steps:
             node.wait_ready()
         eventually(lambda: len(writer.acknowledged) == sizes.keys, 60, "every key is written")
         time.sleep(ALLOWED_S)
-        with Reader(nodes, writer, sizes) as reader:
-            steps = Steps(broker, folder, nodes, reader, sizes)
+        with NumberReader(nodes, writer, sizes) as reader:
+            steps = Steps(broker, folder, nodes, writer, reader, sizes)
             steps.play()
+        writer.stopped.set()
+        thread.join()
+        steps.compare()
         return steps
     finally:
         writer.stopped.set()
@@ -252,7 +313,8 @@ def tell(name: str, reads: Reads, took_s: float) -> None:
     """For people."""
     print(
         f"{name:18} took {took_s:5.2f} s  reads {len(reads.latencies_s):6}  wrong {len(reads.wrong)}  "
-        f"p99 {p99_ms(reads.latencies_s):6.1f} ms  formats {reads.formats}  late {reads.late_starts}",
+        f"p99 {p99_ms(reads.latencies_s):6.1f} ms  formats {reads.formats}  late {reads.late_starts}  "
+        f"reads/s {reads.per_second:.0f}  writes/s {reads.written_per_second:.0f}",
         flush=True,
     )
     for reason in reads.wrong[:3]:
@@ -265,6 +327,9 @@ def measures(steps: Steps) -> list[Measure]:
     wrong = float(sum(len(reads.wrong) for reads in steps.reads.values()))
     rows = [
         Measure("failed or outdated reads", "reads", [wrong], higher_is_better=False),
+        Measure("rows that differ from the oracle", "rows", [float(steps.differing)], higher_is_better=False),
+        Measure("reads reached", "reads/s", [reads.per_second for reads in steps.reads.values()]),
+        Measure("updates reached", "updates/s", [reads.written_per_second for reads in steps.reads.values()]),
         *(
             Measure(f"{name}: until the last node", "s", [steps.took_s[name]], higher_is_better=False)
             for name in ("change over", "roll back")
@@ -282,14 +347,27 @@ def measures(steps: Steps) -> list[Measure]:
 
 
 def holds(steps: Steps) -> bool:
-    """Whether nothing failed, nothing was outdated, and going back was fast."""
+    """Whether nothing failed, was outdated or lost, and going back was fast."""
     changed = steps.reads["change over"].formats.get(2, 0) and steps.reads["roll back"].formats.get(1, 0)
-    right = not any(reads.wrong for reads in steps.reads.values())
+    right = not steps.differing and not any(reads.wrong for reads in steps.reads.values())
     return right and bool(changed) and steps.took_s["roll back"] < ROLL_BACK_S
 
 
+def keeps_up(steps: Steps) -> bool:
+    """Whether the load was there throughout, and reads took at most twice as long as before. Says what was not so."""
+    quiet_ms, said = p99_ms(steps.reads["quiet"].latencies_s), []
+    for name, reads in steps.reads.items():
+        if min(reads.per_second / steps.sizes.reads, reads.written_per_second / steps.sizes.writes) < LEAST_LOAD:
+            said.append(f"{name}: only {reads.per_second:.0f} reads/s, {reads.written_per_second:.0f} updates/s")
+        if p99_ms(reads.latencies_s) > MOST_P99 * quiet_ms:
+            said.append(f"{name}: p99 is over {MOST_P99:g} times the {quiet_ms:.1f} ms of before")
+    for line in said:
+        print(line, flush=True)
+    return not said
+
+
 def main() -> int:
-    """Measures, writes the result; fails on a failed or outdated read, or a slow roll-back."""
+    """Measures, writes the result; fails on what must not be."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="short and small, and nothing is written")
     sizes = SMOKE if parser.parse_args().smoke else FULL
@@ -303,6 +381,7 @@ def main() -> int:
     if sizes is FULL:
         told = {"keys": sizes.keys, "writes_per_second": sizes.writes, "reads_per_second": sizes.reads, "nodes": 3}
         print(write_results("changeover", measures(steps), told))
+        return 0 if holds(steps) and keeps_up(steps) else 1
     return 0 if holds(steps) else 1
 
 
