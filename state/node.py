@@ -31,7 +31,7 @@ from state.query.hot_forward import HotForward
 from state.query.metrics import make_registry
 from state.query.pages import PageLimits
 from state.query.peer_links import PeerLinks
-from state.query.peers import Peers
+from state.query.peers import MAX_ANSWER_BYTES, Peers
 from state.query.point import FORWARDED, PointQueries
 from state.query.ranked import RankedQueries
 from state.query.router import Router
@@ -98,6 +98,7 @@ class Node:
             clock=self._clock,
             sign=self._security.sign,
             transport=self._security.transport,
+            max_answer_bytes=max(MAX_ANSWER_BYTES, 2 * settings.max_page_bytes),
         )
         router = Router(self._catalog, peers)
         links = PeerLinks(lambda: self._catalog.addresses, self._security.connector(), self._security.links)

@@ -21,8 +21,8 @@ AT_CAPACITY = "answers as many requests as it may"
 """In the message of the error when another node has refused a request because of those under way."""
 _REFUSED = b'"urn:storekeeper:problem:hop-refused"'
 _PROBLEM_BYTES = 64
-_MOST_ANSWER_BYTES = 64 << 20
-"""No page comes near it, and a thousand rows only if they are very large."""
+MAX_ANSWER_BYTES = 64 << 20
+"""No page of the usual limits comes near it, and a thousand rows only if they are very large."""
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})
 _OURS = b"storekeeper-"
 _POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)
@@ -67,6 +67,7 @@ class Peers:
         clock: for deadlines and latencies.
         sign: gives, for node, method, target, body and milliseconds left, the headers that prove a request's origin.
         transport: makes the connections to one node.
+        max_answer_bytes: a longer answer counts as none.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Peers:
         clock: Clock,
         sign: Callable[[str, str, str, bytes, int], Headers] = _unsigned,
         transport: Callable[[], httpx2.AsyncBaseTransport | None] = lambda: None,
+        max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._node = node
         self._addresses = addresses
@@ -85,6 +87,7 @@ class Peers:
         self._clock = clock
         self._sign = sign
         self._transport = transport
+        self._max_answer_bytes = max_answer_bytes
         self._health: dict[str, PeerHealth] = {}
         self._clients: dict[str, httpx2.AsyncClient] = {}
 
@@ -162,7 +165,7 @@ class Peers:
         asked.headers.update(self._sign(node, request.method, target, request.body, max(1, int(left_s * 1000))))
         found = await client.send(asked, stream=True)
         try:
-            body = await _bounded(found)
+            body = await _bounded(found, self._max_answer_bytes)
         finally:
             await found.aclose()
         kept = [(name.lower(), value) for name, value in found.headers.raw if _is_passed_on(name.lower())]
@@ -177,13 +180,13 @@ class Peers:
         return client
 
 
-async def _bounded(found: httpx2.Response) -> bytes:
+async def _bounded(found: httpx2.Response, max_bytes: int) -> bytes:
     """The body, as long as another node's can be: what isn't another node must not fill the memory of this one."""
     body = bytearray()
     async for part in found.aiter_bytes():
         body += part
-        if len(body) > _MOST_ANSWER_BYTES:
-            msg = f"its answer is over {_MOST_ANSWER_BYTES} bytes"
+        if len(body) > max_bytes:
+            msg = f"its answer is over {max_bytes} bytes"
             raise httpx2.RemoteProtocolError(msg)
     return bytes(body)
 

@@ -56,7 +56,14 @@ def made(asking: str = "d", **nodes: Answering) -> tuple[Router, Network, Catalo
     catalog = Catalog(asking, ADDRESSES, {"s": StoreDefinition("s", "t")})
     catalog.complete(Assignment(NODES, {"s": 4}, 2), {})
     network = Network({node: nodes.get(node, good) for node in NODES})
-    peers = Peers(asking, lambda: ADDRESSES, timeout_ms=1500, clock=SystemClock(), transport=lambda: network)
+    peers = Peers(
+        asking,
+        lambda: ADDRESSES,
+        timeout_ms=1500,
+        clock=SystemClock(),
+        transport=lambda: network,
+        max_answer_bytes=5000,
+    )
     return Router(catalog, peers), network, catalog
 
 
@@ -99,7 +106,7 @@ def test_a_slow_node_is_heard_if_the_others_fail() -> None:
     assert asyncio.run(router.forward("s", 0, "/x")).body == b"slow"
 
 
-def test_an_answer_larger_than_any_nodes_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_larger_than_any_nodes_is_not_taken() -> None:
     sent: list[int] = []
 
     async def parts() -> AsyncIterator[bytes]:
@@ -110,7 +117,6 @@ def test_an_answer_larger_than_any_nodes_is_not_taken(monkeypatch: pytest.Monkey
     async def endless(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(200, content=parts())
 
-    monkeypatch.setattr("state.query.peers._MOST_ANSWER_BYTES", 5000)
     router, network, _ = made(outsider(), **{HOLDERS[0]: endless})
     answer = asyncio.run(router.forward("s", 0, "/x"))
     assert (answer.body, network.asked, len(sent)) == (b"good", HOLDERS[:2], 6)
