@@ -1,0 +1,261 @@
+"""The migration of a store under load, with all that takes part in it: `make bench-migration`.
+
+`loyalty` runs on Spark and takes 1,000 purchases a second; two nodes, without standbys, answer 1,000 reads a second,
+sent at a steady rate. Its store gets another format (`rewards-tier`), goes back, gets it again, and then gets other
+keys (`rewards-by-region`), each change by a generation of its own: seeded, run beside the old one, handed over,
+retired. For each step: failed reads, p99 beside that of the quiet time before (as the peer), and the oldest answer, by
+when the first purchase was made that it lacks. In the end the store must be what the purchases add up to, and each must
+have been notified once. It fails if a read failed, a row differs, or going back took ten seconds.
+
+A reader that gets no row by a card's old key asks by the new one: keys change with the hand-over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from benchmarks.changeover import Reader, Reads, Sizes, Stream, get
+from benchmarks.failover import p99_ms
+from benchmarks.results import Measure, write_results
+from spark_apps.generations.catalog import chain_of
+from spark_apps.generations.comparison import behind as behind_of
+from spark_apps.generations.comparison import read_changelog
+from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.loyalty.migrations import region_of
+from spark_apps.loyalty.spec import REWARDS
+from spark_apps.records.loyalty import rewards_value
+from state.changelog.position import Position
+from tests.broker import Broker, start_broker
+from tests.integration.app_process import AppProcess, AppProcesses
+from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
+from tests.integration.purchases import PURCHASES, Tills
+from tests.integration.topics import end_offsets
+from tests.waiting import eventually
+
+ROLL_BACK_S = 10.0
+CAUGHT_UP_RECORDS = 5000
+FULL = Sizes(keys=2000, writes=1000, reads=1000, seconds=10)
+SMOKE = Sizes(keys=100, writes=100, reads=50, seconds=2)
+SETTINGS = {"shuffle_partitions": "4"}
+
+
+class TimedTills(Tills):
+    """Tills that remember when which purchase of a card was made."""
+
+    def __init__(self, bootstrap: str, sizes: Sizes) -> None:
+        super().__init__(bootstrap, cards=sizes.keys, per_second=sizes.writes)
+        self.times_s: dict[str, list[float]] = defaultdict(list)
+
+    def sell(self, count: int) -> None:
+        """As ever; the time is that before they are written."""
+        now_s = time.monotonic()
+        super().sell(count)
+        for sale in islice(reversed(self.sold.values()), count):
+            self.times_s[sale.card].append(now_s)
+
+
+class CardReader(Reader):
+    """Reads the rows of cards, by whichever key they have."""
+
+    def __init__(self, nodes: list[NodeProcess], tills: TimedTills, sizes: Sizes) -> None:
+        super().__init__(nodes, sizes.reads)
+        self._tills = tills
+        self._cards = sorted(tills.times_s)
+        self._by_region = False
+        self.oldest_s = 0.0
+
+    async def ask(self, stream: Stream, number: int, reads: Reads) -> None:
+        """There must be a row. How old it is, is told by the first purchase that it lacks."""
+        card, began_s = self._cards[number % len(self._cards)], time.monotonic()
+        for by_region in (self._by_region, not self._by_region):
+            key = f"{region_of(card)}%7C{card}" if by_region else card
+            status, body = await get(stream, f"/state/keyvalue/rewards/{key}")
+            if status == 200:
+                self._by_region = by_region
+                times_s, had = self._tills.times_s[card], json.loads(body)["value"]["InvoiceCount"]
+                if had < len(times_s):
+                    self.oldest_s = max(self.oldest_s, began_s - times_s[had])
+                return
+        reads.wrong.append(f"{card}: {status} {body[:200]!r}")
+
+
+@dataclass(slots=True)
+class Migration:
+    """The processes, and what was seen step by step."""
+
+    broker: Broker
+    apps: AppProcesses
+    nodes: list[NodeProcess]
+    tills: TimedTills
+    reader: CardReader
+    live: AppProcess
+    sizes: Sizes
+    reads: dict[str, Reads] = field(default_factory=dict)
+    took_s: dict[str, float] = field(default_factory=dict)
+    oldest_s: dict[str, float] = field(default_factory=dict)
+    differing: int = 0
+
+    def play(self) -> None:
+        """All steps, and the comparison with what was sold."""
+        self._step("quiet", lambda: None)
+        beside = self._made("rewards-tier")
+        self._step("hand over", lambda: self._taken("handover", 2))
+        self._step("roll back", lambda: self._taken("rollback", 1))
+        self._step("hand over again", lambda: self._taken("handover", 2))
+        self._retired(beside)
+        beside = self._made("rewards-by-region")
+        self._step("hand over, other keys", lambda: self._taken("handover", 3))
+        self._retired(beside)
+        self._compare()
+
+    def _made(self, change: str) -> AppProcess:
+        self._step(f"seed {change}", lambda: self._command("seed", "loyalty", "--migration", change))
+        beside = self.apps.start_next("loyalty")
+        self._step(f"run {change} beside", lambda: beside.await_beat(_is_close, "has caught up"))
+        return beside
+
+    def _retired(self, beside: AppProcess) -> None:
+        self._step("retire", lambda: self._command("retire", "loyalty", "--delete"))
+        beside.await_exit()
+
+    def _taken(self, step: str, wanted: int) -> None:
+        told = self._command(step, "loyalty")
+        assert told["live"] == wanted, told
+        topic = next(found["topic"] for found in told["generations"] if found["generation"] == wanted)
+        eventually(
+            lambda: all(node.get("/state/stores/rewards").json()["topic"] == topic for node in self.nodes), 60, topic
+        )
+
+    def _command(self, *arguments: str) -> dict[str, Any]:
+        done = self.apps.run("generation", *arguments)
+        assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def _step(self, name: str, action: Callable[[], object]) -> None:
+        while name in self.reads:
+            name += " again"
+        reads = self.reads[name] = self.reader.reads = Reads()
+        self.reader.oldest_s, sold, began_s = 0.0, len(self.tills.sold), time.monotonic()
+        action()
+        self.took_s[name] = time.monotonic() - began_s
+        time.sleep(self.sizes.seconds)
+        lasted_s = time.monotonic() - began_s
+        reads.per_second, reads.written_per_second = (
+            len(reads.latencies_s) / lasted_s,
+            (len(self.tills.sold) - sold) / lasted_s,
+        )
+        self.oldest_s[name] = self.reader.oldest_s
+        print(
+            f"{name:28} took {self.took_s[name]:6.2f} s  reads/s {reads.per_second:5.0f}  purchases/s "
+            f"{reads.written_per_second:5.0f}  failed {len(reads.wrong)}  p99 {p99_ms(reads.latencies_s):7.1f} ms  "
+            f"oldest {self.oldest_s[name]:5.1f} s",
+            *reads.wrong[:3],
+            sep="\n    " if reads.wrong else " ",
+            flush=True,
+        )
+
+    def _compare(self) -> None:
+        self.tills.close()
+        self.live.await_caught_up(end_offsets(self.broker.bootstrap, PURCHASES))
+        chain = chain_of(("rewards-tier", "rewards-by-region"))
+        values = self.tills.expected_values().items()
+        first = {card.encode(): rewards_value(card, *numbers) for card, numbers in values}
+        expected = dict(record for key, value in first.items() for record in chain.convert(key, value))
+        found = dict(read_changelog(self.broker.bootstrap, f"{REWARDS.changelog_topic}-g3"))
+        self.differing = sum(found.get(key) != expected.get(key) for key in found.keys() | expected.keys())
+        self.tills.check_notifications(list(read_changelog(self.broker.bootstrap, "loyalty")))
+
+
+def _is_close(beat: Heartbeat) -> bool:
+    behind = behind_of(
+        Position.from_json(json.dumps(beat.latest_offsets)), Position.from_json(json.dumps(beat.offsets))
+    )
+    return beat.state is AppState.RUNNING and (beat.batch_id or 0) > 0 and behind < CAUGHT_UP_RECORDS
+
+
+def run(folder: Path, sizes: Sizes) -> Migration:
+    """The whole measurement."""
+    broker = start_broker(folder / "broker")
+    apps = AppProcesses(folder / "run", broker.bootstrap, SETTINGS)
+    tills = TimedTills(broker.bootstrap, sizes)
+    nodes = make_nodes(broker, folder / "run", f"rewards={REWARDS.changelog_topic}", replicas=0)
+    try:
+        for topic in (PURCHASES, "loyalty"):
+            broker.create_topic(topic)
+        broker.create_topic(REWARDS.changelog_topic, 4, COMPACTED)
+        tills.sell(10 * sizes.keys)
+        live = apps.start("loyalty")
+        live.await_caught_up(end_offsets(broker.bootstrap, PURCHASES))
+        for node in nodes:
+            node.start()
+        for node in nodes:
+            node.wait_ready()
+        live.await_beat(lambda beat: beat.state is AppState.RUNNING, "runs")
+        tills.open()
+        time.sleep(sizes.seconds)
+        with CardReader(nodes, tills, sizes) as reader:
+            migration = Migration(broker, apps, nodes, tills, reader, live, sizes)
+            migration.play()
+        return migration
+    finally:
+        tills.close()
+        for node in nodes:
+            with suppress(OSError):
+                node.close()
+        apps.stop()
+        broker.stop()
+
+
+def measures(found: Migration) -> list[Measure]:
+    """Failed reads, differing rows, the load, p99 of each step beside the quiet time, and how long changing took."""
+    quiet_ms = p99_ms(found.reads["quiet"].latencies_s)
+    wrong = float(sum(len(reads.wrong) for reads in found.reads.values()))
+    rows = [
+        Measure("failed reads", "reads", [wrong], higher_is_better=False),
+        Measure("rows that differ from the oracle", "rows", [float(found.differing)], higher_is_better=False),
+        Measure("reads reached", "reads/s", [reads.per_second for reads in found.reads.values()]),
+        Measure("purchases reached", "purchases/s", [reads.written_per_second for reads in found.reads.values()]),
+    ]
+    for name, reads in found.reads.items():
+        p99, before = [p99_ms(reads.latencies_s)], "the quiet time before"
+        rows.append(Measure(f"{name}: oldest answer", "s", [found.oldest_s[name]], higher_is_better=False))
+        if name != "quiet":
+            rows += [
+                Measure(f"{name}: took", "s", [found.took_s[name]], higher_is_better=False),
+                Measure(f"{name}: p99 of reads", "ms", p99, [quiet_ms], before, higher_is_better=False),
+            ]
+    return rows
+
+
+def main() -> int:
+    """Measures, writes the result; fails on what must not be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="short and small, and nothing is written")
+    sizes = SMOKE if parser.parse_args().smoke else FULL
+    folder = Path(tempfile.mkdtemp(prefix="sk-bench-"))
+    try:
+        found = run(folder, sizes)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if sizes is FULL:
+        told = {"cards": sizes.keys, "purchases_per_second": sizes.writes, "reads_per_second": sizes.reads, "nodes": 2}
+        print(write_results("migration", measures(found), told))
+    failed = any(reads.wrong for reads in found.reads.values())
+    return 1 if failed or found.differing or found.took_s["roll back"] >= ROLL_BACK_S else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
