@@ -42,9 +42,9 @@ class AppProcesses:
         """Starts an app that kills itself between writing a batch and committing it."""
         return self._started(app, ["tests.integration.crashing_app", app, str(after_batch)], settings)
 
-    def start_module(self, app: str, module: str, *arguments: str) -> AppProcess:
+    def start_module(self, app: str, module: str, *arguments: str, **settings: str) -> AppProcess:
         """Starts another module that runs the app in its own way."""
-        return self._started(app, [module, *arguments], {})
+        return self._started(app, [module, *arguments], settings)
 
     def start_next(self, app: str, **settings: str) -> AppProcess:
         """Starts the process of the generation that is not live."""

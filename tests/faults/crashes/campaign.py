@@ -28,6 +28,7 @@ SETTINGS = {
     "export_interval_ms": "200",
     "max_dead_letter_share": "1",  # poison is put in on purpose
 }
+_LARGE_BATCHES = {"max_offsets_per_trigger": "20000"}
 _UNASKED = (0, 78)
 """With these exit codes no app may end unasked: supervisor would not start it again."""
 
@@ -65,7 +66,8 @@ class Campaign:
     def settle(self) -> None:
         """Starts all apps once more, in one process, lets them finish everything, and stops them."""
         first, *_ = SOURCES
-        together = self.apps.start_module(first, "spark_apps", "run-together", *SOURCES)
+        # Small batches were for the kills: there are many of them to be met.
+        together = self.apps.start_module(first, "spark_apps", "run-together", *SOURCES, **_LARGE_BATCHES)
         for app, source in SOURCES.items():
             member = AppProcess(app, together.process, together.run_dir)
             member.await_caught_up(end_offsets(self.broker.bootstrap, source))
