@@ -153,6 +153,15 @@ def test_what_is_remembered_of_requests_is_bounded() -> None:
     assert len(requests._verdicts) <= 512
 
 
+@pytest.mark.timeout(60)
+def test_no_line_takes_long_to_read() -> None:
+    requests = hot()
+    for number in range(100):
+        spaces = b" " * 1900 + b"%d" % number
+        assert requests.response(asked(b"accept:" + spaces + b" " * 20 + b"\x01")) is None
+        assert requests.response(asked(b"accept:" + spaces + b"\t ")) is not None
+
+
 def test_what_may_be_over_a_limit_is_left_to_who_knows_the_limits() -> None:
     assert hot().response(asked(b"user-agent: " + b"x" * 5000)) is None
     assert hot().response(asked(*[b"accept: x"] * 500)) is None
