@@ -1,4 +1,4 @@
-"""Start, stop and restart the stream apps.
+"""Start, stop, restart, scale and upgrade the stream apps.
 
 **What it does.** Each app is a Spark driver that supervisor keeps alive. This DAG tells supervisor what is wanted and
 succeeds when the app's own heartbeat agrees; it never hosts a stream, so ending a run harms nothing.
@@ -12,10 +12,20 @@ succeeds when the app's own heartbeat agrees; it never hosts a stream, so ending
 | | `start` | start it unless it runs |
 | | `stop` | finish the batch that runs, then end; the watcher leaves it stopped |
 | | `restart` | stop, then start |
+| | `scale` | set the size of one app for good, and restart it if that changes anything |
+| | `upgrade` | have the installed code checked while the app runs on, then drain, start, and see it read on |
+| `cores` | 0 to 1024, or none | for `scale`: Spark's cores; on a cluster, of all executors |
+| `memory_mb` | 0, 512 to 1048576, or none | for `scale`: heap of the driver; on a cluster, of each executor |
+| `max_offsets_per_trigger` | 0 to 1000000000, or none | for `scale`: most input records in one batch |
+
+Of the last three, none leaves what is, and 0 forgets what was set, so that the platform's setting counts again. They
+are kept in `scale/<app>.json` of the run directory.
 
 **If it fails.** The task's error has the app's own words and the end of its log. *Ended with exit code 78*: a setting,
 a topic or the checkpoint is wrong; correct it, then run `start`. *Doesn't run after 180 s*: the broker may be down; see
-`storekeeper status`.
+`storekeeper status`. *The code that is installed can't take over*: the app was not touched; the reason says what is
+missing. *The app was restarted*: with the new size or code it didn't come up. It has its size of before again; code of
+before must be installed again, then run `upgrade`.
 """
 
 from __future__ import annotations
@@ -27,10 +37,11 @@ from airflow.sdk import DAG, Param
 from dags.operators.deadlines import done_within
 from dags.operators.stream_app import ALL_APPS, AppAction, StreamAppOperator
 from spark_apps.registry import APPS
+from spark_apps.scale import AppScale
 
 with DAG(
     "stream_apps",
-    dag_display_name="Stream apps: start, stop, restart",
+    dag_display_name="Stream apps: start, stop, scale, upgrade",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -48,6 +59,20 @@ with DAG(
             title="Action",
             description="`ensure` leaves apps alone that run.",
         ),
+        "cores": Param(
+            None, type=["null", "integer"], minimum=0, maximum=1024, title="Cores", description="For `scale`."
+        ),
+        "memory_mb": Param(
+            None, type=["null", "integer"], minimum=0, maximum=1_048_576, title="Memory, MB", description="For `scale`."
+        ),
+        "max_offsets_per_trigger": Param(
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            maximum=1_000_000_000,
+            title="Records a batch",
+            description="For `scale`: the most.",
+        ),
     },
 ):
     for app in APPS.values():
@@ -57,5 +82,6 @@ with DAG(
             app=app.name,
             selected="{{ params.app }}",
             action="{{ params.action }}",
+            scale={name: f"{{{{ params.{name} }}}}" for name in AppScale.model_fields},
             execution_timeout=timedelta(minutes=10),
         )

@@ -82,10 +82,31 @@ class AirflowClient:
         """The state of a run: queued, running, success or failed."""
         return str(self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
+    def newest_run(self, dag_id: str) -> dict[str, Any]:
+        """The run that was made last: `dag_run_id`, `conf` and more."""
+        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-id&limit=1")
+        return dict(found["dag_runs"][0])
+
     def failed_tasks(self, dag_id: str, run_id: str) -> list[str]:
         """The tasks of a run that failed."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         return [task["task_id"] for task in found["task_instances"] if task["state"] == "failed"]
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        """The state of each task of a run; None before it was looked at."""
+        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
+        return {task["task_id"]: task["state"] for task in found["task_instances"]}
+
+    def questions(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """What a run asks people and nobody has answered yet, by task: `subject`, `body`, `options` and more."""
+        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/hitlDetails")
+        open_ones = (detail for detail in found["hitl_details"] if not detail["response_received"])
+        return {detail["task_instance"]["task_id"]: detail for detail in open_ones}
+
+    def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
+        """Answers the question of a task that isn't mapped with one of its options, as this user."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
+        self._request("PATCH", path, {"chosen_options": [option], "params_input": {}})
 
     def wait_for_run(
         self, dag_id: str, run_id: str, timeout_s: float, on_poll: Callable[[str], None] | None = None

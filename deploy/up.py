@@ -30,7 +30,7 @@ START_APPS_DAG = "stream_apps"
 SCHEDULED_DAGS = (
     *("watch_streams", "snapshot_stores", "check_hadoop_export"),
     *("verify_stores", "check_stores", "watch_growth", "maintain_tables", "cleanup_stores", "undo_cleanup"),
-    *("migrate_state", "rollback_state"),
+    *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
 )
 """The DAGs that are let run: those with a schedule, and those on demand that people begin."""
 

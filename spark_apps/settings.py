@@ -219,6 +219,10 @@ class AppSettings(BaseSettings):
         """Where an app reports that it lives."""
         return self.run_dir / "heartbeats" / f"{app}.json"
 
+    def scale_file(self, app: str) -> Path:
+        """How big an app is to be, where somebody has said so."""
+        return self.run_dir / "scale" / f"{app}.json"
+
     def lease_file(self, name: str) -> Path:
         """The lock that only one copy of an app or job holds."""
         return self.run_dir / "leases" / f"{name}.lock"

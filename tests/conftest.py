@@ -10,8 +10,9 @@ from tests.broker import JARS, Broker, start_broker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--long`, which runs fault tests with their full numbers instead of a sample."""
+    """Adds `--long`, which runs fault tests with their full numbers instead of a sample, and `--pictures`."""
     parser.addoption("--long", action="store_true", help="full numbers in the fault tests: 500 damages, 100 kills")
+    parser.addoption("--pictures", metavar="FOLDER", help="keep the screenshots of Airflow there, such as docs/images")
 
 
 @pytest.fixture(scope="session")

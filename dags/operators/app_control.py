@@ -10,7 +10,7 @@ from typing import Protocol
 
 from dags.operators.errors import AppFailedError, AppTimeoutError
 from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from state.clock import Clock
 
 _PAUSE_S = 0.5
@@ -121,6 +121,28 @@ class AppControl:
         if process.state in ENDED_STATES and not _comes_back(process):
             raise AppFailedError(self._failure(process))
         return False
+
+    def has_gone_on(self, drained: Offsets) -> bool:
+        """Whether the app runs after `begin_start`, and has read on from where it had been drained.
+
+        Raises:
+            AppFailedError: it ended instead, or goes on from an earlier place.
+        """
+        if not self.has_started():
+            return False
+        beat = self.heartbeat()
+        if beat is None or not beat.offsets:
+            return False
+        for topic, partitions in drained.items():
+            for partition, offset in partitions.items():
+                found = beat.offsets.get(topic, {}).get(partition)
+                if found is None or found < offset:
+                    msg = (
+                        f"{self._name} was drained at offset {offset} of {topic} partition {partition}, but goes on "
+                        f"at {found}: see which checkpoint and generation it uses"
+                    )
+                    raise AppFailedError(msg)
+        return beat.last_progress_ms is not None
 
     def has_ended(self) -> bool:
         """Whether the app has ended after `begin_stop`; stops it anew if it was about to come back by itself."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from spark_apps.settings import AppSettings
+from state.settings import parse_pairs
 
 
 class OperationsSettings(AppSettings):
@@ -35,6 +36,11 @@ class OperationsSettings(AppSettings):
     def query_url(self) -> str:
         """Where the page of the stores is; empty if no node is known."""
         return self.peers.partition(",")[0].partition("=")[2].strip()
+
+    @property
+    def node_addresses(self) -> dict[str, str]:
+        """Each query node's base address, in the order of the setting."""
+        return parse_pairs(self.peers)
 
     @property
     def supervisor_secret(self) -> Path:

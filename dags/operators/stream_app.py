@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from dags.operators.app_change import change_scale, check_code
 from dags.operators.app_control import AppControl, Need
 from dags.operators.app_controls import app_control
 from dags.operators.app_links import QueryPageLink, SparkUiLink
 from dags.operators.settings import OperationsSettings
 from dags.operators.stream_health import Seen, StreamHealthTrigger, Wanted
+from spark_apps.scale import AppScale, write_scale
 from state.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -29,6 +31,11 @@ class AppAction(StrEnum):
     START = "start"
     STOP = "stop"
     RESTART = "restart"
+    SCALE = "scale"
+    UPGRADE = "upgrade"
+
+
+_RESTARTING = frozenset({AppAction.RESTART, AppAction.SCALE, AppAction.UPGRADE})
 
 
 class StreamAppOperator(BaseOperator):
@@ -40,28 +47,43 @@ class StreamAppOperator(BaseOperator):
     never a second copy: supervisor has one process for each app, and that takes the app's lease. Returns {"app",
     "action", "changed", "pid", "state"}.
 
+    `scale` writes the app's size and restarts it. `upgrade` asks the installed code first whether it can take over,
+    drains the app, starts it, and succeeds when it reads on from where it was drained. If the app doesn't come up after
+    either, it gets its size of before back, is restarted once more, and the task fails.
+
     Args:
         app: the app's name, which is its program's in the supervisor.
         selected: the app that the run is for, or "all". Templated.
         action: an `AppAction`. Templated.
+        scale: for `scale`: text by field of `AppScale`; "None" leaves one as it is, "0" forgets it. Templated.
         **kwargs: those of every operator.
     """
 
-    template_fields: Sequence[str] = ("selected", "action")
+    template_fields: Sequence[str] = ("selected", "action", "scale")
     operator_extra_links = (QueryPageLink(), SparkUiLink())
     ui_color = "#d7ecd9"
 
-    def __init__(self, *, app: str, selected: str = ALL_APPS, action: str = AppAction.ENSURE, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        app: str,
+        selected: str = ALL_APPS,
+        action: str = AppAction.ENSURE,
+        scale: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.app = app
         self.selected = selected
         self.action = action
+        self.scale = dict(scale or {})
 
     def execute(self, context: Context) -> dict[str, object]:
         """Begins the action, and waits for its end unless there is nothing to do.
 
         Raises:
             AirflowSkipException: the run is for another app.
+            AirflowFailException: the action can't be done like that; nothing was changed.
         """
         del context
         if self.selected not in {ALL_APPS, self.app}:
@@ -69,44 +91,75 @@ class StreamAppOperator(BaseOperator):
             raise AirflowSkipException(msg)
         action, control = AppAction(self.action), self._control()
         self.log.info("%s %s", action, self.app)
-        need = Need.RESTART if action is AppAction.RESTART else Need.START
-        if action is AppAction.ENSURE:
+        told: dict[str, Any] = {"changed": False}
+        need = Need.RESTART if action in _RESTARTING else Need.START
+        if action is AppAction.SCALE:
+            told["before"] = self._change_scale()
+        if action is AppAction.UPGRADE:
+            check_code(self.app)
+        if action is AppAction.ENSURE or (action is AppAction.SCALE and told["before"] is None):
             need = control.needs()
         if need is Need.NOTHING:
-            return self._result(changed=False)
+            return self._result(told)
         if action is AppAction.STOP or need is Need.RESTART:
-            self._await_end(changed=control.begin_stop(), then_start=action is not AppAction.STOP)
+            self._stop(control, told, then_start=action is not AppAction.STOP)
         if control.is_stopping():
-            self._await_end(changed=False, then_start=True)
-        self._start(control, changed=False)
+            self._await_end(told, then_start=True)
+        self._start(control, told)
         raise AssertionError("unreachable: a deferred task ends by an exception")
 
     def on_ended(self, context: Context, event: dict[str, Any]) -> dict[str, object]:
         """The app has ended: starts it if that is what follows."""
         del context
         _check(event)
-        if event["told"]["then_start"]:
-            self._start(self._control(), changed=True)
-        return self._result(changed=event["told"]["changed"])
+        told = event["told"]
+        if told["then_start"]:
+            self._start(self._control(), told | {"changed": True})
+        return self._result(told)
 
     def on_running(self, context: Context, event: dict[str, Any]) -> dict[str, object]:
-        """The app runs.
+        """The app runs, or doesn't.
 
         Raises:
-            AirflowFailException: it can't run before something is changed.
+            AirflowFailException: it can't run before something is changed, or it runs again as before.
             AirflowException: it doesn't run yet.
         """
         del context
+        told = event["told"]
+        if "failed" in told:
+            now = "It runs again as before." if event["seen"] == Seen.REACHED else event["message"]
+            msg = f"{self.action} failed: {told['failed']}\nThe app was restarted. {now}"
+            raise AirflowFailException(msg)
+        if event["seen"] != Seen.REACHED and self.action in {AppAction.SCALE, AppAction.UPGRADE}:
+            self._go_back(told, event["message"])
         _check(event)
-        return self._result(changed=event["told"]["changed"])
+        return self._result(told)
 
-    def _start(self, control: AppControl, *, changed: bool) -> None:
-        changed |= control.begin_start()
-        self._wait(Wanted.RUNNING, self._settings().app_start_timeout_s, "on_running", {"changed": changed})
+    def _change_scale(self) -> dict[str, int] | None:
+        if self.selected == ALL_APPS:
+            raise AirflowFailException("`scale` is for one app: choose it as `app`; nothing was changed")
+        before = change_scale(self.app, self.scale, self._settings())
+        return None if before is None else before.model_dump(exclude_none=True)
 
-    def _await_end(self, *, changed: bool, then_start: bool) -> None:
-        told = {"changed": changed, "then_start": then_start}
-        self._wait(Wanted.ENDED, self._settings().app_stop_timeout_s, "on_ended", told)
+    def _go_back(self, told: dict[str, Any], failed: str) -> None:
+        self.log.error("%s failed, so the app is restarted as it was: %s", self.action, failed)
+        if told.get("before") is not None:
+            write_scale(self._settings().scale_file(self.app), AppScale(**told["before"]))
+        self._stop(self._control(), {"changed": True, "failed": failed}, then_start=True)
+
+    def _stop(self, control: AppControl, told: dict[str, Any], *, then_start: bool) -> None:
+        self._await_end(told | {"changed": control.begin_stop() or told["changed"]}, then_start=then_start)
+
+    def _start(self, control: AppControl, told: dict[str, Any]) -> None:
+        wanted = Wanted.RUNNING
+        if self.action == AppAction.UPGRADE and "failed" not in told:
+            wanted, beat = Wanted.GOING_ON, control.heartbeat()
+            told = told | {"drained": {} if beat is None else beat.offsets}
+        told = told | {"changed": control.begin_start() or told["changed"]}
+        self._wait(wanted, self._settings().app_start_timeout_s, "on_running", told)
+
+    def _await_end(self, told: dict[str, Any], *, then_start: bool) -> None:
+        self._wait(Wanted.ENDED, self._settings().app_stop_timeout_s, "on_ended", told | {"then_start": then_start})
 
     def _wait(self, wanted: Wanted, timeout_s: float, then: str, told: dict[str, Any]) -> None:
         deadline_ms = SystemClock().now_ms() + int(timeout_s * 1000)
@@ -115,12 +168,12 @@ class StreamAppOperator(BaseOperator):
             method_name=then,
         )
 
-    def _result(self, *, changed: bool) -> dict[str, object]:
+    def _result(self, told: Mapping[str, Any]) -> dict[str, object]:
         beat = self._control().heartbeat()
         return {
             "app": self.app,
             "action": self.action,
-            "changed": changed,
+            "changed": told["changed"],
             "pid": None if beat is None else beat.pid,
             "state": None if beat is None else str(beat.state),
         }

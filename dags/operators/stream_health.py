@@ -23,7 +23,16 @@ class Wanted(StrEnum):
     """What is waited for."""
 
     RUNNING = "running"
+    GOING_ON = "going on"
+    """It runs and reads on from `told["drained"]`, the offsets that it had come to."""
     ENDED = "ended"
+
+
+_LATE = {
+    Wanted.RUNNING: "doesn't run in time",
+    Wanted.GOING_ON: "doesn't run and read on in time",
+    Wanted.ENDED: "didn't end in time",
+}
 
 
 class Seen(StrEnum):
@@ -71,11 +80,10 @@ class StreamHealthTrigger(BaseTrigger):
 
     def _look(self, control: AppControl) -> dict[str, str] | None:
         try:
-            if control.has_started() if self.wanted == Wanted.RUNNING else control.has_ended():
+            if self._is_reached(control):
                 return {"seen": Seen.REACHED, "message": ""}
             if SystemClock().now_ms() >= self.deadline_ms:
-                doesnt = "doesn't run in time" if self.wanted == Wanted.RUNNING else "didn't end in time"
-                return {"seen": Seen.LATE, "message": str(control.overdue(doesnt))}
+                return {"seen": Seen.LATE, "message": str(control.overdue(_LATE[Wanted(self.wanted)]))}
         except SupervisorUnreachableError as error:
             if SystemClock().now_ms() < self.deadline_ms:
                 return None
@@ -83,3 +91,8 @@ class StreamHealthTrigger(BaseTrigger):
         except StateError as error:
             return {"seen": Seen.FAILED, "message": str(error)}
         return None
+
+    def _is_reached(self, control: AppControl) -> bool:
+        if self.wanted == Wanted.GOING_ON:
+            return control.has_gone_on(self.told["drained"])
+        return control.has_started() if self.wanted == Wanted.RUNNING else control.has_ended()

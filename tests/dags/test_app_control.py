@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,9 +64,9 @@ class Bench:
             pause=self._pause,
         )
 
-    def beat(self, state: AppState, pid: int = 1, error: str | None = None) -> None:
+    def beat(self, state: AppState, pid: int = 1, error: str | None = None, **more: Any) -> None:
         now_ms = self.clock.now_ms()
-        write_heartbeat(self.file, Heartbeat("loyalty", 1, pid, state, STARTED_MS, now_ms, error=error))
+        write_heartbeat(self.file, Heartbeat("loyalty", 1, pid, state, STARTED_MS, now_ms, error=error, **more))
 
     def _pause(self, seconds: float) -> None:
         self.clock.advance(int(seconds * 1000))
@@ -118,6 +119,27 @@ def test_a_start_waits_for_the_end_of_a_stop(tmp_path: Path) -> None:
 
     bench.supervisor.on_start = start
     assert bench.control.start() is True
+
+
+def test_an_app_goes_on_when_it_has_got_on_from_where_it_was_drained(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
+    drained = {"pos": {"0": 10, "1": 5}}
+    bench.beat(AppState.STARTING)
+    assert not bench.control.has_gone_on(drained)
+    bench.beat(AppState.RUNNING)
+    assert not bench.control.has_gone_on(drained), "it doesn't say yet where it is"
+    bench.beat(AppState.RUNNING, offsets=drained)
+    assert not bench.control.has_gone_on(drained), "it runs, but has done nothing yet"
+    bench.beat(AppState.RUNNING, offsets={"pos": {"0": 12, "1": 5}}, last_progress_ms=STARTED_MS)
+    assert bench.control.has_gone_on(drained)
+
+
+@pytest.mark.parametrize("offsets", [{"pos": {"0": 9, "1": 5}}, {"pos": {"0": 10}}, {"other": {"0": 99, "1": 99}}])
+def test_an_app_that_goes_on_elsewhere_is_a_failure(tmp_path: Path, offsets: dict[str, dict[str, int]]) -> None:
+    bench = Bench(tmp_path, FakeSupervisor("RUNNING"))
+    bench.beat(AppState.RUNNING, offsets=offsets, last_progress_ms=STARTED_MS)
+    with pytest.raises(AppFailedError, match="was drained at offset"):
+        bench.control.has_gone_on({"pos": {"0": 10, "1": 5}})
 
 
 def test_a_stop_is_over_when_the_process_is_gone(tmp_path: Path) -> None:

@@ -18,9 +18,23 @@ IDS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__
 PACKAGES = {"state", "spark_apps", "quality", "dags", "deploy", "tests", "supervisor", "airflow"}
 
 _DESCRIBE = """
-import json, sys
+import json, os, sys
 from airflow.dag_processing.dagbag import DagBag
+own = [os.path.realpath(path) for path in (sys.argv[1], os.environ["AIRFLOW_HOME"], sys.prefix, sys.base_prefix)]
+parsing, asked = False, []
+def look(event, arguments):
+    if not parsing:
+        return
+    if event.startswith(("socket.", "subprocess.", "os.exec", "os.posix_spawn", "os.fork")):
+        asked.append(event)
+    elif event == "open" and isinstance(arguments[0], (str, bytes)):
+        path = os.path.realpath(os.fsdecode(arguments[0]))
+        if not any(path.startswith(folder + os.sep) for folder in own):
+            asked.append(path)
+sys.addaudithook(look)
+parsing = True
 bag = DagBag()
+parsing = False
 dags = {
     dag.dag_id: {
         "file": dag.fileloc, "doc": dag.doc_md, "tags": sorted(dag.tags), "owner": dag.owner, "catchup": dag.catchup,
@@ -42,14 +56,14 @@ dags = {
     for dag in bag.dags.values()
 }
 heavy = [name for name in ("pyspark", "delta", "rocksdict", "great_expectations", "deltalake") if name in sys.modules]
-print("\\n" + json.dumps({"errors": bag.import_errors, "heavy": heavy, "dags": dags}))
+print("\\n" + json.dumps({"errors": bag.import_errors, "heavy": heavy, "asked": asked, "dags": dags}))
 """
 
 
 @pytest.fixture(scope="module")
 def parsed(airflow_home: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", _DESCRIBE],
+        [sys.executable, "-c", _DESCRIBE, str(FOLDER.parent)],
         env=environment(tmp_path_factory.mktemp("run"), **airflow_home),
         capture_output=True,
         text=True,
@@ -69,6 +83,10 @@ def test_every_file_is_a_dag_of_its_name_and_none_bears_the_name_of_a_package(pa
 
 def test_parsing_loads_neither_spark_nor_a_store(parsed: dict[str, Any]) -> None:
     assert parsed["heavy"] == []
+
+
+def test_parsing_asks_neither_network_nor_processes_nor_files_outside_the_project(parsed: dict[str, Any]) -> None:
+    assert parsed["asked"] == []
 
 
 @pytest.mark.parametrize("dag_id", IDS)
@@ -110,6 +128,7 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
         ("stream_apps", {"app": "nobody"}),
         ("stream_apps", {"action": "destroy"}),
         ("stream_apps", {"action": 1}),
+        ("stream_apps", {"cores": -1}),
         ("snapshot_stores", {"store": "nothing"}),
         ("check_hadoop_export", {"table": "rewards; --help"}),
         ("cleanup_stores", {"store": "sales"}),

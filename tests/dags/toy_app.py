@@ -1,7 +1,8 @@
 """An app without Spark that behaves as the file `behaviour/<app>` in its run directory says.
 
 `run` (also without a file): beats until TERM. `silent`: beats once, then hangs. `misconfigured`: says why and exits 78.
-`crash`: says why and exits 3. `never`: runs, but never beats.
+`crash`: says why and exits 3. `never`: runs, but never beats. `rewind`: as `run`, but from the first offset on.
+`small`: runs unless somebody gave it a size.
 """
 
 from __future__ import annotations
@@ -33,18 +34,25 @@ def main(app: str, run_dir: Path) -> int:
         for name in ON_DEMAND_APPS if app == TOGETHER else (app,):
             write_heartbeat(
                 run_dir / "heartbeats" / f"{name}.json",
-                Heartbeat(name, 1, os.getpid(), state, started_at_ms, now_ms, last_progress_ms=now_ms, error=error),
+                Heartbeat(
+                    *(name, 1, os.getpid(), state, started_at_ms, now_ms),
+                    last_progress_ms=now_ms,
+                    offsets={"pos": {"0": 0 if behaviour == "rewind" else 10}},
+                    error=error,
+                ),
             )
 
     sys.stdout.write(f"toy {app} is in the mood to {behaviour}\n")
     sys.stdout.flush()
+    if behaviour == "small":
+        behaviour = "misconfigured" if (run_dir / "scale" / f"{app}.json").exists() else "run"
     if behaviour in {"misconfigured", "crash"}:
         beat(AppState.FAILED, error="topic pos is missing: create it")
         return 78 if behaviour == "misconfigured" else 3
     if behaviour != "never":
         beat(AppState.RUNNING)
     while not stop.wait(BEAT_S):
-        if behaviour == "run":
+        if behaviour in {"run", "rewind"}:
             beat(AppState.RUNNING)
     beat(AppState.STOPPED)
     return 0

@@ -1,4 +1,4 @@
-"""Kills parts of Airflow, and looks at what is left: copies of apps, and processes that nobody owns any more."""
+"""Kills parts of Airflow while it works, and looks at what is left: copies of apps, and processes without an owner."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx2
 import psutil
 
+from dags.operators.errors import SupervisorUnreachableError
+from deploy.airflow_client import AirflowClient
+from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
+from deploy.waiting import eventually
 from tests.integration.platform_process import supervisor_of
 
 ORPHANS_GONE_S = 60
-_BACK_S = 120
+_BACK_S = 180
 _TASK = re.compile(r"^airflow worker -- [0-9a-f]{8}-")
 _WORKER = re.compile(r"^airflow worker -- LocalExecutor")
 
@@ -93,16 +99,33 @@ def wait_for_no_strays(run_dir: Path) -> list[str]:
     return left
 
 
+def ask_for(run_dir: Path, app: str, action: str) -> bool:
+    """Has a run of `stream_apps` begin; whether it did, for Airflow may not answer just now."""
+    config = (RunLayout(run_dir).airflow / "airflow.cfg").read_text()
+    address = next(line.partition("=")[2].strip() for line in config.splitlines() if line.startswith("base_url"))
+    password, _ = make_airflow_password(RunLayout(run_dir))
+    try:
+        with AirflowClient(address, AIRFLOW_USER, password) as airflow:
+            airflow.trigger("stream_apps", {"app": app, "action": action})
+    except (StartError, httpx2.HTTPError):
+        return False
+    return True
+
+
 def kill_program(run_dir: Path, program: str) -> None:
     """Kills a supervised process and returns once the supervisor has started another."""
     supervisor = supervisor_of(run_dir)
     killed = supervisor.process(program).pid
     assert killed, f"{program} does not run"
     psutil.Process(killed).kill()
-    deadline = time.monotonic() + _BACK_S
-    while supervisor.process(program).pid in {0, killed}:
-        assert time.monotonic() < deadline, f"{program} did not come back"
-        time.sleep(0.2)
+
+    def is_back() -> bool:
+        try:
+            return supervisor.process(program).pid not in {0, killed}
+        except SupervisorUnreachableError:
+            return False
+
+    assert eventually(is_back, _BACK_S), f"{program} did not come back"
 
 
 def kill_task(run_dir: Path, timeout_s: float = 60) -> str | None:

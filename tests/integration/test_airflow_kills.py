@@ -8,18 +8,14 @@ from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
 
-import httpx2
 import pytest
 
-from deploy.airflow_client import AirflowClient
-from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.down import stop_everything
-from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.waiting import eventually
 from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.registry import APPS
-from tests.integration.airflow_kills import AppWatch, kill_program, kill_task, wait_for_no_strays
+from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(3600)]
@@ -44,7 +40,7 @@ def test_streams_do_not_notice_that_airflow_is_killed(
         pytest.skip("only with --long: tests/integration/test_platform.py kills Airflow a few times")
     purchases = KILLS * _S_PER_KILL * _PURCHASES_PER_S
     report_path, run_dir = tmp_path / "report.json", platform.run_dir / "demo"
-    demo = platform.begin("demo", "--purchases", str(purchases), "--report", str(report_path))
+    demo = platform.begin("demo", "--apps", "pos", "--purchases", str(purchases), "--report", str(report_path))
     watch = AppWatch(tuple(APPS), run_dir)
     try:
         assert eventually(lambda: all(_works(run_dir, app) for app in APPS) or demo.poll() is not None, _RUNS_S)
@@ -82,7 +78,7 @@ def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
     for number, victim in enumerate(islice(cycle(("airflow-scheduler", "a task", "airflow-triggerer")), KILLS)):
         action = "restart" if number % 5 == 4 else "ensure"
         app = "loyalty" if action == "restart" else rng.choice(list(APPS))
-        asked = _ask(run_dir, app, action)
+        asked = ask_for(run_dir, app, action)
         if victim == "a task":
             outcomes.append("killed" if kill_task(run_dir) else "no task ran")
         else:
@@ -91,20 +87,3 @@ def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
         left = wait_for_no_strays(run_dir)
         assert left == [], (number, victim, action, asked)
     return outcomes
-
-
-def _ask(run_dir: Path, app: str, action: str) -> bool:
-    """Has a run of `stream_apps` begun, if Airflow answers at all just now."""
-    password, _ = make_airflow_password(RunLayout(run_dir))
-    address = _airflow_address(run_dir)
-    try:
-        with AirflowClient(address, AIRFLOW_USER, password) as airflow:
-            airflow.trigger("stream_apps", {"app": app, "action": action})
-    except (StartError, httpx2.HTTPError):
-        return False
-    return True
-
-
-def _airflow_address(run_dir: Path) -> str:
-    config = (run_dir / "airflow" / "airflow.cfg").read_text()
-    return next(line.partition("=")[2].strip() for line in config.splitlines() if line.startswith("base_url"))

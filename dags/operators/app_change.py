@@ -1,0 +1,59 @@
+"""What `scale` and `upgrade` do beside a restart: what comes before it, and how to go back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from airflow.sdk.exceptions import AirflowFailException
+from pydantic import ValidationError
+
+from dags.operators import ends_with_parent
+from dags.operators.settings import OperationsSettings
+from spark_apps.scale import AppScale, read_scale, write_scale
+
+_CHECK_S = 120
+_LAST_CHARS = 2000
+_UNSAID = "None"
+
+
+def change_scale(app: str, wanted: Mapping[str, str], settings: OperationsSettings) -> AppScale | None:
+    """Writes how big an app is to be from its next start on. Returns how big it was; None if nothing is changed.
+
+    `wanted` is text by field of `AppScale`: "None" leaves one as it is, "0" forgets what was said about it.
+
+    Raises:
+        AirflowFailException: a value can't be, or nothing is wanted.
+    """
+    said = {name: int(text) or None for name, text in wanted.items() if text != _UNSAID}
+    if not said:
+        names = ", ".join(f"`{name}`" for name in AppScale.model_fields)
+        msg = f"`scale` needs at least one of {names}: nothing was changed"
+        raise AirflowFailException(msg)
+    before = read_scale(settings.scale_file(app))
+    try:
+        after = AppScale.model_validate(before.model_dump() | said)
+    except ValidationError as error:
+        first = error.errors()[0]
+        msg = f"`{first['loc'][0]}` can't be used ({first['msg']}): nothing was changed"
+        raise AirflowFailException(msg) from error
+    write_scale(settings.scale_file(app), after)
+    return None if after == before else before
+
+
+def check_code(app: str) -> None:
+    """Has the code that is installed say whether it could run an app, while the app runs on.
+
+    Raises:
+        AirflowFailException: it couldn't; the message has its reasons.
+    """
+    command = [sys.executable, ends_with_parent.__file__, str(os.getpid())]
+    command += [sys.executable, "-m", "spark_apps", "check", app]
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CHECK_S, check=False
+    )
+    if done.returncode != 0:
+        msg = f"{app} runs on as it was: the code that is installed can't take over. {done.stderr[-_LAST_CHARS:]}"
+        raise AirflowFailException(msg)

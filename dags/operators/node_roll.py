@@ -1,0 +1,92 @@
+"""Restarting query nodes one after the other, so that each partition has a node that answers all the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dags.operators.app_control import ProcessSupervisor
+from dags.operators.errors import AppFailedError
+from dags.operators.supervisor_rpc import ENDED_STATES
+
+_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other one it starts the node again at once
+_LOG_BYTES = 2000
+
+
+class NodeViews(Protocol):
+    """What is asked of the nodes themselves."""
+
+    def is_warm(self, node: str) -> bool:
+        """Whether a node says that all of its replicas can answer."""
+        ...
+
+    def cluster(self) -> Mapping[str, Any] | None:
+        """What the first node that answers tells at `/state/cluster`; None if none does."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoll:
+    """One round of restarts, which began at `began_s` (epoch seconds): whoever was started before is still to come.
+
+    So it keeps nothing, and whoever goes on with it after a crash goes on where it was.
+    """
+
+    nodes: tuple[str, ...]
+    supervisor: ProcessSupervisor
+    views: NodeViews
+    began_s: int
+
+    def step(self) -> str | None:
+        """Does what can be done now. Returns what is waited for; None once every node is restarted and warm.
+
+        Raises:
+            AppFailedError: a node ended after its restart and won't come back; the others were left alone.
+        """
+        for node in self.nodes:
+            waits = self._step(node)
+            if waits is not None:
+                return waits
+        return None
+
+    def _step(self, node: str) -> str | None:
+        program = f"node-{node}"
+        process = self.supervisor.process(program)
+        if process.started_at_ms // 1000 < self.began_s:
+            return self._restart(node, program, process.state)
+        if process.state in ENDED_STATES and process.exit_status in _FINAL_EXITS:
+            log = self.supervisor.log_end(program, _LOG_BYTES)
+            msg = (
+                f"{program} ended with exit code {process.exit_status} after its restart; the nodes behind it were not "
+                f"touched and answer. The end of its log:\n{log}"
+            )
+            raise AppFailedError(msg)
+        return None if self.views.is_warm(node) else f"{program} isn't warm yet"
+
+    def _restart(self, node: str, program: str, state: str) -> str:
+        if state in ENDED_STATES:
+            self.supervisor.start(program)
+            return f"{program} starts"
+        if state == "STOPPING":
+            return f"{program} is stopping"
+        view = self.views.cluster()
+        if view is None:
+            return "no node tells who holds what"
+        alone = held_alone(view, node)
+        if alone:
+            return f"no other node can answer for {', '.join(alone[:10])}, so {program} has to stay up"
+        self.supervisor.stop(program)
+        return f"{program} is stopping"
+
+
+def held_alone(cluster: Mapping[str, Any], node: str) -> list[str]:
+    """The replicas of a node, as store/partition, that no other could answer for, by what `/state/cluster` tells."""
+    own, elsewhere = set(), set()
+    for member in cluster["members"]:
+        serving = {(replica["store"], replica["partition"]) for replica in member["replicas"] if replica["serving"]}
+        if member["name"] == node:
+            own |= serving
+        elif member["heard"] and not member["suspect"]:
+            elsewhere |= serving
+    return [f"{store}/{partition}" for store, partition in sorted(own - elsewhere)]

@@ -1,0 +1,89 @@
+"""The sensor that restarts query nodes one after the other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+from airflow.sdk import BaseSensorOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from dags.operators.errors import AppFailedError
+from dags.operators.node_roll import NodeRoll
+from dags.operators.settings import OperationsSettings
+from dags.operators.supervisor_rpc import SupervisorRpc
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_AT_ONCE_S = 20
+_PAUSE_S = 0.5
+_ASK_S = 5.0
+
+
+class RollNodesSensor(BaseSensorOperator):
+    """Succeeds once every node was restarted in this run and is warm; restarts one as soon as the others can answer.
+
+    A node whose rows are there is warm within seconds, and waited for at once. One that restores is looked at again
+    later, without a worker. Returns the nodes' names.
+
+    Args:
+        **kwargs: those of every sensor.
+    """
+
+    ui_color = "#d7ecd9"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(mode="reschedule", **kwargs)
+
+    def poke(self, context: Context) -> bool:
+        """Goes as far as it can without a long wait.
+
+        Raises:
+            AirflowFailException: a node doesn't come back; the others were left alone.
+        """
+        settings = OperationsSettings()  # type: ignore[call-arg]
+        addresses = settings.node_addresses
+        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s)
+        began = context["dag_run"].start_date
+        with httpx2.Client(timeout=_ASK_S, trust_env=False) as http:
+            roll = NodeRoll(
+                tuple(addresses),
+                supervisor,
+                _HttpViews(addresses, http),
+                0 if began is None else int(began.timestamp()),
+            )
+            until_s = time.monotonic() + _AT_ONCE_S
+            try:
+                while (waits := roll.step()) is not None and time.monotonic() < until_s:
+                    threading.Event().wait(_PAUSE_S)
+            except AppFailedError as error:
+                raise AirflowFailException(str(error)) from error
+        self.log.info("%s", waits or f"restarted and warm: {', '.join(addresses)}")
+        return waits is None
+
+
+class _HttpViews:
+    def __init__(self, addresses: Mapping[str, str], http: httpx2.Client) -> None:
+        self._addresses = addresses
+        self._http = http
+
+    def is_warm(self, node: str) -> bool:
+        return self._ask(f"{self._addresses[node]}/readyz") is not None
+
+    def cluster(self) -> Mapping[str, Any] | None:
+        for address in self._addresses.values():
+            answer = self._ask(f"{address}/state/cluster")
+            if answer is not None:
+                found: Mapping[str, Any] = answer.json()
+                return found
+        return None
+
+    def _ask(self, url: str) -> httpx2.Response | None:
+        try:
+            return self._http.get(url).raise_for_status()
+        except httpx2.HTTPError:
+            return None

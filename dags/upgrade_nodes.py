@@ -1,0 +1,45 @@
+"""Restart the query nodes one after the other with the code that is installed now; reads have no gap.
+
+**What it does.** Stops a node only while each of its partitions can be answered by another node, starts it, waits until
+it is warm again (`/readyz`), and goes on to the next. A node keeps its rows, so that takes seconds unless the new code
+has to rebuild them.
+
+**When to run it.** On demand, after another version was installed or a setting of the nodes was changed. Repeating it
+is harmless; a run that was lost can be replaced by a new one.
+
+**If it fails.** *Ended after its restart*: the new code or a setting doesn't work. The nodes behind it run the old one
+and answer; correct it, or install the version of before, and run this again. *It timed out*: the task's log says what
+it waited for. *No other node can answer*: the store has no standbys (`STOREKEEPER_REPLICAS`), or another node is down
+or restores; see `storekeeper status`.
+
+Nodes that supervisor doesn't keep, such as those in containers, are not restarted by this.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from dags.operators.deadlines import done_within
+from dags.operators.roll_nodes import RollNodesSensor
+
+with DAG(
+    "upgrade_nodes",
+    dag_display_name="Query nodes: upgrade one after the other",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=1,
+    tags=["nodes", "operate"],
+    default_args={"owner": "storekeeper", "retries": 1, "retry_delay": timedelta(seconds=15)},
+    dagrun_timeout=timedelta(hours=3),
+    deadline=done_within(timedelta(minutes=30)),
+):
+    RollNodesSensor(
+        task_id="restart",
+        task_display_name="Restart, wait until warm, next",
+        poke_interval=15,
+        timeout=timedelta(hours=2).total_seconds(),
+        execution_timeout=timedelta(minutes=5),
+    )

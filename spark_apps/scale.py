@@ -1,0 +1,75 @@
+"""How big an app is, where somebody has said so for good: a file for each app. It wins over the environment.
+
+Read when the app starts. Free of Spark.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from spark_apps.settings import AppSettings
+from state.errors import ConfigurationError
+
+
+class AppScale(BaseModel):
+    """The size of an app; None leaves a setting as it is without.
+
+    `cores` and `memory_mb` are those of the driver where Spark runs in it alone (a master such as `local[2]`), and on a
+    cluster those of all executors together and of each.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cores: int | None = Field(default=None, ge=1, le=1024)
+    memory_mb: int | None = Field(default=None, ge=512, le=1024 * 1024)
+    max_offsets_per_trigger: int | None = Field(default=None, ge=1, le=1_000_000_000)
+
+    def applied(self, settings: AppSettings) -> AppSettings:
+        """The settings with this size."""
+        local = settings.spark_master.startswith("local")
+        wanted: dict[str, Any] = {}
+        if self.cores is not None:
+            wanted |= {"spark_master": f"local[{self.cores}]"} if local else {"max_cores": self.cores}
+        if self.memory_mb is not None:
+            wanted["driver_memory" if local else "executor_memory"] = f"{self.memory_mb}m"
+        if self.max_offsets_per_trigger is not None:
+            wanted["max_offsets_per_trigger"] = self.max_offsets_per_trigger
+        return settings.model_copy(update=wanted)
+
+
+def scaled(settings: AppSettings, app: str) -> AppSettings:
+    """The settings that an app starts with: those given, at the size that somebody gave the app.
+
+    Raises:
+        ConfigurationError: as `read_scale`.
+    """
+    return read_scale(settings.scale_file(app)).applied(settings)
+
+
+def read_scale(path: Path) -> AppScale:
+    """The size in a file; one that leaves all as it is if there is no file.
+
+    Raises:
+        ConfigurationError: it holds something else.
+    """
+    try:
+        return AppScale.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return AppScale()
+    except (OSError, ValidationError) as error:
+        msg = f"{path} holds no size of an app ({type(error).__name__}): remove it, then run `stream_apps` with `scale`"
+        raise ConfigurationError(msg) from error
+
+
+def write_scale(path: Path, scale: AppScale) -> None:
+    """Replaces the file in one step; removes it if nothing is left to say. One writer at a time."""
+    if scale == AppScale():
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".new")
+    draft.write_text(scale.model_dump_json(exclude_none=True), "utf-8")
+    draft.replace(path)

@@ -1,0 +1,52 @@
+"""Whether the code that is installed could run an app in place of the one that runs. Starts and changes nothing."""
+
+from __future__ import annotations
+
+import importlib
+import time
+
+from spark_apps.generations.catalog import spec_of
+from spark_apps.generations.journal import JournalFile
+from spark_apps.planning.declared import declared_stores
+from spark_apps.planning.describe import describe
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.topics import Topics, await_topics
+from state.clock import Clock
+from state.errors import ConfigurationError
+from state.migration.contract import Description
+from state.migration.plan import Verdict, plan_changes
+
+
+def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[str, str]:
+    """Imports what the app runs, looks for its topics, and plans what would become of its stores: verdict by store.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: the code can't be imported, topics are missing, or a store would be orphaned or broken.
+    """
+    try:
+        importlib.import_module(spec.module).open_stream  # noqa: B018 (that it is there is what is asked)
+        if spec.topology is not None:
+            importlib.import_module(spec.topology).processor  # noqa: B018
+    except Exception as error:  # whatever the new code raises when it is imported, it would raise after the drain
+        msg = f"the code of {spec.name} can't be imported ({type(error).__name__}: {error}): install what is missing"
+        raise ConfigurationError(msg) from error
+    journal = JournalFile(settings.run_dir, spec.name).read()
+    lives = spec if journal is None else spec_of(spec, journal.live_generation)
+    await_topics(
+        Topics(settings.kafka_bootstrap),
+        lives.topics(settings),
+        timeout_s=settings.preflight_timeout_s,
+        clock=clock,
+        wait=time.sleep,
+    )
+    running = describe(settings, clock)
+    own = {name: store for name, store in running.stores.items() if store.app == spec.name}
+    declared = [store for store in declared_stores() if store.app == spec.name]
+    changes = plan_changes(declared, Description(running.described_at_ms, own)).changes
+    broken = [f"{change.store}: {' '.join(change.details)}" for change in changes if change.verdict is Verdict.BREAKS]
+    if broken:
+        msg = f"this code would break what {spec.name} holds; {'; '.join(broken)}"
+        raise ConfigurationError(msg)
+    return {change.store: change.verdict.value for change in changes}
