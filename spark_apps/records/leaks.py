@@ -45,8 +45,10 @@ _WAY = (
     r"apartments?|society|residency|enclave|bhavan|niwas|vihar|puram|mohalla|highway)"
 )
 _NAME_OF_WAY = r"(?:[\p{L}\p{Nd}.']{1,30}[\s\p{Z},-]+){1,4}"
-_NUMBERED_HOME = r"(?:flat|house|door|plot|apartment|apt|room|h)\.?\s*(?:no\b\.?|number\b|#)\s*[:.-]?\s*\p{L}?-?\p{Nd}"
-_POST_BOX = r"p\.?\s?o\.?\s?box\s*(?:no\.?)?\s*\p{Nd}"
+_NUMBERED_HOME = (
+    r"(?:flat|house|door|plot|apartment|apt|room|h)\.?\s*(?:no\b\.?|number\b|#)\s*(?:[:.-]\s*)?\p{L}?-?\p{Nd}"
+)
+_POST_BOX = r"p\.?\s?o\.?\s?box\s*(?:no\.?\s*)?\p{Nd}"
 _ADDRESSEE = r"(?:c/o|s/o|d/o|attn\.?:?)\s*\p{L}{2}"
 ADDRESS = (
     rf"(?i)(?<![\p{{L}}\p{{Nd}}])(?:{_HOUSE}[\s\p{{Z}},]+{_NAME_OF_WAY}{_WAY}(?![\p{{L}}\p{{Nd}}])|"
