@@ -37,6 +37,8 @@ from tests.faults.failover.oracle import PARTITIONS, Oracle, Writer
 KEYS = 2000
 WINDOW_KEYS = 300
 TOLERANCE_S = 3.0
+_SWITCH_INTERVAL_S = 0.0005
+_BROKER_OPTIONS = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC")
 MOST_REFUSAL_S = 1.0
 WARM_UP_S = 5.0
 
@@ -47,14 +49,15 @@ class Sizes:
 
     updates: int
     questions: int
+    processes: int
     threads: int
     seconds: float
     quiet_s: float
     kills: int
 
 
-FULL = Sizes(updates=2000, questions=525, threads=12, seconds=8.0, quiet_s=6.0, kills=3)
-SMOKE = Sizes(updates=400, questions=100, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
+FULL = Sizes(updates=2000, questions=550, processes=2, threads=8, seconds=8.0, quiet_s=6.0, kills=3)
+SMOKE = Sizes(updates=400, questions=100, processes=1, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +182,21 @@ def run(broker: Broker, folder: Path, sizes: Sizes, faults: Iterable[Callable[[S
     window_writer.write_all()
     with running_cluster(broker, folder, topic, "a", "b", "c") as cluster:
         scene = Scene(cluster, oracle, writer, set(), sizes.seconds, sizes.kills)
-        client = ClientLoad(cluster.announced(), oracle, windows, threads=sizes.threads, per_second=sizes.questions)
+        client = ClientLoad(
+            cluster.announced(),
+            oracle,
+            windows,
+            processes=sizes.processes,
+            threads=sizes.threads,
+            per_second=sizes.questions,
+        )
         bare = BareLoad(scene.survivors, oracle)
         processors = Processors(
             lambda: {
                 "nodes": [cluster.nodes[name].pid for name in "abc"],
                 "broker": [broker.pid],
-                "load_and_oracle": [os.getpid()],
+                "load": client.pids,
+                "oracle_and_writers": [os.getpid()],
                 "proxies": [cluster.network.pid],
             }
         )
@@ -276,9 +287,11 @@ def main() -> int:
     parser.add_argument("--smoke", action="store_true", help="short and small, and nothing is written")
     parser.add_argument("--only", choices=[fault.__name__ for fault in FAULTS], help="one fault; nothing is written")
     options = parser.parse_args()
+    # Writers, clients and the oracle share one process: an answer that is there must not wait for another thread.
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     sizes = SMOKE if options.smoke else FULL
     folder = Path(tempfile.mkdtemp(prefix="sk-bench-"))
-    broker = start_broker(folder / "broker")
+    broker = start_broker(folder / "broker", _BROKER_OPTIONS)
     try:
         chosen = [fault for fault in FAULTS if options.only in {None, fault.__name__}]
         campaign = run(broker, folder / "run", sizes, chosen)

@@ -36,6 +36,7 @@ PARTITIONS = 4
 GOAL_MS = 8.0
 HEADERS = ChangelogHeaders("leaderboard", STORE, 1, 1, {"scores": {0: (0, 1)}}).encode()
 _STEP_S = 0.01
+_SWITCH_INTERVAL_S = 0.0005
 _COMPARED = 50
 
 
@@ -224,7 +225,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="short and small, and nothing is written")
     smoke: bool = parser.parse_args().smoke
-    sizes = Sizes(2000, 200, 60, 1, 2) if smoke else Sizes(100_000, 2000, 400, 5, 10)
+    # The writer shares this process: an answer that is there must not wait for it.
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    sizes = Sizes(2000, 200, 60, 1, 2) if smoke else Sizes(100_000, 2000, 400, 9, 8)
     folder = Path(tempfile.mkdtemp(prefix="sk-bench-"))
     try:
         rounds, wrong = run(sizes, folder)
@@ -234,7 +237,7 @@ def main() -> int:
     for measure in found:
         print(measure.as_dict())
     problems = [*(failure for one in rounds for failure in one.failed), *wrong]
-    print("\n".join(problems[:20]) or f"all right; the goal is below {GOAL_MS} ms")
+    print("\n".join(problems[:20]) or f"all answers right; the goal of every p99 is below {GOAL_MS} ms")
     if not smoke:
         print(write_results("leaderboard", found, asdict(sizes)))
     return 1 if problems else 0

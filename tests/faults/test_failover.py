@@ -35,7 +35,7 @@ class Sizes:
         questions: so many a second.
         tolerance_s: an answer may miss what was acknowledged within so long, if it doesn't say itself how much.
         refusal_s: a bare client may be refused for so long.
-        limits: of the client.
+        timeout_s: of a question of the client.
     """
 
     seconds: float
@@ -44,13 +44,13 @@ class Sizes:
     questions: float
     tolerance_s: float
     refusal_s: float
-    limits: ClientLimits
+    timeout_s: float
 
 
-SHORT = Sizes(
-    seconds=2.0, kills=1, updates=400, questions=100, tolerance_s=60, refusal_s=60, limits=ClientLimits(timeout_s=120)
+SHORT = Sizes(seconds=2.0, kills=1, updates=400, questions=100, tolerance_s=60, refusal_s=60, timeout_s=120)
+LONG = Sizes(
+    seconds=15.0, kills=6, updates=2000, questions=500, tolerance_s=3, refusal_s=1, timeout_s=ClientLimits().timeout_s
 )
-LONG = Sizes(seconds=15.0, kills=6, updates=2000, questions=500, tolerance_s=3, refusal_s=1, limits=ClientLimits())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def stage(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pyt
     window_writer.write_all()
     with running_cluster(broker, tmp_path_factory.mktemp("failover"), topic, "a", "b", "c") as cluster:
         scene = Scene(cluster, oracle, writer, set(), sizes.seconds, sizes.kills)
-        client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.questions, limits=sizes.limits)
+        client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.questions, timeout_s=sizes.timeout_s)
         bare = BareLoad(scene.survivors, oracle)
         with writer, window_writer, client, bare:
             yield Stage(scene, client, bare, sizes)

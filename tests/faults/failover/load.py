@@ -5,24 +5,27 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from email.message import Message
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from state.client import ClientLimits, StateClient
-from tests.faults.failover.nodes import STORE, WINDOWS
+import orjson
+
+from state.client import ClientLimits
+from tests.faults.failover import asking
+from tests.faults.failover.asking import Task, Told
+from tests.faults.failover.nodes import STORE
 from tests.faults.failover.oracle import Oracle
 
-_PAGE_ROWS = 1000
 _BARE_PAUSE_S = 0.02
 _BARE_ROWS = 40
-_SHARES = (87.0, 10.0, 2.5, 0.5)
-"""Of a hundred questions: points, windows, ranges, everything."""
 
 
 @dataclass(slots=True)
@@ -45,7 +48,13 @@ class Outcome:
 
 
 class ClientLoad:
-    """Threads that ask one `StateClient` for points, windows, ranges and everything, at most so often a second."""
+    """Processes that ask for points, windows, ranges and everything through `StateClient`, at most so often a second.
+
+    What they are told is judged here.
+
+    Attributes:
+        outcome: of all questions since it was put here.
+    """
 
     def __init__(
         self,
@@ -53,81 +62,70 @@ class ClientLoad:
         oracle: Oracle,
         windows: Oracle,
         *,
+        processes: int = 1,
         threads: int = 4,
         per_second: float = 200,
-        limits: ClientLimits | None = None,
+        timeout_s: float = ClientLimits().timeout_s,
     ) -> None:
         self.outcome = Outcome()
-        self._client = StateClient(addresses, limits=limits)
-        self._rows = self._client.key_value(STORE)
-        self._window_rows = self._client.window(WINDOWS)
         self._oracle = oracle
         self._windows = windows
-        self._pause_s = threads / per_second
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(seed,)) for seed in range(threads)]
+        self._tasks = [
+            Task(addresses, oracle.keys, windows.keys, threads, per_second / processes, timeout_s, number * threads)
+            for number in range(processes)
+        ]
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._readers: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        for task in self._tasks:
+            command = [sys.executable, "-m", asking.__name__]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            assert process.stdin is not None
+            process.stdin.write(orjson.dumps(asdict(task)) + b"\n")
+            process.stdin.flush()
+            reader = threading.Thread(target=self._read, args=(process,))
+            reader.start()
+            self._processes.append(process)
+            self._readers.append(reader)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
-        self._client.close()
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.close()
+        for process, reader in zip(self._processes, self._readers, strict=True):
+            reader.join()
+            process.wait()
 
-    def _run(self, seed: int) -> None:
-        chosen = random.Random(seed)
-        due_s = time.monotonic()
-        while not self._stop.is_set():
-            asked_at_s = time.monotonic()
-            ask = chosen.choices((self._point, self._window, self._range, self._all), _SHARES)[0]
-            try:
-                ask(chosen, asked_at_s)
-                self.outcome.asked += 1
-                self.outcome.kinds[ask.__name__.strip("_")] += 1
-            except Exception as error:  # whatever it is: a client's user would have got it
-                self.outcome.failed.append(f"{ask.__name__}: {type(error).__name__}: {error}")
-            due_s = max(due_s + self._pause_s, asked_at_s)
-            self._stop.wait(max(0.0, due_s - time.monotonic()))
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that ask."""
+        return [process.pid for process in self._processes]
 
-    def _point(self, chosen: random.Random, asked_at_s: float) -> None:
-        key = chosen.choice(self._oracle.keys)
-        found = self._rows.get(key)
-        self.outcome.latencies_s.append((asked_at_s, key, time.monotonic() - asked_at_s))
-        number = None if found.value is None else found.value["n"]
-        self._note(self._oracle.wrong(key, number, asked_at_s, found.staleness_ms))
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                self._judge(Told(**orjson.loads(line)), self.outcome)
 
-    def _window(self, chosen: random.Random, asked_at_s: float) -> None:
-        key = chosen.choice(self._windows.keys)
-        found = [row.value["n"] for row in self._window_rows.fetch(key, 0, 0)]
-        self._note(self._windows.wrong(key, found[0] if found else None, asked_at_s))
-
-    def _range(self, chosen: random.Random, asked_at_s: float) -> None:
-        keys = self._oracle.keys
-        first = chosen.randrange(len(keys))
-        wanted = keys[first : first + 40]
-        self._judge_rows(wanted, dict(self._found(self._rows.range(wanted[0], wanted[-1]))), asked_at_s)
-
-    def _all(self, _: random.Random, asked_at_s: float) -> None:
-        found = dict(self._found(self._rows.all(page_rows=_PAGE_ROWS)))
-        self._judge_rows(self._oracle.keys, found, asked_at_s)
-
-    @staticmethod
-    def _found(rows: object) -> list[tuple[str, int]]:
-        return [(row.key, row.value["n"]) for row in rows]  # type: ignore[attr-defined]
-
-    def _judge_rows(self, wanted: Sequence[str], found: dict[str, int], asked_at_s: float) -> None:
+    def _judge(self, told: Told, outcome: Outcome) -> None:
+        if told.failure is not None:
+            outcome.failed.append(f"{told.kind}: {told.failure}")
+            return
+        oracle = self._windows if told.kind == "window" else self._oracle
+        wanted: Sequence[str] = oracle.keys if told.wanted is None else told.wanted
+        found = dict(told.found)
+        if told.kind == "point":
+            outcome.latencies_s.append((told.asked_at_s, wanted[0], told.took_s))
         for key in wanted:
-            self._note(self._oracle.wrong(key, found.get(key), asked_at_s))
-        if len(found) != len(wanted):
-            self.outcome.wrong.append(f"{len(found)} rows where there are {len(wanted)}")
-
-    def _note(self, reason: str | None) -> None:
-        if reason is not None:
-            self.outcome.wrong.append(reason)
+            reason = oracle.wrong(key, found.get(key), told.asked_at_s, told.staleness_ms)
+            if reason is not None:
+                outcome.wrong.append(reason)
+        if len(told.found) != len(wanted):
+            outcome.wrong.append(f"{len(told.found)} rows where there are {len(wanted)}")
+        outcome.asked += 1
+        outcome.kinds[told.kind] += 1
 
 
 class BareLoad:

@@ -15,6 +15,8 @@ from state.changelog.partitioner import partition_for
 from state.keys.windows import window_row_key
 
 PARTITIONS = 12
+_STEP_S = 0.05
+"""Changelogs are written in small batches, not record by record."""
 _SCHEMA = {"schema-version": b"1", "app": b"counting", "store": b"counters", "generation": b"1", "batch-id": b"1"}
 
 
@@ -129,7 +131,7 @@ class Writer:
     def _run(self) -> None:
         keys, place = self._oracle.keys, 0
         began_s, count = time.monotonic(), 0
-        while not self._stop.wait(0.01):
+        while not self._stop.wait(_STEP_S):
             due = int((time.monotonic() - began_s) * self._per_second)
             for _ in range(due - count):
                 self._write(keys[place])
