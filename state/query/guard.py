@@ -162,19 +162,20 @@ class Guard:
         _check_site(watched)
         check_plain(scope["raw_path"])
         hop: Hop | None = None
-        if scope["method"] not in _BODILESS or _LENGTH in watched or _CHUNKED in watched:
-            if _HOP not in watched:
-                self._caller(scope, watched, None)  # a stranger's body is not read
-            body = await self._body(receive, watched)
-            receive = replayed(body, receive)
-        else:
-            body = b""
         if _HOP in watched:
             target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-            hop = self._hops.verify(scope["method"], target, body, watched)
+            hop = self._hops.verify(scope["method"], target, watched)
         elif scope["path"].startswith(_INTERNAL):
             raise HopRefusedError("this path is for the other nodes of the cluster")
         caller = self._caller(scope, watched, hop)
+        body = b""
+        if scope["method"] not in _BODILESS or _LENGTH in watched or _CHUNKED in watched:
+            if caller is None and hop is None and not self._gate.open:
+                raise UnauthenticatedError("a token is needed to send a body, also where anybody may look")
+            body = await self._body(receive, watched)
+            receive = replayed(body, receive)
+        if hop is not None:
+            hop.check_body(body)
         left_s = self._left_s(scope, watched, hop)
         current_request.set(RequestContext(caller, None if left_s is None else self._clock.monotonic_s() + left_s))
         await self._run(scope, receive, send, left_s or self._limits.max_deadline_s)
@@ -228,6 +229,7 @@ _CLOSE = ((b"connection", b"close"),)  # what is left of the body is not read
 _AFTER: Mapping[type[StateError], tuple[tuple[bytes, bytes], ...]] = {
     BodyTooLargeError: _CLOSE,
     BodyTooSlowError: _CLOSE,
+    HopRefusedError: _CLOSE,
     UnauthenticatedError: ((b"www-authenticate", b"Bearer"), *_CLOSE),
 }
 

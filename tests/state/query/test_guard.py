@@ -222,7 +222,21 @@ def test_with_tokens_only_livez_and_the_files_of_the_page_are_open(gate: tuple[G
 
 def test_a_strangers_body_is_not_read(gate: tuple[Gate, bytes]) -> None:
     headers = [HOST, (b"transfer-encoding", b"chunked")]
-    assert asyncio.run(ask(guarded(Echo(), gate[0]), "/x", headers, "POST", [b"endless"]))[0] == 401
+    for path in ("/x", "/livez", "/", "/page/app.js"):
+        assert asyncio.run(ask(guarded(Echo(), gate[0]), path, headers, "POST", [b"endless"]))[0] == 401
+    claims = [*headers, (b"storekeeper-hop", b"b"), (b"storekeeper-hop-signature", b"s.1.2.d.m")]
+    status, _, body = asyncio.run(ask(guarded(Echo()), "/internal/keys/s", claims, "POST", [b"endless"]))
+    assert (status, kind(body)) == (403, "hop-refused")
+
+
+def test_a_hop_comes_with_the_body_that_was_signed() -> None:
+    app, target = Echo(), "/internal/keys/s"
+    for sent, told in ((b"[]", 200), (b"[1]", 403)):
+        headers = HopSigner("b", SECRET, SystemClock(), lambda: ANONYMOUS)("a", "POST", target, b"[]", 150)
+        encoded = [HOST, *((name.encode(), value.encode()) for name, value in headers.items())]
+        length = (b"content-length", b"%d" % len(sent))
+        assert asyncio.run(ask(guarded(app), target, [*encoded, length], "POST", [sent]))[0] == told
+    assert app.bodies == [b"[]"]
 
 
 def test_a_hop_for_a_caller_is_checked_again_here(gate: tuple[Gate, bytes]) -> None:
