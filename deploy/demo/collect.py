@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
 from deploy.demo.observation import TopicRecord
 from deploy.demo.oracle import MASKED_FIELDS, MaskedRow, Reward
+from state.changelog import stretch
 from state.snapshots.sql import query
-
-_POLL_TIMEOUT_S = 5.0
-_IDLE_POLLS = 12
-_ATTEMPTS = 25
 
 
 def read_topic(bootstrap: str, topic: str) -> list[TopicRecord]:
     """Every record that the topic holds now, by partition, then by offset."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "storekeeper-demo",  # required by the client; nothing is committed
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": False,
-            "log_level": 0,
-        }
-    )
-    try:
-        ends = _ends(consumer, topic)
-        consumer.assign([TopicPartition(topic, partition, 0) for partition, end in ends.items() if end])
-        records = list(_until(consumer, ends))
-    finally:
-        consumer.close()
-    return sorted(records, key=lambda record: (record.partition, record.offset))
+    found = stretch.read_topic(bootstrap, topic)
+    return [TopicRecord(m.partition(), m.offset(), m.key(), m.value(), _headers(m.headers())) for m in found]
 
 
 def records_at(records: Iterable[TopicRecord]) -> dict[tuple[int, int], TopicRecord]:
@@ -62,37 +40,6 @@ def read_export(delta_root: Path) -> list[MaskedRow]:
     """The rows of the published export, with the values that the oracle compares."""
     rows = query(delta_root, f"SELECT {', '.join(MASKED_FIELDS)} FROM hadoop_export").rows  # noqa: S608 (constants)
     return [tuple(map(_comparable, row)) for row in rows]
-
-
-def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
-    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-    return {partition: _end(consumer, TopicPartition(topic, partition)) for partition in partitions}
-
-
-def _end(consumer: Consumer, place: TopicPartition) -> int:
-    for _ in range(_ATTEMPTS):
-        try:
-            return int(consumer.get_watermark_offsets(place, timeout=10)[1])
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION:
-                raise
-            time.sleep(0.2)  # a topic that was just made is still finding its leader
-    return int(consumer.get_watermark_offsets(place, timeout=10)[1])
-
-
-def _until(consumer: Consumer, ends: dict[int, int]) -> Iterator[TopicRecord]:
-    idle = 0
-    while any(position.offset < ends[position.partition] for position in consumer.position(consumer.assignment())):
-        messages = consumer.consume(10_000, timeout=0.5)
-        idle = 0 if messages else idle + 1
-        if idle > _IDLE_POLLS:
-            raise TimeoutError("a topic's records could not all be read: is the broker still up?")
-        for message in messages:
-            if message.error():
-                raise KafkaException(message.error())
-            yield TopicRecord(
-                message.partition(), message.offset(), message.key(), message.value(), _headers(message.headers())
-            )
 
 
 def _headers(headers: Any) -> dict[str, str]:

@@ -8,19 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.journal import Generation
 from spark_apps.generations.migration import Chain, StoreRecord
-from spark_apps.topics import Topics
 from state.changelog.position import Position
+from state.changelog.stretch import read_topic
 from state.migration.compare import Change, ComparisonVerdict, compare
-
-_BATCH_RECORDS = 10_000
-_POLL_S = 0.2
-_PATIENCE_S = 30.0
 
 
 def conversion(source: Generation, target: Generation) -> Callable[[bytes, bytes], list[StoreRecord]]:
@@ -42,7 +35,7 @@ def compare_generations(
     Rows of `purged` keys may have other values: one of the two has forgotten what they were before a clean-up.
 
     Raises:
-        BrokerUnavailableError: the broker doesn't answer.
+        ChangelogError: one of the changelogs isn't there, or the broker doesn't answer: that is retriable.
     """
     folder.mkdir(parents=True, exist_ok=True)
     older, newer = (read_changelog(bootstrap, generation.topic) for generation in (source, target))
@@ -51,35 +44,8 @@ def compare_generations(
 
 def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:
     """The committed records that a topic holds now, partition by partition in the order of offsets."""
-    bounds = Topics(bootstrap).bounds([topic])
-    unread = {p: end for _, p, end in bounds.end if end > (bounds.start.offset(topic, p) or 0)}
-    if not unread:
-        return
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": topic,  # required by the client; nothing is committed
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
-    try:
-        assigned = [TopicPartition(topic, p, bounds.start.offset(topic, p) or 0) for p in unread]
-        consumer.assign(assigned)
-        silent_s = 0.0
-        while any(place.offset < unread[place.partition] for place in consumer.position(assigned)):
-            messages = consumer.consume(_BATCH_RECORDS, timeout=_POLL_S)
-            silent_s = 0.0 if messages else silent_s + _POLL_S
-            if silent_s > _PATIENCE_S:
-                msg = f"the broker sends nothing of {topic} any more: compare again once it does"
-                raise BrokerUnavailableError(msg)
-            for message in messages:
-                if message.error() is not None:
-                    raise KafkaException(message.error())
-                yield message.key() or b"", message.value()
-    finally:
-        consumer.close()
+    for message in read_topic(bootstrap, topic):
+        yield message.key() or b"", message.value()
 
 
 def behind(ahead: Position, other: Position) -> int:

@@ -7,7 +7,6 @@ that generation runs. A change of the journal is seen within `POLL_S`.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 import time
@@ -182,9 +181,16 @@ class GenerationRun:
 
         def watch() -> None:
             while not ended.wait(POLL_S):
-                with contextlib.suppress(OSError):
+                try:
                     if self.stop.is_set() or reached() or self._orders() != orders:
                         ended.set()
+                except OSError:
+                    continue
+                except Exception:
+                    # A term that nobody watches would hear neither orders nor the end: whoever begins the next one
+                    # meets the same error, and tells it.
+                    _log.exception("orders_not_watched", app=self.spec.name)
+                    ended.set()
 
         thread = threading.Thread(target=watch, name="orders", daemon=True)
         thread.start()

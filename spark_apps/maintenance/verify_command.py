@@ -44,7 +44,7 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
     # Right after a hand-over the newest snapshot is still of the generation before, whose changelog may be gone.
     manifest = newest if newest is not None and newest.changelog_topic == topic else None
     with ExitStack() as stack:
-        changelog = stack.enter_context(Changelog(settings.kafka_bootstrap, topic))
+        changelog = Changelog(settings.kafka_bootstrap, topic)
         nodes = stack.enter_context(NodeCopies(settings.node_addresses, settings.credentials))
         members = nodes.members() if settings.node_addresses else {}
 

@@ -107,35 +107,35 @@ class Cleanup:
         cutoff_ms = now_ms - options.ttl_ms
         rows = size_bytes = expired_rows = expired_bytes = 0
         ages, sample = no_ages(), list[str]()
-        with Changelog(self._bootstrap, self._topic) as changelog:
-            ends = changelog.ends()
-            for partition, end in ends.items():
-                records = changelog.scan(partition, changelog.bounds(partition)[0], end)
-                content = content_of(records, cutoff_ms=cutoff_ms, now_ms=now_ms)
-                rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes
-                expired_rows += len(content.expired)
-                expired_bytes += sum(record.size_bytes for record in content.expired)
-                ages = added(ages, content.ages)
-                shown = content.expired[: SAMPLE_ROWS - len(sample)]
-                sample += [f"{partition}@{record.offset} {masked_key(record.key or b'')}" for record in shown]
-            undo_ms = min(options.undo_ms, changelog.facts.delete_retention_ms)
-            plan = CleanupPlan(
-                cleanup_id=datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3] + "Z",
-                store=self._store,
-                topic=self._topic,
-                topic_id=changelog.facts.topic_id,
-                options=options,
-                created_ms=now_ms,
-                cutoff_ms=cutoff_ms,
-                ends=ends,
-                rows=rows,
-                size_bytes=size_bytes,
-                expired_rows=expired_rows,
-                expired_bytes=expired_bytes,
-                ages=ages,
-                sample=tuple(sample),
-                undo_until_ms=now_ms + undo_ms,
-            )
+        changelog = Changelog(self._bootstrap, self._topic)
+        ends = changelog.ends()
+        for partition, end in ends.items():
+            records = changelog.scan(partition, changelog.bounds(partition)[0], end)
+            content = content_of(records, cutoff_ms=cutoff_ms, now_ms=now_ms)
+            rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes
+            expired_rows += len(content.expired)
+            expired_bytes += sum(record.size_bytes for record in content.expired)
+            ages = added(ages, content.ages)
+            shown = content.expired[: SAMPLE_ROWS - len(sample)]
+            sample += [f"{partition}@{record.offset} {masked_key(record.key or b'')}" for record in shown]
+        undo_ms = min(options.undo_ms, changelog.facts.delete_retention_ms)
+        plan = CleanupPlan(
+            cleanup_id=datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3] + "Z",
+            store=self._store,
+            topic=self._topic,
+            topic_id=changelog.facts.topic_id,
+            options=options,
+            created_ms=now_ms,
+            cutoff_ms=cutoff_ms,
+            ends=ends,
+            rows=rows,
+            size_bytes=size_bytes,
+            expired_rows=expired_rows,
+            expired_bytes=expired_bytes,
+            ages=ages,
+            sample=tuple(sample),
+            undo_until_ms=now_ms + undo_ms,
+        )
         folder = self._folder / plan.cleanup_id
         folder.mkdir(parents=True, mode=0o700)
         (folder / "plan.json").write_bytes(plan.to_json())
@@ -160,16 +160,16 @@ class Cleanup:
         What is kept already stays as it is: once rows are deleted, compaction removes them from the changelog.
         """
         rows = 0
-        with self._changelog(plan) as changelog:
-            for partition, end in plan.ends.items():
-                if self._archive(plan).exists(partition):
-                    rows += len(self._archive(plan).keys(partition))
-                    continue
-                start, _ = changelog.bounds(partition)
-                records = changelog.scan(partition, start, end)
-                expired = content_of(records, cutoff_ms=plan.cutoff_ms, now_ms=plan.created_ms).expired
-                self._archive(plan).put(partition, expired)
-                rows += len(expired)
+        changelog = self._changelog(plan)
+        for partition, end in plan.ends.items():
+            if self._archive(plan).exists(partition):
+                rows += len(self._archive(plan).keys(partition))
+                continue
+            start, _ = changelog.bounds(partition)
+            records = changelog.scan(partition, start, end)
+            expired = content_of(records, cutoff_ms=plan.cutoff_ms, now_ms=plan.created_ms).expired
+            self._archive(plan).put(partition, expired)
+            rows += len(expired)
         return rows
 
     def delete(self, plan: CleanupPlan, *, only_canary: bool = False) -> CleanupReport:
@@ -221,11 +221,11 @@ class Cleanup:
             CleanupRefusedError: it deleted what it must not.
         """
         expired, fates = 0, list[Fates]()
-        with self._changelog(plan) as changelog:
-            for partition in plan.ends:
-                keys = self._archive(plan).keys(partition)
-                expired += len(keys)
-                fates.append(fates_of(keys, self._since(changelog, plan, partition), plan.cleanup_id))
+        changelog = self._changelog(plan)
+        for partition in plan.ends:
+            keys = self._archive(plan).keys(partition)
+            expired += len(keys)
+            fates.append(fates_of(keys, self._since(changelog, plan, partition), plan.cleanup_id))
         counts = {fate: sum(found.count(fate) for found in fates) for fate in Fate}
         report = CleanupReport(
             cleanup_id=plan.cleanup_id,
@@ -278,22 +278,22 @@ class Cleanup:
         # Before the changelog is read: from here on no earlier run can commit anything.
         tentative = KafkaTentativeLog(self._bootstrap, plan.topic, f"cleanup-{plan.topic}")
         try:
-            with self._changelog(plan) as changelog:
-                for partition in plan.ends:
-                    _, end = changelog.bounds(partition)
-                    archive = self._archive(plan)
-                    seen = fates_of(
-                        archive.keys(partition),
-                        changelog.scan(partition, plan.ends[partition], end),
-                        plan.cleanup_id,
-                    ).by_key
-                    writer = ConditionalWriter(
-                        tentative.at(partition, end), lambda record: record.action_of(plan.cleanup_id) is not None
-                    )
-                    chosen = _chosen(archive.rows(partition), seen, wanted)
-                    while chunk := list(islice(chosen, chunk_records)):
-                        pace.take(len(chunk))
-                        left_alone += len(writer.write(chunk).touched)
+            changelog = self._changelog(plan)
+            for partition in plan.ends:
+                _, end = changelog.bounds(partition)
+                archive = self._archive(plan)
+                seen = fates_of(
+                    archive.keys(partition),
+                    changelog.scan(partition, plan.ends[partition], end),
+                    plan.cleanup_id,
+                ).by_key
+                writer = ConditionalWriter(
+                    tentative.at(partition, end), lambda record: record.action_of(plan.cleanup_id) is not None
+                )
+                chosen = _chosen(archive.rows(partition), seen, wanted)
+                while chunk := list(islice(chosen, chunk_records)):
+                    pace.take(len(chunk))
+                    left_alone += len(writer.write(chunk).touched)
             return left_alone
         finally:
             tentative.close()
@@ -314,7 +314,6 @@ class Cleanup:
     def _changelog(self, plan: CleanupPlan) -> Changelog:
         changelog = Changelog(self._bootstrap, plan.topic)
         if changelog.facts.topic_id != plan.topic_id:
-            changelog.close()
             msg = f"{plan.topic} was made anew since clean-up {plan.cleanup_id} was planned: plan another one"
             raise ChangelogError(msg)
         return changelog

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterator, Sequence
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.changelog.stretch import bounds_of, read_stretch
 from state.errors import ChangelogError
 from state.maintenance.log_record import LogRecord
 
 TIMEOUT_S = 30.0
 _TRANSACTION_TIMEOUT_MS = 60_000
-_FETCHED = 5000
-_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 (public in spite of its underscore)
 
 
 class Changelog:
-    """A changelog topic as `read_committed` readers see it. A context manager. Not thread-safe.
+    """A changelog topic as `read_committed` readers see it. Safe from any thread.
 
     Methods raise `BrokerUnavailableError` when the broker doesn't answer.
     """
@@ -40,19 +37,6 @@ class Changelog:
         finally:
             reader.close()
         self.topic = topic
-        self._consumer = Consumer(_consumer_options(bootstrap, "read_committed"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Frees the consumer."""
-        self._consumer.close()
 
     @property
     def partitions(self) -> range:
@@ -61,18 +45,7 @@ class Changelog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         """The first offset, and the end: before the first record of a transaction that is still open."""
-        deadline_s = time.monotonic() + TIMEOUT_S
-        where = TopicPartition(self.topic, partition)
-        while True:
-            try:
-                bounds = self._consumer.get_watermark_offsets(where, timeout=TIMEOUT_S)
-            except KafkaException as error:
-                # A topic made a moment ago, or a broker that has just started, takes a while to have leaders.
-                if time.monotonic() > deadline_s:
-                    raise _unanswered(self.topic, error) from error
-                time.sleep(0.2)
-            else:
-                return bounds[0], bounds[1]
+        return bounds_of(self._bootstrap, self.topic, partition)
 
     def ends(self) -> dict[int, int]:
         """The end of each partition."""
@@ -88,7 +61,7 @@ class Changelog:
         if start < first:
             msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was made anew or is cut off"
             raise ChangelogError(msg)
-        yield from _records(self._consumer, TopicPartition(self.topic, partition, start), end)
+        yield from map(_record, read_stretch(self._bootstrap, self.topic, partition, start, end))
 
 
 class KafkaTentativeLog:
@@ -99,6 +72,7 @@ class KafkaTentativeLog:
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
         """Takes over the transactional id, which aborts what an earlier run left open."""
+        self._bootstrap = bootstrap
         self._topic = topic
         self._failed: list[KafkaError] = []
         self._producer = Producer(
@@ -111,7 +85,6 @@ class KafkaTentativeLog:
                 "log_level": 0,
             }
         )
-        self._consumer = Consumer(_consumer_options(bootstrap, "read_uncommitted"))
         self._partition = -1
         self._read_up_to = 0
         self._open = False
@@ -162,14 +135,13 @@ class KafkaTentativeLog:
 
     def read_to(self, end: int) -> Iterator[LogRecord]:
         """See `TentativeLog`."""
-        where = TopicPartition(self._topic, self._partition, self._read_up_to)
-        self._read_up_to = max(end, self._read_up_to)
-        yield from _records(self._consumer, where, end)
+        start, self._read_up_to = self._read_up_to, max(end, self._read_up_to)
+        found = read_stretch(self._bootstrap, self._topic, self._partition, start, end, isolation="read_uncommitted")
+        yield from map(_record, found)
 
     def close(self) -> None:
-        """Aborts what is open and frees the clients."""
+        """Aborts what is open."""
         self.abort()
-        self._consumer.close()
 
     def _placed(self, offsets: dict[int, int], number: int, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -178,47 +150,10 @@ class KafkaTentativeLog:
             offsets[number] = message.offset() or 0
 
 
-def _records(consumer: Consumer, where: TopicPartition, end: int) -> Iterator[LogRecord]:
-    """The records from `where` to `end`, however many offsets in between belong to no record."""
-    if where.offset >= end:
-        return
-    consumer.assign([where])
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while True:
-        first = consumer.poll(0.2)
-        for message in [] if first is None else [first, *consumer.consume(_FETCHED, timeout=0)]:
-            deadline_s = time.monotonic() + TIMEOUT_S
-            error, offset = message.error(), message.offset() or 0
-            if error is not None:
-                if error.code() != _END_OF_PARTITION:
-                    raise _unanswered(where.topic, KafkaException(error))
-                if offset < end:
-                    continue
-            if offset >= end:
-                consumer.unassign()
-                return
-            yield LogRecord(offset, message.timestamp()[1], message.key(), message.value(), message.headers() or ())
-        if consumer.position([where])[0].offset >= end:
-            consumer.unassign()
-            return
-        if time.monotonic() > deadline_s:
-            msg = (
-                f"{where.topic}-{where.partition} can't be read up to {end} within {TIMEOUT_S:.0f} s: is the broker up?"
-            )
-            raise BrokerUnavailableError(msg)
-
-
-def _consumer_options(bootstrap: str, isolation: str) -> Mapping[str, str | int | bool]:
-    return {
-        "bootstrap.servers": bootstrap,
-        "group.id": "storekeeper-maintenance",  # required by the client; never joined nor committed to
-        "enable.auto.commit": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "error",
-        "isolation.level": isolation,
-        "fetch.wait.max.ms": 10,
-        "log_level": 0,
-    }
+def _record(message: Message) -> LogRecord:
+    return LogRecord(
+        message.offset() or 0, message.timestamp()[1], message.key(), message.value(), message.headers() or ()
+    )
 
 
 def _answered(topic: str, step: Callable[[], object]) -> None:

@@ -96,11 +96,11 @@ class _Tally:
     counts: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
 
-    def note(self, what: str, key: bytes) -> None:
+    def note(self, what: str, key: bytes, why: str = "") -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
         samples = self.samples.setdefault(what, [])
         if len(samples) < self.most:
-            samples.append(masked(key))
+            samples.append(masked(key) + why)
 
     def verdict(self, budget: ErrorBudget) -> ComparisonVerdict:
         kinds = ("differing", "missing", "unexpected", "unconvertible")
@@ -179,8 +179,9 @@ class _Converted:
             for key, value in _latest(path).items():
                 try:
                     made = self.convert(key, value)
-                except Exception:
-                    self.tally.note("unconvertible", key)
+                except Exception as error:
+                    # Whatever a function of the app's own raises; its message may hold a value.
+                    self.tally.note("unconvertible", key, f": {type(error).__name__}")
                     continue
                 if key in self.told or any(new in self.told for new, _ in made):
                     self.purged.update(new for new, _ in made)

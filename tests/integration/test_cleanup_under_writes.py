@@ -62,13 +62,13 @@ def fill(broker: Broker, topic: str, keys: range, value: bytes, age_days: int) -
 def content(broker: Broker, topic: str) -> dict[bytes | None, bytes]:
     """What a reader of committed records makes of the changelog."""
     rows: dict[bytes | None, bytes] = {}
-    with Changelog(broker.bootstrap, topic) as changelog:
-        for partition in changelog.partitions:
-            for record in changelog.scan(partition, *changelog.bounds(partition)):
-                if record.value is None:
-                    rows.pop(record.key, None)
-                else:
-                    rows[record.key] = record.value
+    changelog = Changelog(broker.bootstrap, topic)
+    for partition in changelog.partitions:
+        for record in changelog.scan(partition, *changelog.bounds(partition)):
+            if record.value is None:
+                rows.pop(record.key, None)
+            else:
+                rows[record.key] = record.value
     return rows
 
 
@@ -169,13 +169,13 @@ def test_a_killed_cleanup_goes_on_and_what_it_left_open_is_never_seen(broker: Br
     assert cleanup.undo(plan).restored == 1000
     assert cleanup.undo(plan).restored == 1000
     assert len(content(broker, topic)) == 1000
-    with Changelog(broker.bootstrap, topic) as changelog:
-        back = [
-            record
-            for partition in changelog.partitions
-            for record in changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
-            if record.action_of(plan.cleanup_id) is CleanupAction.RESTORE
-        ]
+    changelog = Changelog(broker.bootstrap, topic)
+    back = [
+        record
+        for partition in changelog.partitions
+        for record in changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
+        if record.action_of(plan.cleanup_id) is CleanupAction.RESTORE
+    ]
     assert len(back) == 1000
     assert all(record.timestamp_ms < plan.cutoff_ms and record.value == b"old" for record in back)
 

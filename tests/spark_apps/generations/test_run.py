@@ -68,3 +68,15 @@ def test_there_is_nothing_to_run_beside_an_app_that_never_changed(tmp_path: Path
     beat = read_heartbeat(settings.heartbeat_file("loyalty-next"))
     assert beat is not None
     assert beat.state is AppState.STOPPED
+
+
+def test_orders_that_cannot_be_watched_end_the_term(tmp_path: Path) -> None:
+    run = GenerationRun(LOYALTY, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event(), Role.LIVE)
+    orders, ended = run._orders(), threading.Event()
+    assert orders is not None
+
+    def reached() -> bool:
+        raise RuntimeError("nobody foresaw it")
+
+    with run._watching(orders, reached, ended):
+        assert ended.wait(30)

@@ -64,8 +64,8 @@ def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes]) -> None:
     by_partition: dict[int, dict[bytes, bytes]] = {number: {} for number in range(PARTITIONS)}
     for key, value in rows.items():
         by_partition[partition_for(key, PARTITIONS)][key] = value
-    with Changelog(broker.bootstrap, TOPIC) as changelog:
-        ends = changelog.ends()
+    changelog = Changelog(broker.bootstrap, TOPIC)
+    ends = changelog.ends()
     digests = {number: digest(held.items()) for number, held in by_partition.items()}
     manifest = SnapshotManifest("prices", "ticks", 1, 1, TOPIC, ends, Position(), len(rows), digests, "test", 0)
     table = pa.table(
@@ -139,7 +139,7 @@ def handed_over(journal: Journal) -> Journal:
 def test_maintenance_follows_a_store_to_its_next_generation(broker: Broker, tmp_path: Path) -> None:
     file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), ("rewards-tier",), None)
     old, new = REWARDS.changelog_topic, journal.generation(2).topic
-    preview = ("cleanup", "preview", "rewards", "--ttl-days", "1e-9", "--keep-compute-state", "--canary-share", "0")
+    preview = ("cleanup", "preview", "rewards", "--ttl-days", "1e-8", "--keep-compute-state", "--canary-share", "0")
     for topic, rows in ((old, 5), (new, 3)):
         with suppress(KafkaException):
             broker.delete_topic(topic)

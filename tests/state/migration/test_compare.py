@@ -46,6 +46,7 @@ def test_every_kind_of_difference_is_counted(tmp_path: Path) -> None:
     )
     assert verdict.compared == 101
     assert verdict.samples.missing == (masked(b"n-0"),)
+    assert verdict.samples.unconvertible == (f"{masked(b'unconvertible')}: ValueError",)
 
 
 @pytest.mark.parametrize("told", [{b"7", b"8", b"9"}, {b"n-7", b"n-8", b"n-9"}])
