@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from tests.waiting import eventually
 
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
 _QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -115,9 +117,18 @@ class Broker:
         )
 
     def create_topic(self, name: str, partitions: int = 4, config: Mapping[str, str] | None = None) -> None:
-        """Creates a topic and waits until it exists."""
+        """Creates a topic and waits until it can be read and written: on a busy machine leaders take a while."""
         admin = self.admin()
         admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(timeout=30)
+        ends = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+
+        def led() -> bool:
+            try:
+                return all(found.result(timeout=30) for found in admin.list_offsets(ends).values())
+            except KafkaException:
+                return False
+
+        eventually(led, 30, f"every partition of {name} has a leader")
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic and waits until it is gone."""
