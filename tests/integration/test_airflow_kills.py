@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 from collections.abc import Iterator
 from itertools import cycle, islice
@@ -19,6 +20,8 @@ from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kil
 from tests.integration.platform_process import PlatformProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(3600)]
+
+_log = logging.getLogger(__name__)
 
 KILLS = 50
 _PURCHASES_PER_S = 10
@@ -85,5 +88,6 @@ def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
             kill_program(run_dir, victim)
             outcomes.append("killed")
         left = wait_for_no_strays(run_dir)
+        _log.info("kill %s: %s while %s of %s was asked for: %s", number + 1, victim, action, app, outcomes[-1])
         assert left == [], (number, victim, action, asked)
     return outcomes

@@ -109,13 +109,18 @@ def test_airflows_page_of_stores_tells_whoever_has_signed_in_and_nobody_else(run
     assert httpx2.get(glance, trust_env=False).status_code == 401
     user, password = running.login
     login = httpx2.post(f"{airflow}/auth/token", json={"username": user, "password": password}, trust_env=False).json()
-    answer = httpx2.get(
-        glance, headers={"Authorization": f"Bearer {login['access_token']}"}, trust_env=False, timeout=30
-    ).json()
-    assert answer["unreachable"] is None
-    stores = {store["store"]: store for store in answer["stores"]}
-    assert stores["rewards"]["serving"] == stores["rewards"]["replicas"] > 0
-    assert {app["app"] for app in answer["apps"] if app["healthy"]} == _EVERY_APP
+    signed_in = {"Authorization": f"Bearer {login['access_token']}"}
+
+    def all_work() -> bool:
+        answer = httpx2.get(glance, headers=signed_in, trust_env=False, timeout=30).json()
+        stores = {store["store"]: store for store in answer["stores"]}
+        return (
+            answer["unreachable"] is None
+            and stores["rewards"]["serving"] == stores["rewards"]["replicas"] > 0
+            and {app["app"] for app in answer["apps"] if app["healthy"]} == _EVERY_APP
+        )
+
+    assert eventually(all_work, _RUN_S, poll_s=1)
 
 
 def test_what_is_approved_is_done_and_what_is_refused_is_not(running: Running, pictures: Path) -> None:
@@ -129,7 +134,7 @@ def test_what_is_approved_is_done_and_what_is_refused_is_not(running: Running, p
         asked = airflow.questions("cleanup_stores", approved)["approve"]
         assert asked["options"] == ["Approve", "Reject"]
         assert "prices" in asked["subject"]
-        assert "10" in asked["body"], "the question says how many rows would go"
+        assert "10 of 10 rows" in asked["body"], "the question says how many rows would go"
         if CHROMIUM is not None:
             with airflow_browser(running.addresses()["airflow-api-server"], running.login, pictures) as browser:
                 browser.see_question("cleanup_stores", approved, "approve", "Approve", "Reject", asked["subject"])
