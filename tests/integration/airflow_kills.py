@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,15 +40,18 @@ class AppWatch:
 
     def look(self) -> None:
         """One sample."""
-        here: Counter[str] = Counter()
-        for process in psutil.process_iter(["cmdline", "status"]):
+        here: dict[str, dict[int, int]] = {}
+        for process in psutil.process_iter(["cmdline", "status", "ppid"]):
             command = process.info["cmdline"] or []
             if command[-3:-1] != ["spark_apps", "run"] or command[-1] not in self.apps:
                 continue
             if process.info["status"] != psutil.STATUS_ZOMBIE and _is_ours(process, self.run_dir):
-                here[command[-1]] += 1
-                self.pids.setdefault(command[-1], set()).add(process.pid)
-        self.doubled += [app for app, count in here.items() if count > 1]
+                here.setdefault(command[-1], {})[process.pid] = process.info["ppid"]
+        for app, parents in here.items():
+            # A child that is about to become another program still bears its parent's command.
+            copies = {pid for pid, parent in parents.items() if parent not in parents}
+            self.pids.setdefault(app, set()).update(copies)
+            self.doubled += [app] if len(copies) > 1 else []
         self.samples += 1
 
     @contextmanager
