@@ -40,7 +40,7 @@ TOLERANCE_S = 3.0
 _SWITCH_INTERVAL_S = 0.0005
 _BROKER_OPTIONS = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC")
 MOST_REFUSAL_S = 1.0
-WARM_UP_S = 5.0
+WARM_UP_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Sizes:
     kills: int
 
 
-FULL = Sizes(updates=2000, questions=550, processes=2, threads=8, seconds=8.0, quiet_s=6.0, kills=3)
+FULL = Sizes(updates=2000, questions=600, processes=2, threads=8, seconds=8.0, quiet_s=6.0, kills=3)
 SMOKE = Sizes(updates=400, questions=100, processes=1, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
 
 
