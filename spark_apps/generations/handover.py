@@ -84,9 +84,11 @@ class Steps:
             chosen = _successor(journal) if target is None else target
             if journal.live == chosen and journal.transfer is None:
                 return journal, None
+            # First: no patience helps a generation whose seed was refused.
+            begun = steps.begun(journal, chosen, compares=True)
             if journal.transfer is None:
                 self._check_ready(journal, journal.generation(chosen))
-            self._write(steps.begun(journal, chosen, compares=True))
+            self._write(begun)
             return self._transferred()
 
     def roll_back(self) -> Journal:

@@ -113,6 +113,14 @@ def test_every_record_is_written_once_through_hand_overs_and_roll_backs(tmp_path
     played.check()
 
 
+def test_a_generation_whose_seed_was_refused_is_not_waited_for(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    played.steps.retire(2)
+    played.world.journal_file.write(steps.planned(played.steps.read(), [], None))
+    with pytest.raises(GenerationRefusedError, match="generation 3 is PLANNED"):
+        played.steps.hand_over()
+
+
 def dying(monkeypatch: pytest.MonkeyPatch, place: str) -> Callable[[], None]:
     """Lets the journal's next writing at that place kill the step; returns what undoes that."""
     when, _, wanted = place.partition(":")
