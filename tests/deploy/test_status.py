@@ -116,4 +116,4 @@ def test_one_ill_process_makes_the_platform_ill() -> None:
 def test_the_table_says_how_to_start_what_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
     done = CliRunner().invoke(cli.app, ["status"])
-    assert "is down: start it with" in done.stdout.replace("\n", " ")
+    assert "is down: start it with" in " ".join(done.stdout.split())

@@ -40,7 +40,7 @@ class AirflowBrowser:
     def see_stores(self, *texts: str) -> None:
         """Opens the page "Stores" from the navigation, and waits until it shows the texts."""
         self.page.goto(f"{self.address}/")
-        self.page.get_by_role("link", name="Stores").click()
+        self.page.get_by_role("link", name="Stores", exact=True).click()
         stores = self.page.frame_locator("iframe").locator("body")
         for text in texts:
             expect(stores).to_contain_text(text, timeout=_WAIT_MS)
