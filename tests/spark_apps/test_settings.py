@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import subprocess
 from decimal import Decimal
 from pathlib import Path
 
@@ -54,3 +56,12 @@ def test_values_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
 
 def test_every_setting_says_what_it_is_for() -> None:
     assert [name for name, item in AppSettings.model_fields.items() if not item.description] == []
+
+
+def test_the_jvm_has_room_for_the_compiled_code_of_several_apps() -> None:
+    """With one compiler it would have 48 MiB, and compile nothing more once they are full."""
+    options = AppSettings().driver_java_options.split()
+    command = ["java", *options, "-XX:+PrintFlagsFinal", "-version"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (size,) = re.findall(r" ReservedCodeCacheSize += (\d+)", told)
+    assert int(size) >= 200 << 20
