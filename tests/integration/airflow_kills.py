@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
 from tests.integration.platform_process import supervisor_of
+from tests.meanwhile import repeating
 
 ORPHANS_GONE_S = 60
 _BACK_S = 180
@@ -54,22 +54,9 @@ class AppWatch:
             self.doubled += [app] if len(copies) > 1 else []
         self.samples += 1
 
-    @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> AbstractContextManager[None]:
         """Looks about four times a second until the block ends."""
-        over = threading.Event()
-
-        def watch() -> None:
-            while not over.wait(0.25):
-                self.look()
-
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return repeating(self.look, 0.25)
 
 
 def _is_ours(process: psutil.Process, run_dir: Path) -> bool:

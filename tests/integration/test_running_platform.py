@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from state.errors import StateError
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess, supervisor_of
 from tests.integration.topics import write_topic
+from tests.meanwhile import repeating
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)]
 
@@ -176,28 +176,20 @@ class Reader:
     reads: int = 0
     failed: list[str] = field(default_factory=list)
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        over = threading.Event()
+    def reading(self) -> AbstractContextManager[None]:
+        """A hundred reads a second at most."""
+        prices = self.client.key_value("prices")
 
         def read() -> None:
-            prices = self.client.key_value("prices")
-            while not over.wait(0.01):
-                symbol = self.symbols[self.reads % len(self.symbols)]
-                self.reads += 1
-                try:
-                    if prices.get(symbol).value is None:
-                        self.failed.append(f"{symbol} is gone")
-                except StateError as error:
-                    self.failed.append(str(error))
+            symbol = self.symbols[self.reads % len(self.symbols)]
+            self.reads += 1
+            try:
+                if prices.get(symbol).value is None:
+                    self.failed.append(f"{symbol} is gone")
+            except StateError as error:
+                self.failed.append(str(error))
 
-        thread = threading.Thread(target=read)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        return repeating(read, 0.01)
 
 
 def test_nodes_are_upgraded_one_after_the_other_and_reads_have_no_gap(running: Running) -> None:
