@@ -66,7 +66,7 @@ class Tills:
     def expected_values(self) -> dict[str, tuple[int, int, int]]:
         """By card: points in 1/10,000, number of purchases, time of the last."""
         found: dict[str, tuple[int, int, int]] = {}
-        for one in self.sold.values():
+        for one in list(self.sold.values()):  # the tills may be open
             units, count, last_ms = found.get(one.card, (0, 0, 0))
             found[one.card] = (units + one.earned_units, count + 1, max(last_ms, one.time_ms))
         return found
