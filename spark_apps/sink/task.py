@@ -259,7 +259,18 @@ class TaskWriter:
         """What an error comes of: a refused record, and not that others were thrown away for it."""
         refused = (failed for failed in self._failed if failed.code() not in _CONSEQUENCES)
         reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError._FATAL:  # noqa: SLF001
+            reason = self._end_of_the_producer(reason)
         return next(refused, reason)
+
+    def _end_of_the_producer(self, told: KafkaError) -> KafkaError:
+        """Why it takes nothing any more: who writes is told only that it is so, any step of a transaction why."""
+        try:
+            self._producer.abort_transaction(_ABORT_TIMEOUT_S)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            return reason
+        return told
 
     def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
         if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001

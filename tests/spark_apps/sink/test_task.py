@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from spark_apps.sink import task_input
 from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
@@ -19,6 +19,7 @@ from spark_apps.sink.task import SinkPlan, TaskOutcome, TaskWriter, source_slot,
 from spark_apps.sink.task_input import TruncatedInputError, check_input_complete, remembering
 from tests.broker import Broker
 from tests.integration.topics import read_topic
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -133,6 +134,26 @@ def test_a_zombie_is_shut_out(sink: Sink) -> None:
     with pytest.raises(FencedWriterError, match="a newer attempt"):
         zombie.commit(1)
     assert sink.seen() == ["a"]
+
+
+@pytest.mark.parametrize("step", ["write", "commit"])
+def test_a_zombie_that_has_noticed_says_so_too(sink: Sink, step: str) -> None:
+    zombie = sink.writer(3)
+    sink.write(["a"], 3)
+    zombie.write(sink.records(["a"]))
+    eventually(lambda: _is_broken(zombie), 60, "the producer has noticed")
+    with pytest.raises(FencedWriterError, match="a newer attempt"):
+        zombie.write(sink.records(["b"])) if step == "write" else zombie.commit(1)
+    assert sink.seen() == ["a"]
+
+
+def _is_broken(writer: TaskWriter) -> bool:
+    """Asks librdkafka without having it serve the events that would tell the writer."""
+    try:
+        writer._producer.produce(writer._plan.markers or "", b"never committed")
+    except KafkaException as error:
+        return bool(error.args[0].code() == KafkaError._FATAL)
+    return False
 
 
 def test_a_zombie_that_starts_late_finds_the_marker(sink: Sink) -> None:
