@@ -87,6 +87,10 @@ class AirflowClient:
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-id&limit=1")
         return dict(found["dag_runs"][0])
 
+    def _is_running(self, dag_id: str) -> bool:
+        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?state=running&limit=1")
+        return bool(found["dag_runs"])
+
     def failed_tasks(self, dag_id: str, run_id: str) -> list[str]:
         """The tasks of a run that failed."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
@@ -113,6 +117,9 @@ class AirflowClient:
     ) -> None:
         """Waits until a run has succeeded; calls `on_poll` with its state about once a second.
 
+        The time for which it stands in line behind another run of its DAG doesn't count: that one may be the hourly
+        one, and has a time limit of its own.
+
         Raises:
             StartError: it failed, or did not end within `timeout_s`.
         """
@@ -120,6 +127,8 @@ class AirflowClient:
         while (state := self.run_state(dag_id, run_id)) not in _FINAL_STATES:
             if on_poll is not None:
                 on_poll(state)
+            if state == "queued" and self._is_running(dag_id):
+                deadline = time.monotonic() + timeout_s
             if time.monotonic() >= deadline:
                 msg = f"DAG {dag_id} is still {state} after {timeout_s:.0f} s: see {self._url}/dags/{dag_id}."
                 raise StartError(msg)

@@ -26,6 +26,7 @@ class FakeAirflow:
     health: dict[str, Any] = field(default_factory=lambda: dict(_HEALTHY))
     token: str = "first"
     logins: int = 0
+    others_running: int = 0
     conf: Any = None
     paused: bool = True
 
@@ -46,6 +47,10 @@ class FakeAirflow:
         if request.method == "POST" and path == run:
             self.conf = json.loads(request.content)["conf"]
             return httpx2.Response(200, json={"dag_run_id": "r1"})
+        if request.method == "GET" and path == run:
+            assert request.url.params["state"] == "running"
+            self.others_running -= 1
+            return httpx2.Response(200, json={"dag_runs": [{"dag_run_id": "hourly"}] * (self.others_running >= 0)})
         if path == f"{run}/r1":
             return httpx2.Response(200, json={"state": self.states.pop(0)})
         if path == f"{run}/r1/taskInstances":
@@ -90,6 +95,18 @@ def test_a_run_that_takes_too_long_is_given_up(airflow: FakeAirflow, client: Air
     airflow.states = ["running"]
     with pytest.raises(StartError, match="still running after 0 s"):
         client.run("known", None, timeout_s=0)
+
+
+def test_a_run_may_stand_in_line_for_as_long_as_another_one_runs(airflow: FakeAirflow, client: AirflowClient) -> None:
+    airflow.states, airflow.others_running = ["queued", "queued", "success"], 2
+    client.run("known", None, timeout_s=0.1)
+    assert airflow.states == []
+
+
+def test_a_run_that_stands_in_line_behind_nothing_is_given_up(airflow: FakeAirflow, client: AirflowClient) -> None:
+    airflow.states, airflow.others_running = ["queued"] * 4, 1
+    with pytest.raises(StartError, match="still queued"):
+        client.run("known", None, timeout_s=0.1)
 
 
 def test_an_expired_token_is_renewed(airflow: FakeAirflow, client: AirflowClient) -> None:
