@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
 import httpx2
@@ -12,7 +13,8 @@ import httpx2
 from deploy.errors import StartError
 
 _FINAL_STATES = frozenset({"success", "failed"})
-_REPEATS = 2
+_REPEATS = 4
+_PAUSE_S = 0.5
 
 
 class AirflowClient:
@@ -26,11 +28,13 @@ class AirflowClient:
         *,
         timeout_s: float = 30.0,
         transport: httpx2.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`url` is the base address without a trailing slash; `timeout_s` bounds each request.
 
         `transport` stands in for the network.
         """
+        self._sleep = sleep
         self._http = httpx2.Client(base_url=url, timeout=timeout_s, trust_env=False, transport=transport)
         self._url = url
         self._login = {"username": username, "password": password}
@@ -62,7 +66,7 @@ class AirflowClient:
 
     def has_dag(self, dag_id: str) -> bool:
         """Whether the DAG has been parsed."""
-        return self._request("GET", f"/api/v2/dags/{dag_id}", missing_ok=True) is not None
+        return self._request("GET", f"/api/v2/dags/{dag_id}", fine=(httpx2.codes.NOT_FOUND,)) is not None
 
     def import_errors(self) -> list[str]:
         """The files that could not be parsed, each with the last line of its error."""
@@ -75,8 +79,11 @@ class AirflowClient:
 
     def trigger(self, dag_id: str, conf: Mapping[str, object] | None = None) -> str:
         """Starts a run with the given params and returns its id."""
-        run = self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf or {})})
-        return str(run["dag_run_id"])
+        # With an id of ours a repeated request can't begin a second run.
+        run_id = f"manual__{uuid.uuid4()}"
+        run = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf or {})}
+        self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns", run, fine=(httpx2.codes.CONFLICT,))
+        return run_id
 
     def run_state(self, dag_id: str, run_id: str) -> str:
         """The state of a run: queued, running, success or failed."""
@@ -132,7 +139,7 @@ class AirflowClient:
             if time.monotonic() >= deadline:
                 msg = f"DAG {dag_id} is still {state} after {timeout_s:.0f} s: see {self._url}/dags/{dag_id}."
                 raise StartError(msg)
-            time.sleep(0.5)
+            self._sleep(_PAUSE_S)
         if state == "failed":
             tasks = ", ".join(self.failed_tasks(dag_id, run_id)) or "none of its tasks"
             msg = f"DAG {dag_id} failed (task {tasks}): see its log at {self._url}/dags/{dag_id}/runs/{run_id}."
@@ -147,10 +154,11 @@ class AirflowClient:
         self.unpause(dag_id)
         self.wait_for_run(dag_id, self.trigger(dag_id, conf), timeout_s)
 
-    def _request(self, method: str, path: str, body: object = None, *, missing_ok: bool = False) -> Any:
+    def _request(self, method: str, path: str, body: object = None, *, fine: Sequence[int] = ()) -> Any:
+        """The answer's JSON; None if the status is one of `fine`."""
         try:
             answer = self._send(method, path, body)
-            if missing_ok and answer.status_code == httpx2.codes.NOT_FOUND:
+            if answer.status_code in fine:
                 return None
             answer.raise_for_status()
         except httpx2.HTTPStatusError as error:
@@ -172,10 +180,16 @@ class AirflowClient:
         return answer
 
     def _asked(self, method: str, path: str, body: object) -> httpx2.Response:
-        """Asks again when a starting Airflow on a busy machine takes too long, unless that could begin a run twice."""
-        for _ in range(0 if method == "POST" else _REPEATS):
+        """Asks again when Airflow on a busy machine takes too long or finds its database locked.
+
+        Every request here may come twice: what it asks for is then so already.
+        """
+        for _ in range(_REPEATS):
             with contextlib.suppress(httpx2.TimeoutException):
-                return self._http.request(method, path, json=body)
+                answer = self._http.request(method, path, json=body)
+                if not answer.is_server_error:
+                    return answer
+            self._sleep(_PAUSE_S)
         return self._http.request(method, path, json=body)
 
     def _log_in(self) -> None:

@@ -26,6 +26,7 @@ class FakeAirflow:
     health: dict[str, Any] = field(default_factory=lambda: dict(_HEALTHY))
     token: str = "first"
     logins: int = 0
+    runs: list[str] = field(default_factory=list)
     others_running: int = 0
     conf: Any = None
     paused: bool = True
@@ -45,15 +46,19 @@ class FakeAirflow:
     def _answer(self, request: httpx2.Request, path: str) -> httpx2.Response:
         run = "/api/v2/dags/known/dagRuns"
         if request.method == "POST" and path == run:
-            self.conf = json.loads(request.content)["conf"]
-            return httpx2.Response(200, json={"dag_run_id": "r1"})
+            made = json.loads(request.content)
+            if made["dag_run_id"] in self.runs:
+                return httpx2.Response(409, json={"detail": "there is such a run"})
+            self.conf = made["conf"]
+            self.runs.append(made["dag_run_id"])
+            return httpx2.Response(200, json=made)
         if request.method == "GET" and path == run:
             assert request.url.params["state"] == "running"
             self.others_running -= 1
             return httpx2.Response(200, json={"dag_runs": [{"dag_run_id": "hourly"}] * (self.others_running >= 0)})
-        if path == f"{run}/r1":
+        if self.runs and path == f"{run}/{self.runs[-1]}":
             return httpx2.Response(200, json={"state": self.states.pop(0)})
-        if path == f"{run}/r1/taskInstances":
+        if self.runs and path == f"{run}/{self.runs[-1]}/taskInstances":
             tasks = [{"task_id": "good", "state": "success"}, {"task_id": "bad", "state": "failed"}]
             return httpx2.Response(200, json={"task_instances": tasks})
         if path == "/api/v2/dags/known":
@@ -116,21 +121,38 @@ def test_an_expired_token_is_renewed(airflow: FakeAirflow, client: AirflowClient
     assert airflow.logins == 2
 
 
-def test_a_slow_answer_is_asked_for_again_but_no_run_is_begun_twice(airflow: FakeAirflow) -> None:
-    slow: list[str] = []
+@pytest.mark.parametrize("trouble", ["slow", "locked"])
+def test_a_busy_airflow_is_asked_again_and_no_run_is_begun_twice(airflow: FakeAirflow, trouble: str) -> None:
+    troubled: list[str] = []
 
-    def twice_too_slow(request: httpx2.Request) -> httpx2.Response:
-        if request.url.path.startswith("/api/v2/dags") and slow.count(request.method) < 2:
-            slow.append(request.method)
-            raise httpx2.ReadTimeout("busy", request=request)
+    def twice(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path.startswith("/api/v2/dags") and troubled.count(request.method) < 2:
+            troubled.append(request.method)
+            if request.method == "POST":
+                airflow(request)  # it has been begun, though the answer doesn't say so
+            if trouble == "slow":
+                raise httpx2.ReadTimeout("busy", request=request)
+            return httpx2.Response(500, json={"detail": "Database error"})
         return airflow(request)
 
-    with AirflowClient("http://airflow", "admin", PASSWORD, transport=httpx2.MockTransport(twice_too_slow)) as client:
+    transport, pauses = httpx2.MockTransport(twice), list[float]()
+    with AirflowClient("http://airflow", "admin", PASSWORD, transport=transport, sleep=pauses.append) as client:
         assert client.has_dag("known")
         client.unpause("known")
-        with pytest.raises(StartError, match="ReadTimeout"):
-            client.trigger("known")
-    assert slow.count("POST") == 1
+        run_id = client.trigger("known")
+    assert troubled == ["GET", "GET", "PATCH", "PATCH", "POST", "POST"]
+    assert len(pauses) == 6
+    assert airflow.runs == [run_id]
+
+
+def test_an_airflow_that_goes_on_failing_is_told_of(airflow: FakeAirflow) -> None:
+    def locked(request: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(500, text="locked") if "dags" in request.url.path else airflow(request)
+
+    transport = httpx2.MockTransport(locked)
+    told = pytest.raises(StartError, match=r"Airflow refused PATCH /api/v2/dags/known with 500 \(locked\)")
+    with AirflowClient("http://airflow", "admin", PASSWORD, transport=transport, sleep=lambda _: None) as client, told:
+        client.unpause("known")
 
 
 def test_an_unknown_dag_is_not_there(client: AirflowClient) -> None:
