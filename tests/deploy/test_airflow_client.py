@@ -46,12 +46,7 @@ class FakeAirflow:
     def _answer(self, request: httpx2.Request, path: str) -> httpx2.Response:
         run = "/api/v2/dags/known/dagRuns"
         if request.method == "POST" and path == run:
-            made = json.loads(request.content)
-            if made["dag_run_id"] in self.runs:
-                return httpx2.Response(409, json={"detail": "there is such a run"})
-            self.conf = made["conf"]
-            self.runs.append(made["dag_run_id"])
-            return httpx2.Response(200, json=made)
+            return self._begun(json.loads(request.content))
         if request.method == "GET" and path == run:
             assert request.url.params["state"] == "running"
             self.others_running -= 1
@@ -65,6 +60,13 @@ class FakeAirflow:
             self.paused = json.loads(request.content)["is_paused"] if request.method == "PATCH" else self.paused
             return httpx2.Response(200, json={})
         return httpx2.Response(404, json={"detail": "not found"})
+
+    def _begun(self, made: dict[str, Any]) -> httpx2.Response:
+        if made["dag_run_id"] in self.runs:
+            return httpx2.Response(409, json={"detail": "there is such a run"})
+        self.conf = made["conf"]
+        self.runs.append(made["dag_run_id"])
+        return httpx2.Response(200, json=made)
 
 
 @pytest.fixture
