@@ -21,9 +21,10 @@ from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
 from state.client.exchange import Answered, Ask, Exchange
 from state.client.limits import ClientLimits
+from state.client.outcomes import Failure, failure_of, settle
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Reading
-from state.client.wire import Failure, failure_of, http_options, reply_of, request_of, settle
+from state.client.wire import http_options, reply_of, request_of
 from state.clock import Clock, SystemClock
 from state.errors import StateError
 from state.query.position_token import PositionToken
@@ -150,7 +151,7 @@ class AsyncStateClient:
             request = request_of(self._http, ask, body, self._credentials.headers())
             async with asyncio.timeout(ask.timeout_s):
                 response = await self._http.send(request)
-            return reply_of(response, response.content)
+            return reply_of(response)
         except TimeoutError:
             return Failure(f"no whole answer within {ask.timeout_s:g} s")
         except (httpx2.HTTPError, httpx2.StreamError, StateError, RuntimeError, OSError) as error:

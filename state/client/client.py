@@ -10,17 +10,15 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-import httpx2
-
-from state.client.answers import Reply
+from state.client.connections import Connections, Sent
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
 from state.client.exchange import Answered, Ask, Exchange
 from state.client.limits import ClientLimits
+from state.client.outcomes import Failure, Outcome, settle
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Reading
 from state.client.stores import RemoteKeyValueStore, RemoteRankedStore, RemoteSessionStore, RemoteWindowStore
-from state.client.wire import Failure, failure_of, http_options, reply_of, request_of, settle
 from state.clock import Clock, SystemClock
 from state.errors import StateError
 from state.query.position_token import PositionToken
@@ -28,6 +26,7 @@ from state.query.position_token import PositionToken
 T = TypeVar("T")
 
 _THREADS = 64
+_Running = dict[Future[Outcome], int]
 
 
 class StateClient:
@@ -57,7 +56,6 @@ class StateClient:
         monotonic: bool = False,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
-        transport: httpx2.BaseTransport | None = None,
     ) -> None:
         """Takes the address of one node or of several, `http://host:port` or `https://host:port`.
 
@@ -70,8 +68,7 @@ class StateClient:
         self._lock = threading.Lock()
         self._clock = clock or SystemClock()
         self._sleep = sleep
-        self._credentials = credentials or Credentials()
-        self._http = httpx2.Client(transport=transport, **http_options(self._credentials))
+        self._connections = Connections(credentials or Credentials(), self._clock)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="state-client")
 
     def key_value(self, name: str) -> RemoteKeyValueStore:
@@ -125,7 +122,7 @@ class StateClient:
     def close(self) -> None:
         """Closes the connections. Questions under way end with an error."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._http.close()
+        self._connections.close()
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +135,7 @@ class StateClient:
     def _answer(self, question: Question[T]) -> Reading[T]:
         with self._lock:
             exchange = self._core.begin(question, self._now_s())
-        running: dict[Future[Reply | Failure], int] = {}
+        running: _Running = {}
         try:
             while True:
                 with self._lock:
@@ -146,7 +143,7 @@ class StateClient:
                 if isinstance(step, Answered):
                     break
                 if isinstance(step, Ask):
-                    running[self._threads.submit(self._send, step, question.body)] = step.attempt
+                    self._begin(exchange, step, question.body, running)
                 else:
                     self._await(exchange, running, step.until_s)
         finally:
@@ -155,7 +152,30 @@ class StateClient:
         with self._lock:
             return self._core.finish(question, step.reply)
 
-    def _await(self, exchange: Exchange, running: dict[Future[Reply | Failure], int], until_s: float) -> None:
+    def _begin(self, exchange: Exchange, ask: Ask, body: bytes | None, running: _Running) -> None:
+        """Asks from this thread as long as there is nothing else to do, from another one else."""
+        sent = None if running else self._connections.send_kept(ask, body)
+        if sent is not None and sent.answers_within(ask.alone_until_s - self._now_s()):
+            outcome = sent.outcome()
+            if outcome is not None:
+                with self._lock:
+                    settle(exchange, ask.attempt, outcome, self._now_s())
+                return
+            sent = None
+        running[self._handed_over(ask, body, sent)] = ask.attempt
+
+    def _handed_over(self, ask: Ask, body: bytes | None, sent: Sent | None) -> Future[Outcome]:
+        try:
+            future = self._threads.submit(self._ask, ask, body, sent)
+        except RuntimeError:  # the client was closed meanwhile
+            if sent is not None:
+                sent.abandon()
+            raise
+        if sent is not None:
+            future.add_done_callback(lambda ended: sent.abandon() if ended.cancelled() else None)
+        return future
+
+    def _await(self, exchange: Exchange, running: _Running, until_s: float) -> None:
         left_s = max(0.0, until_s - self._now_s())
         if not running:
             self._sleep(left_s)
@@ -164,22 +184,14 @@ class StateClient:
             with self._lock:
                 settle(exchange, running.pop(future), future.result(), self._now_s())
 
-    def _send(self, ask: Ask, body: bytes | None) -> Reply | Failure:
-        ends_s = self._now_s() + ask.timeout_s
-        try:
-            request = request_of(self._http, ask, body, self._credentials.headers())
-            response = self._http.send(request, stream=True)
-            try:
-                content = bytearray()
-                for chunk in response.iter_bytes():
-                    content += chunk
-                    if self._now_s() > ends_s:
-                        return Failure(f"no whole answer within {ask.timeout_s:g} s")
-                return reply_of(response, bytes(content))
-            finally:
-                response.close()
-        except (httpx2.HTTPError, httpx2.StreamError, StateError, RuntimeError, OSError) as error:
-            return failure_of(error)
+    def _ask(self, ask: Ask, body: bytes | None, sent: Sent | None) -> Outcome:
+        """In a thread of its own: what is under way, or a question from its beginning."""
+        sent = sent or self._connections.send_kept(ask, body)
+        outcome = None if sent is None else sent.outcome()
+        if outcome is not None:
+            return outcome
+        made = self._connections.send(ask, body)
+        return made if isinstance(made, Failure) else made.outcome() or Failure("closes its connections")
 
     def _refresh_map(self) -> None:
         with self._lock:

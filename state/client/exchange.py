@@ -28,12 +28,16 @@ _RESTORING = "restoring"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send the question to `address`, and give up on it after `timeout_s`. `path` bears the demand."""
+    """Send the question to `address`, and give up on it after `timeout_s`. `path` bears the demand.
+
+    Until `alone_until_s` there is nothing else to do.
+    """
 
     attempt: int
     address: str
     path: str
     timeout_s: float
+    alone_until_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,8 @@ class Exchange:
         self._attempts[self._begun] = _Attempt(address, now_s, now_s + lasts_s)
         self._next_s = now_s + waits_s + self._nodes.hedge_delay_s(keyed=self._question.key is not None)
         demand = replace(self._demand, wait_ms=round(waits_s * 1000), deadline_ms=max(1, round(lasts_s * 1000)))
-        return Ask(self._begun, address, self._question.path_for(demand), lasts_s)
+        alone_until_s = min(self._next_s, now_s + lasts_s)
+        return Ask(self._begun, address, self._question.path_for(demand), lasts_s, alone_until_s)
 
     def _begin_round(self, now_s: float) -> None:
         question = self._question

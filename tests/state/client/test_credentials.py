@@ -23,6 +23,7 @@ from tests.state.security.certificates import Authority, make_authority
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 SECRET = "skt_never-shown"
+_callers: list[tuple[str, int]] = []
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,8 @@ def guarded(authority: Authority) -> Iterator[str]:
     """A node that speaks TLS and takes only clients whose certificate the authority has signed."""
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        del scope, receive
+        del receive
+        _callers.append(scope["client"])
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b'{"key": "k", "value": 5}'})
 
@@ -66,8 +68,11 @@ def test_a_client_with_the_authority_and_a_certificate_is_answered(
 ) -> None:
     certificate, key = authority.issue("reader")
     shown = Credentials(ca_file=authority.certificate, certificate_file=certificate, key_file=key)
+    _callers.clear()
     with client(guarded, credentials=shown) as asking:
-        assert asking.get().value == 5
+        assert [asking.get().value for _ in range(3)] == [5] * 3
+    assert len(_callers) >= 3
+    assert len(set(_callers)) <= 2, "a connection by TLS is used again"
 
 
 @needs_openssl

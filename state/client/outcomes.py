@@ -1,0 +1,42 @@
+"""How one request to a node went: an answer, or why there is none."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+
+from state.client.answers import Reply
+from state.client.exchange import Exchange
+from state.errors import ConfigurationError, StateError
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A request without an answer. `hopeless` is the error if no later request does better."""
+
+    reason: str
+    hopeless: StateError | None = None
+
+
+Outcome = Reply | Failure
+
+
+def settle(exchange: Exchange, attempt: int, outcome: Outcome, now_s: float) -> None:
+    """Tells an exchange how an attempt went."""
+    if isinstance(outcome, Reply):
+        exchange.on_reply(attempt, outcome, now_s)
+    else:
+        exchange.on_failure(attempt, outcome.reason, now_s, hopeless=outcome.hopeless)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Why there is no answer. A certificate that can't be verified won't be verified later."""
+    if isinstance(error, ConfigurationError):
+        return Failure(str(error), error)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            msg = f"the node's certificate can't be verified ({cause.verify_message}): name the authority's file"
+            return Failure(msg, ConfigurationError(msg))
+        cause = cause.__cause__ or cause.__context__
+    return Failure(f"does not answer ({type(error).__name__})")
