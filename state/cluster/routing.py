@@ -100,8 +100,9 @@ def _standings(members: Iterable[Member], tolerance: Tolerance) -> dict[ReplicaI
 def _standing(report: ReplicaReport, tolerance: Tolerance) -> Standing:
     if not report.serving:
         return Standing.NOT_SERVING
-    behind = (report.offset_lag or 0) > tolerance.lag or (report.staleness_ms or 0) > tolerance.staleness_ms
-    return Standing.BEHIND if behind else Standing.READY
+    # One that has just begun to follow doesn't know yet what it misses.
+    known = report.staleness_ms is not None and report.staleness_ms <= tolerance.staleness_ms
+    return Standing.READY if known and (report.offset_lag or 0) <= tolerance.lag else Standing.BEHIND
 
 
 def _ranked(found: Mapping[str, Standing], target: Sequence[str], members: Mapping[str, Member]) -> Sequence[str]:

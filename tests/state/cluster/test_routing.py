@@ -53,6 +53,12 @@ def test_ready_ones_come_first_then_those_behind_then_those_that_cannot_answer()
     ]
 
 
+def test_who_does_not_know_yet_what_it_misses_is_asked_behind_those_that_do() -> None:
+    members = (member(FIRST, report(staleness_ms=None)), member(SECOND, report()), member(OTHER))
+    assert asked(*members) == [SECOND, FIRST]
+    assert routing_table(assignment("a", "b", "c"), members, TOLERANCE).ready[REPLICA] == {SECOND}
+
+
 def test_a_suspect_goes_behind_those_that_can_answer() -> None:
     members = (member(FIRST, report(), suspect=True), member(SECOND, report(lag=1000)), member(OTHER))
     assert asked(*members) == [SECOND, FIRST]
