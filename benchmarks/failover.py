@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,18 +29,20 @@ from benchmarks.results import Measure, write_results
 from state.changelog.partitioner import partition_for
 from state.query.assignment import holders
 from tests.broker import Broker, start_broker
-from tests.faults.failover.faults import FAULTS, SLOW_S, Return, Scene, slow_peer
+from tests.faults.failover.faults import FAULTS, SLOW_S, Return, Scene, join_and_leave, slow_peer
 from tests.faults.failover.load import BareLoad, ClientLoad, Outcome
 from tests.faults.failover.nodes import STORE, TROUBLED, running_cluster
 from tests.faults.failover.oracle import PARTITIONS, Oracle, Writer
 
 KEYS = 2000
 WINDOW_KEYS = 300
-TOLERANCE_S = 3.0
+TOLERANCE_S = 10.0
+"""However stale an answer says that it may be: after so long a silent node is out."""
 _SWITCH_INTERVAL_S = 0.0005
 _BROKER_OPTIONS = ("-Xms256m", "-Xmx1g", "-XX:+UseSerialGC")
 MOST_REFUSAL_S = 1.0
-WARM_UP_S = 15.0
+WARM_UP_S = 45.0
+"""The broker's JVM takes three times the processor time at first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Sizes:
     kills: int
 
 
-FULL = Sizes(updates=2000, questions=600, processes=2, threads=8, seconds=8.0, quiet_s=6.0, kills=3)
+FULL = Sizes(updates=2000, questions=600, processes=2, threads=16, seconds=8.0, quiet_s=6.0, kills=3)
 SMOKE = Sizes(updates=400, questions=100, processes=1, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
 
 
@@ -169,7 +171,7 @@ class Stage:
         )
 
 
-def run(broker: Broker, folder: Path, sizes: Sizes, faults: Iterable[Callable[[Scene], None]]) -> Campaign:
+def run(broker: Broker, folder: Path, sizes: Sizes, faults: Sequence[Callable[[Scene], None]]) -> Campaign:
     """Faults, one after the other; each is told of when it is over."""
     topic = "failover"
     for name in (topic, f"{topic}-windows"):
@@ -201,6 +203,8 @@ def run(broker: Broker, folder: Path, sizes: Sizes, faults: Iterable[Callable[[S
             }
         )
         with writer, window_writer, client, bare:
+            if join_and_leave in faults:
+                scene.prepare_guests()
             time.sleep(WARM_UP_S)
             stage = Stage(scene, client, bare, processors, sizes.quiet_s)
             found = []
@@ -226,6 +230,10 @@ def measures(campaign: Campaign) -> list[Measure]:
         Measure("questions through the client", "questions/s", [one.questions_per_second for one in found]),
         Measure("updates", "updates/s", [one.updates_per_second for one in found]),
     ]
+    stalest = max(one.outcome.stalest_ms for one in found)
+    rows.append(Measure("stalest answer, as it told itself", "ms", [float(stalest)], higher_is_better=False))
+    untold = (one.outcome.untold for one in found)
+    rows.append(total("answers that could not tell how stale they are", "answers", untold))
     for one in found:
         rows.append(Measure(f"{one.fault}: longest refusal", "ms", [one.refusal_ms], higher_is_better=False))
         rows.append(
@@ -269,7 +277,8 @@ def tell(one: Found) -> None:
         f"{one.fault:22} wrong {len(one.wrong)}  failed {len(one.outcome.failed)}  "
         f"refusal {one.refusal_ms:5.0f} ms ({len(one.refusals)})  "
         f"p99 {one.before_ms:6.1f} -> {one.during_ms:6.1f} ms  "
-        f"{one.questions_per_second:4.0f} questions/s  {one.updates_per_second:5.0f} updates/s",
+        f"{one.questions_per_second:4.0f} questions/s  {one.updates_per_second:5.0f} updates/s  "
+        f"stalest {one.outcome.stalest_ms} ms, {one.outcome.untold} untold",
         flush=True,
     )
     for reason in [*one.outcome.wrong[:2], *one.bare_wrong[:2], *one.outcome.failed[:2], *one.refusals[:2]]:
@@ -295,9 +304,12 @@ def main() -> int:
     try:
         chosen = [fault for fault in FAULTS if options.only in {None, fault.__name__}]
         campaign = run(broker, folder / "run", sizes, chosen)
+    except BaseException:
+        print(f"logs: {folder / 'run'}")
+        raise
     finally:
         broker.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     for back in campaign.returns:
         print(f"{back.node} had {back.had}, read {back.replayed} again, missed {back.missed}; {back.ready_s:.1f} s")
     print(campaign.processors)

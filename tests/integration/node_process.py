@@ -16,6 +16,7 @@ import httpx2
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.writer import KafkaChangelogWriter
 from tests.broker import Broker, free_ports
+from tests.integration import waiting_node
 from tests.waiting import eventually
 
 HEADERS = ChangelogHeaders("loyalty", "rewards", 1, 1, {"pos": {0: (0, 100)}})
@@ -34,21 +35,39 @@ def write(broker: Broker, topic: str, rows: Iterable[tuple[bytes, bytes | None]]
 
 @dataclass(slots=True)
 class NodeProcess:
-    """One node. `kill` and `stop` keep its state; `start` begins anew on it."""
+    """One node. `kill` and `stop` keep its state; `start` begins anew on it.
+
+    `prepare` has a process import everything ahead of its start, for nodes that are to come and go quickly.
+    """
 
     name: str
     address: str
     environment: Mapping[str, str]
     log_path: Path
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    _prepared: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False)
     _http: httpx2.Client | None = field(default=None, repr=False)
 
     def start(self) -> None:
-        """Starts the process and returns at once."""
+        """Starts the process, or has a prepared one begin, and returns at once."""
+        if not self._prepared:
+            self._process = self._spawned("state.node")
+            return
+        self._process = self._prepared.pop()
+        assert self._process.stdin is not None
+        with self._process.stdin as begin:
+            begin.write(b"begin\n")
+
+    def prepare(self) -> None:
+        """One more of the coming starts is that of a process which is there already."""
+        self._prepared.append(self._spawned(waiting_node.__name__, stdin=subprocess.PIPE))
+
+    def _spawned(self, module: str, stdin: int | None = None) -> subprocess.Popen[bytes]:
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "state.node", "--name", self.name],
+            return subprocess.Popen(
+                [sys.executable, "-m", module, "--name", self.name],
                 env={**os.environ, **self.environment},  # noqa: TID251 - the child needs PATH and the like
+                stdin=stdin,
                 stdout=log,
                 stderr=log,
             )
@@ -115,6 +134,9 @@ class NodeProcess:
     def close(self) -> None:
         """Kills it if it runs, and frees what asking it took."""
         self.kill()
+        for process in self._prepared:
+            process.communicate()  # without a word to begin with it ends
+        self._prepared.clear()
         if self._http is not None:
             self._http.close()
             self._http = None

@@ -12,11 +12,15 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import orjson
 
 from state.client import ClientLimits, StateClient
+from state.client.rows import Rows
 from tests.faults.failover.nodes import STORE, WINDOWS
+
+T = TypeVar("T")
 
 _PAGE_ROWS = 1000
 _RANGE_ROWS = 40
@@ -90,16 +94,24 @@ class Asking:
     def _window(self, chosen: random.Random, told: Told) -> None:
         key = chosen.choice(self._task.window_keys)
         told.wanted = [key]
-        told.found = [(key, row.value["n"]) for row in self._windows.fetch(key, 0, 0)]
+        told.found = [(key, row.value["n"]) for row in _read(self._windows.fetch(key, 0, 0), told)]
 
     def _range(self, chosen: random.Random, told: Told) -> None:
         first = chosen.randrange(len(self._task.keys))
         told.wanted = wanted = self._task.keys[first : first + _RANGE_ROWS]
-        told.found = [(str(row.key), row.value["n"]) for row in self._rows.range(wanted[0], wanted[-1])]
+        told.found = [(str(row.key), row.value["n"]) for row in _read(self._rows.range(wanted[0], wanted[-1]), told)]
 
     def _all(self, _: random.Random, told: Told) -> None:
         told.wanted = None
-        told.found = [(str(row.key), row.value["n"]) for row in self._rows.all(page_rows=_PAGE_ROWS)]
+        told.found = [(str(row.key), row.value["n"]) for row in _read(self._rows.all(page_rows=_PAGE_ROWS), told)]
+
+
+def _read(rows: Rows[T], told: Told) -> list[T]:
+    """All rows. As stale as the stalest page says that it is; if one doesn't say it, unknown."""
+    pages = list(rows.pages())
+    staleness = [page.staleness_ms for page in pages]
+    told.staleness_ms = None if None in staleness else max(found for found in staleness if found is not None)
+    return [row for page in pages for row in page.value.rows]
 
 
 def main() -> None:

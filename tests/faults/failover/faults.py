@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from tests.integration.node_process import NodeProcess
 from tests.waiting import eventually
 
 SLOW_S = 0.3
+GUESTS = ("d", "e")
 _AWAY_S = 2.0
 _ALIVE_S = 120
 
@@ -46,7 +48,7 @@ class Scene:
     """A cluster under load.
 
     Attributes:
-        gone: the nodes that the bare client doesn't ask now.
+        gone: the nodes that the bare client doesn't ask now; it never asks guests.
         seconds: how long a fault lasts.
         kills: how often a node is killed, each in its turn.
         returns: what became of those that were.
@@ -62,7 +64,17 @@ class Scene:
 
     def survivors(self) -> Sequence[str]:
         """The addresses of the nodes that are there."""
-        return self.cluster.addresses(*self.gone)
+        return self.cluster.addresses(*self.gone, *GUESTS)
+
+    def prepare_guests(self) -> None:
+        """So that what a start of Python takes isn't taken from the nodes while guests come and go."""
+        for guest in self.guests():
+            for _ in range(math.ceil(self.seconds / 2)):
+                guest.prepare()
+
+    def guests(self) -> list[NodeProcess]:
+        """Nodes that aren't there all the time."""
+        return [self.cluster.nodes.get(name) or self.cluster.add(name) for name in GUESTS]
 
     def last(self, share: float = 1.0) -> None:
         """Lets things go on for a while."""
@@ -167,8 +179,7 @@ def slow_peer(scene: Scene) -> None:
 
 def join_and_leave(scene: Scene) -> None:
     """Each second a guest joins or leaves; so often at least, where a process takes longer than that to start."""
-    scene.gone |= {"d", "e"}
-    guests = [scene.cluster.nodes.get(name) or scene.cluster.add(name) for name in "de"]
+    guests = scene.guests()
     next(iter(guests)).start()
     until_s = time.monotonic() + scene.seconds * 2
     for coming, leaving in itertools.cycle((guests[::-1], guests)):

@@ -38,6 +38,8 @@ class Outcome:
         failed: what the client raised.
         latencies_s: (when asked, key, how long) of each point query.
         kinds: how many were asked of each kind.
+        stalest_ms: of all answers, as they told it themselves.
+        untold: answers that didn't tell how stale they may be.
     """
 
     asked: int = 0
@@ -45,6 +47,8 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
     latencies_s: list[tuple[float, str, float]] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
+    stalest_ms: int = 0
+    untold: int = 0
 
 
 class ClientLoad:
@@ -124,6 +128,10 @@ class ClientLoad:
                 outcome.wrong.append(reason)
         if len(told.found) != len(wanted):
             outcome.wrong.append(f"{len(told.found)} rows where there are {len(wanted)}")
+        if told.staleness_ms is None:
+            outcome.untold += 1
+        else:
+            outcome.stalest_ms = max(outcome.stalest_ms, told.staleness_ms)
         outcome.asked += 1
         outcome.kinds[told.kind] += 1
 
