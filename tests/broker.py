@@ -43,7 +43,7 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=200
 controlled.shutdown.enable=false
-broker.session.timeout.ms=1500
+broker.session.timeout.ms={session_timeout_ms}
 broker.heartbeat.interval.ms=300
 """
 
@@ -146,8 +146,14 @@ class Broker:
             self._process = None
 
 
-def start_broker(folder: Path, java_options: tuple[str, ...] = _QUICK_START) -> Broker:
-    """Formats `folder` for a broker with a cluster of its own and starts it. The caller stops it."""
+def start_broker(
+    folder: Path, java_options: tuple[str, ...] = _QUICK_START, *, session_timeout_ms: int = 4000
+) -> Broker:
+    """Formats `folder` for a broker with a cluster of its own and starts it. The caller stops it.
+
+    A broker whose controller hasn't heard of it for `session_timeout_ms` has no partitions until it has: that happens
+    where it gets no processor for so long. One that was killed is back only after that time.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     port, controller_port, detour_port, detour_target = free_ports(4)
     properties = folder / "server.properties"
@@ -158,6 +164,7 @@ def start_broker(folder: Path, java_options: tuple[str, ...] = _QUICK_START) -> 
             detour_port=detour_port,
             detour_target=detour_target,
             folder=folder,
+            session_timeout_ms=session_timeout_ms,
         )
     )
     subprocess.run(
