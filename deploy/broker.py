@@ -22,7 +22,7 @@ from deploy.settings import PlatformSettings
 
 _FORMAT_TIMEOUT_S = 120
 
-# A node that was killed is fenced until its old session ends: 9 s by default, 3 s here.
+# A node that was killed is fenced until its old session ends: 9 s by default, 6 s here.
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
