@@ -16,7 +16,6 @@ from state.cluster.handover import plan_handover
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
 from state.cluster.view import Member
-from state.names import store_of
 from state.query.assignment import Assignment
 from state.query.catalog import Catalog
 from state.replicas.replica import Replica
@@ -121,8 +120,8 @@ class Holding:
         now_s = self._clock.monotonic_s()
         self._switch.hear(aliases, now_s)
         wanted = self._switch.wanted
-        self._catalog.want(wanted)
         self._catalog.heed(aliases)
+        self._catalog.want(wanted)
         counts = {variant: count for variant, count in self._counts().items() if variant in wanted}
         if not counts or not members:
             return
@@ -138,17 +137,18 @@ class Holding:
             self._sweep(frozenset(self._held.replicas))
 
     def _assignment(self, members: Sequence[Member], counts: Mapping[str, int]) -> Assignment:
+        stores = {variant: self._catalog.origin(variant) for variant in counts}
         return Assignment(
             nodes=tuple(member.name for member in members),
             partitions=counts,
             replicas=self._settings.replicas,
             replicas_of={
                 variant: replicas
-                for variant in counts
-                if (replicas := self._settings.replicas_of.get(store_of(variant))) is not None
+                for variant, store in stores.items()
+                if (replicas := self._settings.replicas_of.get(store)) is not None
             },
             racks={member.name: member.rack for member in members if member.rack},
-            everywhere=frozenset(variant for variant in counts if store_of(variant) in self._settings.everywhere),
+            everywhere=frozenset(variant for variant, store in stores.items() if store in self._settings.everywhere),
         )
 
     def _adjust(self, table: RoutingTable) -> None:

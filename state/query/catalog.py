@@ -33,10 +33,23 @@ class NotHeldError(StoreMigratedError):
         return {"holders": self.holders, "epoch": self.epoch}
 
 
+class StoreMovedError(UnknownStoreError):
+    """The store was split or merged: its rows are in other stores, which are named."""
+
+    def __init__(self, store: str, stores: Sequence[str]) -> None:
+        super().__init__(f"store {store} is not there any more: its rows are in {', '.join(stores)}; ask for those")
+        self.stores = list(stores)
+
+    def details(self) -> Mapping[str, object]:
+        """What an error answer says beside the message."""
+        return {"stores": self.stores}
+
+
 class Catalog:
     """Where a method takes a store, it may be a variant, `store@topic`: rows of another topic than the configured one.
 
     Callers ask for a store; `serving` says which variant answers for it. A plain name is the configured topic's rows.
+    A store that was split has *parts*, stores with names of their own; in all else they are as it is configured.
 
     Stores are known at once; partitions, nodes and replicas when broker and heartbeats have told. Any thread reads.
 
@@ -70,6 +83,8 @@ class Catalog:
         self._suffix = ""
         self._epoch = ""
         self._aliases: Mapping[str, Alias] = {}
+        self._origins: Mapping[str, str] = {}
+        self._moved: Mapping[str, Sequence[str]] = {}
         self._assignment: Assignment | None = None
         self._table: RoutingTable | None = None
         self._replicas: Mapping[ReplicaId, Replica] = {}
@@ -85,13 +100,36 @@ class Catalog:
         self.wanted = wanted
 
     def heed(self, aliases: Mapping[str, Alias]) -> None:
-        """The aliases as of now: what is said of generations. What answers is told to `follow`."""
+        """The aliases as of now: what is said of generations and parts. What answers is told to `follow`."""
+        if aliases is self._aliases:
+            return
         self._aliases = aliases
+        # Those of before stay: a node may answer from a part for a moment after it was let go of.
+        self._origins = dict(self._origins) | {
+            name: store
+            for store, alias in aliases.items()
+            for side in (alias.serving, alias.warm)
+            for name in side
+            if name not in self.definitions and store in self.definitions
+        }
+
+    def origin(self, store: str) -> str:
+        """The configured store that a store or a variant is, or is a part of."""
+        name = store_of(store)
+        return self._origins.get(name, name)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The stores that can be asked for, sorted."""
+        return sorted(self.serving or self.definitions)
 
     def generation(self, store: str) -> int | None:
         """The generation that an alias names for the topic of a store or a variant; None if none does."""
-        alias = self._aliases.get(store_of(store))
-        return alias.generation if alias is not None and alias.topic == self.topic(store) else None
+        alias = self._aliases.get(self.origin(store))
+        if alias is None:
+            return None
+        newest = (*alias.parts.values(), alias.topic)
+        return alias.generation if self.topic(store) in newest else None
 
     def warm_topic(self, store: str) -> str | None:
         """The other topic that is held for the store of a variant, if there is one."""
@@ -108,6 +146,8 @@ class Catalog:
         self._addresses = table.addresses
         self._table = table
         self.complete(table.assignment, replicas)
+        if serving is not None:
+            self._moved = _moved(self._aliases, serving)
         if serving is not None and serving != self.serving:
             self.serving = serving
             moved = sorted(variant for store, variant in serving.items() if variant != store)
@@ -150,7 +190,7 @@ class Catalog:
     def is_complete(self) -> bool:
         """Whether the broker has told of every store."""
         assignment = self._assignment
-        return assignment is not None and assignment.partitions.keys() >= {self.variant(store) for store in self.topics}
+        return assignment is not None and assignment.partitions.keys() >= {self.variant(name) for name in self.names}
 
     def topic(self, store: str) -> str:
         """The changelog of a store.
@@ -161,7 +201,9 @@ class Catalog:
         return self.definition(store).topic
 
     def definition(self, store: str) -> StoreDefinition:
-        """What a store is. Raises as `topic` does."""
+        """What a store is. Raises as `topic` does; StoreMovedError for one that was split or merged."""
+        if store in self._moved:
+            raise StoreMovedError(store, self._moved[store])
         definition = self.definitions.get(store)
         return self._definition_of_variant(store) if definition is None else definition
 
@@ -190,7 +232,8 @@ class Catalog:
     def stores_of(self, node: str) -> list[str]:
         """The stores of which a node holds partitions, sorted; none until they are known."""
         assignment = self._assignment
-        return [] if assignment is None else sorted({store_of(store) for store, _, _ in assignment.held_by(node)})
+        held = set() if assignment is None else {store_of(store) for store, _, _ in assignment.held_by(node)}
+        return sorted(held & set(self.names))
 
     def replica(self, store: str, partition: int) -> Replica | None:
         """This node's replica of a partition, or None if it holds none."""
@@ -223,7 +266,7 @@ class Catalog:
 
     def _definition_of_variant(self, variant: str) -> StoreDefinition:
         name, at, _ = variant.partition("@")
-        definition = self.definitions.get(name)
+        definition = self.definitions.get(self.origin(name))
         if definition is None or not at:
             msg = f"there is no store {variant[:140]!r} here: GET /state/stores lists them"
             raise UnknownStoreError(msg)
@@ -231,7 +274,7 @@ class Catalog:
         if topic is None:
             msg = f"node {self.node} holds no rows of {name} from the topic that is asked for: ask for {name}"
             raise NotHeldError(msg, [], self.epoch)
-        return replace(definition, topic=topic)
+        return replace(definition, name=name, topic=topic)
 
     def _assigned(self, store: str) -> Assignment:
         topic = self.topic(store)
@@ -240,3 +283,13 @@ class Catalog:
             msg = f"this node waits for the broker to describe {topic}: ask again later"
             raise StoreRestoringError(msg)
         return assignment
+
+
+def _moved(aliases: Mapping[str, Alias], serving: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
+    """By name that isn't answered any more, the stores that have its rows."""
+    return {
+        name: [*alias.serving]
+        for store, alias in aliases.items()
+        for name in (store, *alias.former)
+        if name not in serving
+    }

@@ -26,7 +26,7 @@ def readiness(catalog: Catalog) -> Readiness:
     statuses = [catalog.replicas[replica].status() for replica in sorted(catalog.replicas)]
     if not catalog.is_complete:
         return Readiness(ready=False, reason="waiting for the broker to describe the changelog topics", replicas=[])
-    answering = {catalog.variant(store) for store in catalog.definitions}
+    answering = {catalog.variant(store) for store in catalog.names}
     missing = [status for status in statuses if not status.serving and status.replica.store in answering]
     if catalog.was_ready:
         missing = [status for status in missing if not catalog.others_ready(status.replica)]

@@ -39,9 +39,9 @@ class Topology:
 def topology_of(catalog: Catalog) -> Topology:
     """The topology as the catalog knows it now."""
     stores = [
-        StoreTopology(name, catalog.topic(variant), definition.kind.value, holders_of(catalog, variant))
-        for name, definition in sorted(catalog.definitions.items())
-        if (variant := catalog.variant(name))
+        StoreTopology(name, definition.topic, definition.kind.value, holders_of(catalog, variant))
+        for name in catalog.names
+        if (variant := catalog.variant(name)) and (definition := catalog.definition(variant))
     ]
     return Topology(catalog.node, dict(sorted(catalog.addresses.items())), stores)
 

@@ -70,7 +70,7 @@ def cluster_view(catalog: Catalog) -> ClusterView:
         return ClusterView(node=catalog.node, epoch="", members=[], assignment={})
     assignment = {
         store: [list(table.holders[ReplicaId(variant, partition)]) for partition in range(count)]
-        for store in sorted(catalog.definitions)
+        for store in catalog.names
         if (count := table.assignment.partitions.get(variant := catalog.variant(store))) is not None
     }
     members = [_member(member) for member in table.members]

@@ -89,7 +89,7 @@ def store_routes(catalog: Catalog, backend: str) -> APIRouter:
     @routes.get("/state/stores")
     async def stores() -> list[StoreView]:
         """The stores, with what this node holds of them."""
-        return [_store(catalog, catalog.variant(store), backend) for store in sorted(catalog.definitions)]
+        return [_store(catalog, catalog.variant(store), backend) for store in catalog.names]
 
     @routes.get("/state/stores/{store}")
     async def store_details(store: str) -> StoreDetails:

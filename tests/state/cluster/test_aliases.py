@@ -32,7 +32,7 @@ def test_what_is_signed_is_read_back() -> None:
         (b"rewards", ALIAS.encode().replace(b":2,", b":0,"), SECRET),
         (b"rewards", ALIAS.encode().replace(b":2,", b":true,"), SECRET),
         (b"rewards", ALIAS.encode().replace(OLD.encode(), NEW.encode()), SECRET),
-        (b"rewards", b'{"store":"rewards",' + b" " * 4096 + ALIAS.encode()[1:], SECRET),
+        (b"rewards", b'{"store":"rewards",' + b" " * 65536 + ALIAS.encode()[1:], SECRET),
     ],
 )
 def test_what_is_no_alias_of_this_cluster_is_refused(key: bytes | None, value: bytes, secret: bytes) -> None:
