@@ -88,19 +88,23 @@ def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
     """The app as it is in one of its generations."""
     if generation.number == FIRST_GENERATION:
         return spec
-    return replace(spec, stores=(store_of(changing_app(spec), generation),))
+    return replace(spec, stores=stores_of(changing_app(spec), generation))
 
 
-def store_of(store: StoreSpec, generation: Generation) -> StoreSpec:
-    """The store as it is in one of its generations: its topic and its fields."""
+def stores_of(store: StoreSpec, generation: Generation) -> tuple[StoreSpec, ...]:
+    """What an app's own store is in one of its generations, with topics and fields: itself, or several in its place."""
     if generation.number == FIRST_GENERATION:
-        return store
+        return (store,)
     steps = chain_of(generation.migrations).steps
-    return replace(
-        store,
-        topic=generation.topic,
-        schema_version=1 + len(steps),
-        value_fields=steps[-1].value_fields if steps else store.value_fields,
+    return tuple(
+        replace(
+            store,
+            name=name,
+            topic=topic,
+            schema_version=1 + len(steps),
+            value_fields=steps[-1].value_fields if steps else store.value_fields,
+        )
+        for name, topic in generation.changelogs(store.name).items()
     )
 
 

@@ -116,17 +116,18 @@ def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -
             journal = steps.seeded(journal, candidate.number, made.start, made.rows, made.purged)
             file.write(journal)
         if journal.generation(candidate.number).state is GenerationState.SEEDED:
-            _make_topic(settings, journal.live_generation, candidate)
+            _make_topics(settings, journal.store, journal.live_generation, candidate)
             taken.prepare(journal, candidate.number)
             journal = steps.started(journal, candidate.number)
             file.write(journal)
     return journal
 
 
-def _make_topic(settings: AppSettings, like: Generation, generation: Generation) -> None:
+def _make_topics(settings: AppSettings, store: str, like: Generation, generation: Generation) -> None:
     topics = Topics(settings.kafka_bootstrap)
     partitions = generation.partitions or len(topics.partitions(like.topic))
-    topics.ensure_internal(generation.topic, partitions, topics.own_config(like.topic))
+    for topic in generation.changelogs(store).values():
+        topics.ensure_internal(topic, partitions, topics.own_config(like.topic))
 
 
 def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
@@ -148,7 +149,7 @@ def _delete(taken: Steps, generation: Generation) -> None:
     markers = f"{taken.spec.name}-gen-{generation.number}-"
     topics = Topics(settings.kafka_bootstrap)
     own = [name for name in topics.names() if name.startswith(markers) and name.endswith("-markers")]
-    topics.delete([generation.topic, *own])
+    topics.delete([*generation.changelogs(changing_app(taken.spec).name).values(), *own])
     for folder in (
         checkpoint,
         *checkpoint.parent.glob(f"{checkpoint.name}.*"),
@@ -201,7 +202,10 @@ def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
 def _compared(app: str, settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
     purged = [purged_keys(settings_of(settings, item).generation_dir(app)) for item in (source, target)]
     folder = settings.run_dir / "generations"
-    return compare_generations(settings.kafka_bootstrap, folder, source, target, frozenset().union(*purged))
+    store = changing_app(app_named(app)).name
+    return compare_generations(
+        settings.kafka_bootstrap, folder, store, source, target, purged=frozenset().union(*purged)
+    )
 
 
 def _refusal(error: StateError) -> dict[str, Any]:
@@ -214,6 +218,7 @@ def _told(taken: Steps, journal: Journal) -> dict[str, Any]:
     return {
         "app": journal.app,
         "store": journal.store,
+        "stores": [*journal.live_generation.changelogs(journal.store)],
         "live": journal.live,
         "candidate": None if journal.candidate is None else journal.candidate.number,
         "standby": None if journal.standby is None else journal.standby.number,
@@ -231,6 +236,7 @@ def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[s
         "generation": generation.number,
         "state": generation.state,
         "topic": generation.topic,
+        "topics": dict(generation.changelogs(journal.store)),
         "migrations": list(generation.migrations),
         "schema": known(generation.migrations),
         "origin": generation.origin,

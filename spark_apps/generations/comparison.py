@@ -5,41 +5,84 @@ Both must hold, so that their changelogs end at the same place of the input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.journal import Generation
-from spark_apps.generations.migration import Chain, StoreRecord
+from spark_apps.generations.migration import Chain, PlacedRecord, StoreRecord
 from state.changelog.position import Position
 from state.changelog.stretch import read_topic
 from state.migration.compare import Change, ComparisonVerdict, compare
 
 
-def conversion(source: Generation, target: Generation) -> Callable[[bytes, bytes], list[StoreRecord]]:
-    """From a row of one generation to the rows that another must have for it."""
+def conversion(store: str, source: Generation, target: Generation) -> Callable[[str, bytes, bytes], list[PlacedRecord]]:
+    """From a row of one generation, with its store, to the rows that another must have for it, with theirs.
+
+    `store` is the app's own one.
+    """
     shared = len(source.migrations)
     if target.migrations[:shared] == source.migrations:
         # The steps of a chain can be taken apart, since each takes the version before it.
-        steps = chain_of(target.migrations).steps[shared:]
-        return Chain(steps).convert
+        return Chain(chain_of(target.migrations).steps[shared:]).placed
     back, there = chain_of(source.migrations), chain_of(target.migrations)
-    return lambda key, value: there.convert(*back.revert(key, value))
+    return lambda _, key, value: there.placed(store, *back.revert(key, value))
 
 
 def compare_generations(
-    bootstrap: str, folder: Path, source: Generation, target: Generation, purged: Container[bytes] = frozenset()
+    bootstrap: str,
+    folder: Path,
+    store: str,
+    source: Generation,
+    target: Generation,
+    *,
+    purged: Container[bytes] = frozenset(),
 ) -> ComparisonVerdict:
-    """Compares two generations that hold; `folder` takes files meanwhile, as large as the changelogs' content.
+    """Compares two generations of the app with that store, which hold.
 
-    Rows of `purged` keys may have other values: one of the two has forgotten what they were before a clean-up.
+    All stores of each are compared as one content, in which a row is the same only if it is in the same store. Rows of
+    `purged` keys, in whichever store, may have other values: one of the two has forgotten what they were before a
+    clean-up. `folder` takes files meanwhile, as large as the changelogs' content.
 
     Raises:
         ChangelogError: one of the changelogs isn't there, or the broker doesn't answer: that is retriable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    older, newer = (read_changelog(bootstrap, generation.topic) for generation in (source, target))
-    return compare(older, newer, conversion(source, target), folder, purged=purged)
+    older, newer = (_content(bootstrap, generation.changelogs(store)) for generation in (source, target))
+    placed = conversion(store, source, target)
+
+    def convert(whole: bytes, value: bytes) -> list[StoreRecord]:
+        name, key = _apart(whole)
+        return [(_whole(new_name, new_key), new_value) for new_name, new_key, new_value in placed(name, key, value)]
+
+    return compare(older, newer, convert, folder, purged=_InAnyStore(purged), key_of=lambda whole: _apart(whole)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _InAnyStore:
+    """Keys, whichever store they are in."""
+
+    keys: Container[bytes]
+
+    def __contains__(self, whole: object) -> bool:
+        return isinstance(whole, bytes) and _apart(whole)[1] in self.keys
+
+
+def _content(bootstrap: str, topics: Mapping[str, str]) -> Iterator[Change]:
+    for store, topic in topics.items():
+        for key, value in read_changelog(bootstrap, topic):
+            yield _whole(store, key), value
+
+
+def _whole(store: str, key: bytes) -> bytes:
+    """A key and its store as one: no store's name has a zero byte."""
+    return store.encode() + b"\0" + key
+
+
+def _apart(whole: bytes) -> tuple[str, bytes]:
+    store, _, key = whole.partition(b"\0")
+    return store.decode(), key
 
 
 def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:

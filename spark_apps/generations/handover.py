@@ -276,12 +276,19 @@ class Steps:
 
     def _tell(self, chosen: Generation, other: Generation | None, *, prepare: bool = False) -> None:
         """Publishes that readers are to read `chosen`, and to keep `other` warm; or to prepare it, with `prepare`."""
-        topic, previous = chosen.topic, None if other is None else other.topic
-        number = chosen.number
-        if prepare and other is not None:
-            topic, previous, number = other.topic, chosen.topic, other.number
-        store = self.spec.stores[0].name
-        self.publish(Alias(store, number, topic, previous, self.clock.now_ms(), prepare=prepare))
+        newer, before = (other, chosen) if prepare and other is not None else (chosen, other)
+        alias = Alias(
+            self.spec.stores[0].name,
+            newer.number,
+            newer.topic,
+            None if before is None else before.topic,
+            self.clock.now_ms(),
+            prepare=prepare,
+            parts=newer.topics,
+            previous_parts={} if before is None else before.topics,
+            former=self.read().former_stores,
+        )
+        self.publish(alias)
 
     def _write(self, journal: Journal) -> Journal:
         self.journal_file.write(journal)

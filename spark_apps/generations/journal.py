@@ -81,13 +81,14 @@ class Generation:
         state: where it is in its life.
         origin: the generation that it was seeded from; None for the first.
         migrations: names of all migrations from version 1 to what it holds, in order.
-        topic: its changelog.
-        partitions: of that topic; None leaves it to the topic that is there.
+        topic: its changelog; the first of them, if it has several stores.
+        partitions: of that topic, and of each other; None leaves it to the topic that is there.
         seed_rows: how many the seed has.
         purged_rows: how many the seed has not, that clean-ups have deleted and the origin's own state still holds.
         start: where its input begins: the end of what the seed holds.
         outputs: ranges of its batches (first and last, both inclusive; None is open) whose outputs other than the
             changelog it writes. The ranges of all generations together cover the input without gap or overlap.
+        topics: changelog by store, if it has other stores than the app's own one; else empty.
     """
 
     number: int
@@ -100,6 +101,11 @@ class Generation:
     purged_rows: int = 0
     start: Position = field(default_factory=Position)
     outputs: tuple[tuple[int, int | None], ...] = ()
+    topics: Mapping[str, str] = field(default_factory=dict)
+
+    def changelogs(self, store: str) -> Mapping[str, str]:
+        """Its changelogs by store, given the name of the app's own one."""
+        return self.topics or {store: self.topic}
 
     @property
     def is_seeded(self) -> bool:
@@ -164,6 +170,17 @@ class Journal:
     def standby(self) -> Generation | None:
         """The generation that a roll-back goes to; None if there is none."""
         return next((g for g in self.generations.values() if g.state is GenerationState.STANDBY), None)
+
+    @property
+    def every_store(self) -> frozenset[str]:
+        """Names of the stores of all generations that there are or were."""
+        return frozenset(name for item in self.generations.values() for name in item.changelogs(self.store))
+
+    @property
+    def former_stores(self) -> tuple[str, ...]:
+        """Names of stores that only retired generations have, sorted."""
+        there = [item for item in self.generations.values() if item.state is not GenerationState.RETIRED]
+        return tuple(sorted(self.every_store.difference(*(item.changelogs(self.store) for item in there))))
 
     @property
     def other(self) -> Generation | None:

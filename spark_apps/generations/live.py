@@ -5,11 +5,12 @@ Readers ask the alias that the journal's steps publish. Free of Spark.
 
 from __future__ import annotations
 
-from spark_apps.generations.catalog import settings_of, store_of
+from spark_apps.generations.catalog import changing_app, settings_of, stores_of
 from spark_apps.generations.journal import Journal, JournalFile
-from spark_apps.registry import store_named
+from spark_apps.registry import APPS, ON_DEMAND_APPS, ON_DEMAND_STORES, STORES, store_named
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
+from state.errors import UnknownStoreError
 from state.snapshots.manifest import SnapshotManifest
 
 
@@ -17,22 +18,53 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
     """A store and the settings of its live generation, unless the environment names another.
 
     Raises:
-        UnknownStoreError: no app keeps it.
+        UnknownStoreError: no app keeps it, or its rows are in other stores now, which the message names.
     """
-    store = store_named(name)
+    store = _own_store(name, settings)
     journal = journal_of(store, settings)
     if journal is None or "generation" in settings.model_fields_set:
         return store, settings
-    return store_of(store, journal.live_generation), settings_of(settings, journal.live_generation)
+    live = journal.live_generation
+    found = next((item for item in stores_of(store, live) if item.name == name), None)
+    if found is None:
+        msg = f"the rows of store {name} are in {', '.join(live.changelogs(store.name))} now: name one of those"
+        raise UnknownStoreError(msg)
+    return found, settings_of(settings, live)
+
+
+def live_stores(name: str, settings: AppSettings) -> list[str]:
+    """The stores that now stand in the place of one: itself, unless it was split or merged. Raises as `live_store`."""
+    store = _own_store(name, settings)
+    journal = journal_of(store, settings)
+    if journal is None or "generation" in settings.model_fields_set:
+        return [name]
+    live = journal.live_generation.changelogs(store.name)
+    return [name] if name in live else [*live]
 
 
 def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:
     """The store as it was in the generation that a snapshot is of."""
     journal = journal_of(store, settings)
     generation = None if journal is None else journal.generations.get(manifest.generation)
-    return store if generation is None else store_of(store, generation)
+    if generation is None:
+        return store
+    return next(
+        (item for item in stores_of(_own_store(store.name, settings), generation) if item.name == store.name), store
+    )
 
 
 def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
     """The journal of the store's app; None if that has never changed."""
     return JournalFile(settings.run_dir, store.app).read()
+
+
+def _own_store(name: str, settings: AppSettings) -> StoreSpec:
+    """The store as its app declares it: the one of that name, or the one that it is or was made of in a generation."""
+    if name not in STORES | ON_DEMAND_STORES:
+        for app in (APPS | ON_DEMAND_APPS).values():
+            journal = JournalFile(settings.run_dir, app.name).read() if app.seeding is not None else None
+            if journal is not None and any(
+                name in item.changelogs(journal.store) for item in journal.generations.values()
+            ):
+                return changing_app(app)
+    return store_named(name)

@@ -27,6 +27,15 @@ Raises any exception for a record that it can't convert.
 Revert = Callable[[bytes, bytes], StoreRecord]
 """From a converted record back to the one that it was made of."""
 
+Route = Callable[[bytes], str]
+"""From a key, as it is before the conversion, to the store that its rows are in from then on.
+
+It depends on nothing else, so that a row never moves from one store to another.
+"""
+
+PlacedRecord = tuple[str, bytes, bytes]
+"""Store, key and value of a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class StoreMigration:
@@ -41,6 +50,10 @@ class StoreMigration:
         revert: `module:function`, a `Revert`. Without one no later generation can be seeded from such a store.
         value_fields: the fields of the new values, all of them.
         changes_key: whether `convert` makes other keys. They must depend on the old key alone.
+        stores: the stores that all rows are in from then on, by name: several for a split, one for a merge. None leaves
+            rows in the stores that they are in.
+        route: `module:function`, a `Route` to one of `stores`; None if there is only one.
+        offered: whether a plan proposes the change by itself; else only somebody who names it gets it.
     """
 
     name: str
@@ -51,10 +64,30 @@ class StoreMigration:
     revert: str | None
     value_fields: tuple[ValueField, ...]
     changes_key: bool = False
+    stores: tuple[str, ...] = ()
+    route: str | None = None
+    offered: bool = True
 
     def __post_init__(self) -> None:
-        checked_name(self.name)
-        checked_name(self.store)
+        for name in (self.name, self.store, *self.stores):
+            checked_name(name)
+        if len(set(self.stores)) != len(self.stores) or (len(self.stores) > 1) != (self.route is not None):
+            msg = f"migration {self.name} names stores twice, or several without a route, or a route without several"
+            raise ConfigurationError(msg)
+
+    def store_for(self, key: bytes, before: str) -> str:
+        """The store that the rows of a key are in after the change, given the one before it.
+
+        Raises:
+            ValueError: the route leads to none of the stores. Or what the route raises.
+        """
+        if self.route is None:
+            return self.stores[0] if self.stores else before
+        found: str = function_named(self.route)(key)
+        if found not in self.stores:
+            msg = f"the route of migration {self.name} leads to none of its stores"
+            raise ValueError(msg)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +97,24 @@ class Chain:
     steps: tuple[StoreMigration, ...] = ()
 
     def convert(self, key: bytes, value: bytes) -> list[StoreRecord]:
-        """The records that take the place of one. Raises what the functions raise."""
-        records = [(key, value)]
+        """The records that take the place of one, whichever stores they are in. Raises what the functions raise."""
+        return [(new_key, new_value) for _, new_key, new_value in self.placed("", key, value)]
+
+    def placed(self, store: str, key: bytes, value: bytes) -> list[PlacedRecord]:
+        """The records that take the place of one of `store`, with their stores. Raises what the functions raise."""
+        records = [(store, key, value)]
         for step in self.steps:
             function = function_named(step.convert)
-            records = [converted for record in records for converted in function(*record)]
+            records = [
+                (step.store_for(old_key, old_store), *converted)
+                for old_store, old_key, old_value in records
+                for converted in function(old_key, old_value)
+            ]
         return records
+
+    def stores(self, first: str) -> tuple[str, ...]:
+        """The stores that the rows of the store `first` are in after all steps."""
+        return next((step.stores for step in reversed(self.steps) if step.stores), (first,))
 
     def revert(self, key: bytes, value: bytes) -> StoreRecord:
         """The record that one was made of.

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.errors import UnconvertibleRowsError
 from spark_apps.generations.journal import Generation
-from spark_apps.generations.migration import Chain
-from spark_apps.sink.records import MapRecords, SinkRecord
+from spark_apps.generations.migration import Chain, PlacedRecord
+from spark_apps.sink.records import Headers, MapRecords, SinkRecord
+from state.changelog.headers import STORE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,17 +31,21 @@ def as_generation(records_of: MapRecords, generation: Generation | None, batch_i
     chain, speaks = chain_of(generation.migrations), generation.writes_outputs(batch_id)
     if not chain.steps and speaks:
         return records_of
-    return partial(passed, records_of=records_of, changelog=generation.topic, chain=chain, speaks=speaks)
+    return partial(passed, records_of=records_of, generation=generation, chain=chain, speaks=speaks)
 
 
 def passed(
-    batches: Iterator[pa.RecordBatch], *, records_of: MapRecords, changelog: str, chain: Chain, speaks: bool
+    batches: Iterator[pa.RecordBatch], *, records_of: MapRecords, generation: Generation, chain: Chain, speaks: bool
 ) -> Iterator[SinkRecord]:
     """The changelog's records, converted by `chain`, and if it `speaks` the others as they are.
+
+    The app writes its changes to `generation.topic`; those of a generation with several stores go on to their own.
 
     Raises:
         UnconvertibleRowsError: a record can't be converted.
     """
+    changelog, topics = generation.topic, generation.topics
+    marked = _Marked()
     for record in records_of(batches):
         topic, key, value, headers, partition = record
         if topic != changelog:
@@ -49,14 +54,34 @@ def passed(
         elif key is None or value is None or not chain.steps:
             yield record
         else:
-            for new_key, new_value in _converted(chain, key, value):
-                yield topic, new_key, new_value, headers, partition
+            for store, new_key, new_value in _converted(chain, key, value):
+                if topics:
+                    yield topics[store], new_key, new_value, marked.of(store, headers), partition
+                else:
+                    yield topic, new_key, new_value, headers, partition
 
 
-def _converted(chain: Chain, key: bytes, value: bytes) -> list[tuple[bytes, bytes]]:
+def _converted(chain: Chain, key: bytes, value: bytes) -> list[PlacedRecord]:
     try:
-        return chain.convert(key, value)
+        return chain.placed("", key, value)
     except Exception as error:  # whatever a function of the app's own raises
         # The key's bytes may be personal, and the error may quote the value.
         msg = f"a record can't be converted ({type(error).__name__} in {', '.join(step.name for step in chain.steps)})"
         raise UnconvertibleRowsError(msg) from None
+
+
+class _Marked:
+    """Headers with another store's name in them. A task has the same headers for all its records: each is made once."""
+
+    def __init__(self) -> None:
+        self._headers: Headers = None
+        self._by_store: dict[str, Headers] = {}
+
+    def of(self, store: str, headers: Headers) -> Headers:
+        """The headers, of that store."""
+        if headers is not self._headers:
+            self._headers, self._by_store = headers, {}
+        if store not in self._by_store:
+            name = store.encode()
+            self._by_store[store] = headers and [(key, name if key == STORE else value) for key, value in headers]
+        return self._by_store[store]

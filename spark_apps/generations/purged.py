@@ -8,6 +8,8 @@ generation goes on from the total that it had, and the new one from nothing; so 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from state.errors import StorageError
-from state.maintenance.archive import archive_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,26 +24,27 @@ if TYPE_CHECKING:
 _FOLDER = "purged"
 
 
-def note_purged(rows: DataFrame, cleanups: Path, topic: str, generation_dir: Path) -> int:
-    """Writes down which keys the clean-ups of a changelog have deleted; how many there are.
+def note_purged(cleaned: Sequence[tuple[DataFrame, Sequence[Path]]], generation_dir: Path) -> int:
+    """Writes down which keys the clean-ups of changelogs have deleted; how many there are.
 
     Only those count whose archives are still there. What is noted already is written anew.
 
     Args:
-        rows: what is left, with the column `_key`.
-        cleanups: the folder of the store's clean-ups.
-        topic: the changelog that they deleted in.
-        generation_dir: of the generation that is seeded from `rows`.
+        cleaned: of each store what is left, with the column `_key`, and the archives of what was deleted.
+        generation_dir: of the generation that is seeded from that.
     """
-    files = archive_files(cleanups, topic)
     path = str(generation_dir / _FOLDER)
     shutil.rmtree(path, ignore_errors=True)
-    if not files:
+    gone = [_gone(rows, files) for rows, files in cleaned if files]
+    if not gone:
         return 0
-    spark = rows.sparkSession
-    archived = spark.read.parquet(*map(str, files)).selectExpr("key as _key").distinct()
-    archived.join(rows, "_key", "left_anti").coalesce(1).write.parquet(path)
-    return spark.read.parquet(path).count()
+    reduce(lambda one, other: one.unionAll(other), gone).coalesce(1).write.parquet(path)
+    return gone[0].sparkSession.read.parquet(path).count()
+
+
+def _gone(rows: DataFrame, files: Sequence[Path]) -> DataFrame:
+    archived = rows.sparkSession.read.parquet(*map(str, files)).selectExpr("key as _key").distinct()
+    return archived.join(rows, "_key", "left_anti")
 
 
 def purged_keys(generation_dir: Path) -> frozenset[bytes]:

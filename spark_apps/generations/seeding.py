@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import structlog
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.generations.catalog import chain_of, changing_app, seed_rules, settings_of, store_of
+from spark_apps.generations.catalog import chain_of, changing_app, seed_rules, settings_of, stores_of
 from spark_apps.generations.errors import (
     GenerationPendingError,
     GenerationRefusedError,
@@ -40,9 +43,10 @@ from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.topics import Topics
 from state.changelog.position import Position
 from state.clock import Clock
+from state.maintenance.archive import archive_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _SEED_FILES = 4
 _PROBLEM = "problem"
@@ -70,15 +74,17 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
         GenerationPendingError: the live generation has not finished a batch yet.
         BrokerUnavailableError, AppRunningError: it can't be made now.
     """
-    store = changing_app(spec)
-    job = f"snapshot-{store.name}"
-    with Lease(settings.lease_file(job), clock=clock, wait=time.sleep) as lease:
-        lease.acquire(settings.lease_timeout_s)
-        spark = start_session(job, settings)
+    jobs = [f"snapshot-{store.name}" for store in stores_of(changing_app(spec), journal.live_generation)]
+    with ExitStack() as stack:
+        leases = [stack.enter_context(Lease(settings.lease_file(job), clock=clock, wait=time.sleep)) for job in jobs]
+        for lease in leases:
+            lease.acquire(settings.lease_timeout_s)
+        spark = start_session(jobs[0], settings)
         try:
             pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
+            for lease in leases:
+                if pid is not None:
+                    lease.record_jvm(pid)
             return _Seeding(spark, spec, settings, journal, journal.generation(number)).make()
         finally:
             stop_session(spark)
@@ -94,12 +100,12 @@ class _Seeding:
 
     def make(self) -> Seed:
         rules, live = seed_rules(self.spec), self.journal.live_generation
-        settings, store = settings_of(self.settings, live), store_of(changing_app(self.spec), live)
+        settings, stores = settings_of(self.settings, live), stores_of(changing_app(self.spec), live)
         batch, notes = self._pinned(rules, settings)
-        rows = self._snapshot(settings, store, batch)
+        snapshots = {store: self._snapshot(settings, store, batch) for store in stores}
         own = settings_of(self.settings, self.generation)
-        cleanups = self.settings.run_dir / "cleanups" / store.name
-        purged = note_purged(rows, cleanups, live.topic, own.generation_dir(self.spec.name))
+        purged = note_purged(self._cleaned(snapshots), own.generation_dir(self.spec.name))
+        rows = reduce(DataFrame.unionAll, snapshots.values())
         seed = rows.mapInArrow(
             partial(seed_rows, back=chain_of(live.migrations), there=chain_of(self.generation.migrations), rules=rules),
             f"{rules.ddl}, {_PROBLEM} string",
@@ -142,6 +148,13 @@ class _Seeding:
             )
             raise GenerationRefusedError(msg)
         return table.rows(manifest.delta_version).select("_key", "_value")
+
+    def _cleaned(self, snapshots: Mapping[StoreSpec, DataFrame]) -> list[tuple[DataFrame, list[Path]]]:
+        """What is left of each store, and the archives of what was deleted."""
+        cleanups = self.settings.run_dir / "cleanups"
+        return [
+            (rows, archive_files(cleanups / store.name, store.changelog_topic)) for store, rows in snapshots.items()
+        ]
 
     def _refuse_problems(self, seed: DataFrame) -> None:
         problems = (

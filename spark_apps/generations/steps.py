@@ -13,7 +13,9 @@ from dataclasses import replace
 from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal, Transfer, TransferPhase
+from spark_apps.registry import ON_DEMAND_STORES, STORES
 from state.changelog.position import Position
+from state.names import changelog_topic
 
 _NOT_YET_LIVE = frozenset(
     {GenerationState.PLANNED, GenerationState.SEEDED, GenerationState.STARTED, GenerationState.VERIFIED}
@@ -46,11 +48,33 @@ def planned(journal: Journal, migrations: Sequence[str], partitions: int | None)
             msg = f"migration {step.name} is of store {step.store}, not of {journal.store}"
             raise GenerationRefusedError(msg)
     number = max(journal.generations) + 1
-    topic = generation_topic(journal.generation(min(journal.generations)).topic, number)
+    first = journal.generation(min(journal.generations)).topic
+    stores = chain_of(wanted).stores(journal.store)
+    topics = {} if stores == (journal.store,) else topics_of_parts(journal.app, stores, number)
     generation = Generation(
-        number, GenerationState.PLANNED, topic, origin=journal.live, migrations=wanted, partitions=partitions
+        number,
+        GenerationState.PLANNED,
+        topics[stores[0]] if topics else generation_topic(first, number),
+        origin=journal.live,
+        migrations=wanted,
+        partitions=partitions,
+        topics=topics,
     )
     return journal.updated(generation)
+
+
+def topics_of_parts(app: str, stores: Sequence[str], number: int) -> dict[str, str]:
+    """The changelogs of a generation that has other stores than the app's own one, by store.
+
+    Raises:
+        GenerationRefusedError: one of the stores is another app's.
+    """
+    known = STORES | ON_DEMAND_STORES
+    taken = next((store for store in stores if store in known and known[store].app != app), None)
+    if taken is not None:
+        msg = f"rows of {app} can't go to store {taken}: that is a store of {known[taken].app}"
+        raise GenerationRefusedError(msg)
+    return {store: generation_topic(changelog_topic(app, store), number) for store in stores}
 
 
 def seeded(journal: Journal, number: int, start: Position, rows: int, purged: int = 0) -> Journal:

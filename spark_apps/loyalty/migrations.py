@@ -4,6 +4,10 @@
 2: key is the card; CustomerCardNo, Tier, TotalLoyaltyPointsCents, HundredthsOfCent (0 to 99), InvoiceCount,
    LastInvoiceTime
 3: key is `<region>|<card>`; the value is that of version 2
+4: stores `rewards-north`, `-east`, `-south` and `-west` in place of `rewards`; in each the key is the card again
+5: store `rewards` again; the key is the card
+
+Nothing needs the last two: they are there to be tried, and to be taken as a pattern.
 """
 
 from __future__ import annotations
@@ -85,6 +89,36 @@ def from_region(key: bytes, value: bytes) -> StoreRecord:
     return card, value
 
 
+def without_region(key: bytes, value: bytes) -> list[StoreRecord]:
+    """From version 3 to version 4: the store tells the region."""
+    return [from_region(key, value)]
+
+
+def with_region(key: bytes, value: bytes) -> StoreRecord:
+    """From version 4 back to version 3."""
+    return by_region(key, value)[0]
+
+
+def store_of_region(key: bytes) -> str:
+    """The store of version 4 that a key of version 3 leads to."""
+    return regional_store(key.partition(_SEPARATOR)[0].decode())
+
+
+def regional_store(region: str) -> str:
+    """The store of a region's customers."""
+    return f"{REWARDS.name}-{region}"
+
+
+def as_it_is(key: bytes, value: bytes) -> list[StoreRecord]:
+    """From version 4 to version 5: only the store is another."""
+    return [(key, value)]
+
+
+def as_it_was(key: bytes, value: bytes) -> StoreRecord:
+    """From version 5 back to version 4."""
+    return key, value
+
+
 def tier_of(units: int) -> str:
     """The tier that so many points, in 1/10,000, belong to."""
     return next((tier for points, tier in _TIERS if units >= points * UNITS_PER_ONE), _LOWEST_TIER)
@@ -130,4 +164,28 @@ REWARDS_BY_REGION = StoreMigration(
     value_fields=_V2_FIELDS,
     changes_key=True,
 )
-MIGRATIONS = (REWARDS_TIER, REWARDS_BY_REGION)
+REWARDS_SPLIT = StoreMigration(
+    name="rewards-split",
+    store=REWARDS.name,
+    summary="Gives each region's customers a store of their own, in which the key is the card again.",
+    to_version=4,
+    convert=f"{__name__}:without_region",
+    revert=f"{__name__}:with_region",
+    value_fields=_V2_FIELDS,
+    changes_key=True,
+    stores=tuple(map(regional_store, _REGIONS)),
+    route=f"{__name__}:store_of_region",
+    offered=False,
+)
+REWARDS_MERGE = StoreMigration(
+    name="rewards-merge",
+    store=REWARDS.name,
+    summary="Puts the customers of all regions into one store again.",
+    to_version=5,
+    convert=f"{__name__}:as_it_is",
+    revert=f"{__name__}:as_it_was",
+    value_fields=_V2_FIELDS,
+    stores=(REWARDS.name,),
+    offered=False,
+)
+MIGRATIONS = (REWARDS_TIER, REWARDS_BY_REGION, REWARDS_SPLIT, REWARDS_MERGE)

@@ -69,7 +69,7 @@ class ComparisonVerdict:
         same, differing: rows that both have, with equal and with other values.
         missing: rows that the older one, converted, has alone.
         unexpected: rows that the newer one has alone.
-        unconvertible: rows of the older one that can't be converted.
+        unconvertible: rows of the older one that can't be converted, or would have another one's key then.
         purged: rows that both have, with other values, as those may be that were purged in between.
         holds: whether the error budget allows it.
         samples: masked keys.
@@ -93,6 +93,7 @@ class ComparisonVerdict:
 @dataclass(slots=True)
 class _Tally:
     most: int
+    key_of: Callable[[bytes], bytes]
     counts: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
 
@@ -100,7 +101,7 @@ class _Tally:
         self.counts[what] = self.counts.get(what, 0) + 1
         samples = self.samples.setdefault(what, [])
         if len(samples) < self.most:
-            samples.append(masked(key) + why)
+            samples.append(masked(self.key_of(key)) + why)
 
     def verdict(self, budget: ErrorBudget) -> ComparisonVerdict:
         kinds = ("differing", "missing", "unexpected", "unconvertible")
@@ -131,6 +132,7 @@ def compare(
     purged: Container[bytes] = frozenset(),
     parts: int = 64,
     most_samples: int = 5,
+    key_of: Callable[[bytes], bytes] = bytes,
 ) -> ComparisonVerdict:
     """Whether every row of the older content, converted, is a row of the newer one, and there is no more.
 
@@ -144,8 +146,9 @@ def compare(
             must have a row or neither, but it may have another value.
         parts: into so many files each is dealt: memory is what the largest of them takes.
         most_samples: so many masked keys of each kind are told.
+        key_of: what of a row's key is told of, masked; all of it by default.
     """
-    tally = _Tally(most_samples)
+    tally = _Tally(most_samples, key_of)
     with TemporaryDirectory(dir=folder, prefix="compare-") as scratch:
         root = Path(scratch)
         raw = _deal(older, root / "older", parts)
@@ -153,7 +156,8 @@ def compare(
         _deal(converted.rows(), root / "converted", parts, digest=True)
         found = _deal(newer, root / "newer", parts, digest=True)
         for wanted_file, found_file in zip(_files(root / "converted", parts), found, strict=True):
-            _compare_part(_latest(wanted_file), _latest(found_file), converted.purged, tally)
+            wanted = _latest(wanted_file, lambda key: tally.note("unconvertible", key, ": another row has it too"))
+            _compare_part(wanted, _latest(found_file), converted.purged, tally)
     return tally.verdict(budget or ErrorBudget())
 
 
@@ -214,8 +218,8 @@ def _deal(changes: Iterable[Change], folder: Path, parts: int, *, digest: bool =
     return paths
 
 
-def _latest(path: Path) -> dict[bytes, bytes]:
-    """The last value of each key in a file; deleted ones aren't there."""
+def _latest(path: Path, again: Callable[[bytes], object] = lambda _: None) -> dict[bytes, bytes]:
+    """The last value of each key in a file; deleted ones aren't there. `again` is told of keys that were there."""
     data = path.read_bytes()
     rows: dict[bytes, bytes] = {}
     at = 0
@@ -231,6 +235,8 @@ def _latest(path: Path) -> dict[bytes, bytes]:
         if at > len(data):
             msg = f"{path.name} was cut off while it was compared: is the disk full?"
             raise SerializationError(msg)
+        if key in rows:
+            again(key)
         rows[key] = data[begin:at]
     return rows
 

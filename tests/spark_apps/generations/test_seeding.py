@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from spark_apps.gate import BatchRefusedError
-from spark_apps.generations.catalog import chain_of, first_journal, seed_rules, spec_of, store_of
+from spark_apps.generations.catalog import chain_of, first_journal, seed_rules, spec_of, stores_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState
 from spark_apps.generations.run import BatchLimit
@@ -71,7 +71,7 @@ def test_a_limit_lets_nothing_begin_behind_it() -> None:
 
 def test_a_generation_has_its_own_topic_and_fields_and_the_stores_table() -> None:
     second = Generation(2, GenerationState.LIVE, f"{REWARDS.changelog_topic}-g2", migrations=("rewards-tier",))
-    store = store_of(REWARDS, second)
+    (store,) = stores_of(REWARDS, second)
     assert (store.changelog_topic, store.table_name, store.schema_version) == (second.topic, "rewards", 2)
     assert [item.name for item in store.value_fields][:2] == ["CustomerCardNo", "Tier"]
     assert spec_of(LOYALTY, second).stores == (store,)

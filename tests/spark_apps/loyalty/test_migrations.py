@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_apps.generations.catalog import chain_of, migrations_of
-from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_TIER, region_of, tier_of
+from spark_apps.loyalty.migrations import (
+    REWARDS_BY_REGION,
+    REWARDS_MERGE,
+    REWARDS_SPLIT,
+    REWARDS_TIER,
+    region_of,
+    tier_of,
+)
 from spark_apps.loyalty.seeding import GROUPS, SEED_BATCH_ID, seed_row
 from spark_apps.records.loyalty import rewards_value
 
@@ -25,6 +32,13 @@ def test_every_row_comes_back_from_every_version_to_the_byte(card: str, points: 
     content = orjson.loads(third[1])
     assert content["TotalLoyaltyPointsCents"] * 100 + content["HundredthsOfCent"] == points
     assert 0 <= content["HundredthsOfCent"] < 100
+    apart = chain_of([*(step.name for step in chain.steps), REWARDS_SPLIT.name])
+    ((store, key, value),) = apart.placed("rewards", *first)
+    assert (store, key) == (f"rewards-{region_of(card)}", card.encode())
+    assert apart.revert(key, value) == first
+    together = chain_of([*(step.name for step in apart.steps), REWARDS_MERGE.name])
+    assert together.placed("rewards", *first) == [("rewards", key, value)]
+    assert together.revert(key, value) == first
 
 
 def test_a_tier_comes_with_its_first_point() -> None:
@@ -57,7 +71,7 @@ def test_a_value_that_would_lose_something_is_refused(value: bytes) -> None:
 
 
 def test_the_migrations_of_the_store_follow_each_other() -> None:
-    assert migrations_of("rewards") == (REWARDS_TIER, REWARDS_BY_REGION)
+    assert migrations_of("rewards") == (REWARDS_TIER, REWARDS_BY_REGION, REWARDS_SPLIT, REWARDS_MERGE)
     for migration in migrations_of("rewards"):
         assert migration.revert is not None
 

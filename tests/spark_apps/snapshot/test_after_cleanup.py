@@ -10,6 +10,7 @@ import pytest
 from spark_apps.generations.purged import note_purged, purged_keys
 from spark_apps.snapshot.table import SnapshotTable
 from state.clock import SystemClock
+from state.maintenance.archive import archive_files
 from state.maintenance.cleanup import Cleanup
 from state.maintenance.cleanup_plan import CleanupOptions
 from tests.spark_apps.snapshot.test_job import App, app, spark
@@ -43,7 +44,9 @@ def test_deleted_rows_leave_the_snapshot_and_restored_ones_return(app: App, tmp_
     def forgotten(topic: str) -> tuple[int, frozenset[bytes]]:
         """What a generation that is seeded from the snapshot now has forgotten."""
         rows = SnapshotTable(app.spark, app.settings.delta_table(app.store.name), app.store).rows()
-        return note_purged(rows, tmp_path / "cleanups", topic, tmp_path / "gen-2"), purged_keys(tmp_path / "gen-2")
+        return note_purged([(rows, archive_files(tmp_path / "cleanups", topic))], tmp_path / "gen-2"), purged_keys(
+            tmp_path / "gen-2"
+        )
 
     assert forgotten(app.store.changelog_topic) == (49, frozenset(kept.keys() - {b"7"}))
     assert forgotten("another-changelog") == (0, frozenset())

@@ -1,0 +1,177 @@
+"""A store is split into four and merged again, under writes and reads: real Kafka, Spark and nodes, steps killed."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx2
+import pytest
+
+from spark_apps.generations.migration import Chain
+from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_MERGE, REWARDS_SPLIT, REWARDS_TIER, region_of
+from spark_apps.records.loyalty import rewards_value
+from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
+from tests.integration.node_process import NodeProcess, make_nodes
+from tests.integration.purchases import PURCHASES
+from tests.integration.test_generations import CHANGELOG, Shop, await_batches, shop
+from tests.integration.topics import end_offsets
+from tests.waiting import eventually
+
+__all__ = ["shop"]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+TO_SPLIT = ("--migration", "rewards-tier", "--migration", "rewards-by-region", "--migration", "rewards-split")
+SPLIT = Chain((REWARDS_TIER, REWARDS_BY_REGION, REWARDS_SPLIT))
+MERGED = Chain((*SPLIT.steps, REWARDS_MERGE))
+PARTS = REWARDS_SPLIT.stores
+PATIENCE_S = 60
+
+
+@dataclass
+class Reader:
+    """Asks the nodes for cards, one after the other, and notes what must not be."""
+
+    nodes: list[NodeProcess]
+    cards: list[str]
+    stopped: threading.Event = field(default_factory=threading.Event)
+    stores: tuple[str, ...] = ("rewards",)
+    reads: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Runs in a thread."""
+        counts: dict[str, int] = {}
+        with httpx2.Client(trust_env=False, timeout=30) as client:
+            for card, node in zip(itertools.cycle(self.cards), itertools.cycle(self.nodes), strict=False):
+                if self.stopped.wait(0.01):
+                    return
+                store = self.stores[0] if len(self.stores) == 1 else f"rewards-{region_of(card)}"
+                answer = client.get(f"{node.address}/state/keyvalue/{store}/{card}")
+                self.reads += 1
+                count = answer.json()["value"]["InvoiceCount"] if answer.status_code == 200 else -1
+                if count < 0 or count + 10 < counts.get(card, 0):
+                    self.wrong.append(f"{store}/{card}: {answer.status_code} {answer.text[:200]}")
+                counts[card] = max(count, counts.get(card, 0))
+
+
+@pytest.fixture
+def nodes(shop: Shop) -> Iterator[list[NodeProcess]]:
+    """Two nodes that share the partitions, and know of `rewards` alone."""
+    made = make_nodes(
+        shop.broker,
+        shop.apps.run_dir,
+        f"rewards={CHANGELOG}",
+        replicas=0,
+        handover_ms=500,
+        forward_timeout_ms=15_000,
+    )
+    for node in made:
+        node.start()
+    yield made
+    for node in made:
+        node.close()
+
+
+@contextmanager
+def reading(shop: Shop, nodes: list[NodeProcess]) -> Iterator[Reader]:
+    """Readers ask all the time; in the end they have seen nothing wrong."""
+    found = Reader(nodes, sorted(shop.tills.expected_values()))
+    thread = threading.Thread(target=found.run)
+    thread.start()
+    try:
+        yield found
+    finally:
+        found.stopped.set()
+        thread.join()
+    assert not found.wrong, found.wrong[:5]
+    assert found.reads > 100
+
+
+def names(node: NodeProcess) -> list[str]:
+    return [store["store"] for store in node.get("/state/stores").json()]
+
+
+def expected(shop: Shop, chain: Chain) -> dict[tuple[str, bytes], bytes]:
+    """What the stores must hold, by store and key."""
+    first = [(card.encode(), rewards_value(card, *numbers)) for card, numbers in shop.tills.expected_values().items()]
+    return {(store, key): value for row in first for store, key, value in chain.placed("rewards", *row)}
+
+
+def content(shop: Shop, generation: int) -> dict[tuple[str, bytes], bytes]:
+    """What the stores of the split generation hold."""
+    topics = {store: f"loyalty-{store}-changelog-g{generation}" for store in PARTS}
+    return {(store, key): value for store, topic in topics.items() for key, value in shop.content(topic).items()}
+
+
+def test_a_store_is_split_under_writes_and_reads_whatever_is_killed(
+    shop: Shop, nodes: list[NodeProcess], request: pytest.FixtureRequest
+) -> None:
+    long = request.config.getoption("--long")
+    live = shop.apps.start("loyalty")
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    for node in nodes:
+        node.wait_ready()
+    shop.tills.open()
+    with reading(shop, nodes) as reader:
+        _split(shop, nodes, reader, long=long)
+        if long:
+            _merged_again(shop, nodes, reader)
+        shop.tills.close()
+        live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    assert live.terminate() == 0, live.log_tail()
+    if long:
+        found = {("rewards", key): value for key, value in shop.content(f"{CHANGELOG}-g3").items()}
+    else:
+        found = content(shop, 2)
+    assert found == expected(shop, MERGED if long else SPLIT)
+    shop.check_notifications()
+
+
+def _split(shop: Shop, nodes: list[NodeProcess], reader: Reader, *, long: bool) -> None:
+    shop.killed_at(PLACES_OF_SEED if long else ("after:SEEDED", "before:STARTED"), "seed", "loyalty", *TO_SPLIT)
+    shop.step("seed", "loyalty", *TO_SPLIT)
+    beside = shop.apps.start_next("loyalty")
+    await_batches(beside, 1)
+    for node in nodes:
+        assert names(node) == ["rewards"], "what is prepared can't be asked for yet"
+        assert node.get("/state/keyvalue/rewards-west/1").json()["type"].endswith("unknown-store")
+
+    shop.killed_at(PLACES_OF_TRANSFER if long else ("after:SWITCHED", "before:DONE"), "handover", "loyalty")
+    answer = shop.step("handover", "loyalty")
+    assert (answer["live"], answer["standby"], answer["stores"]) == (2, 1, list(PARTS))
+    both = sorted(["rewards", *PARTS])
+    eventually(lambda: all(names(node) == both for node in nodes), PATIENCE_S, "both can be asked for")
+    reader.stores = PARTS
+
+    assert shop.step("rollback", "loyalty")["stores"] == ["rewards"]
+    assert [names(node) for node in nodes] == [both, both], "what was given up goes on until it is retired"
+    answer = shop.step("handover", "loyalty")
+    assert (answer["live"], answer["comparison"]["same"]) == (2, len(shop.tills.expected_values()))
+    shop.step("retire", "loyalty", "--delete")
+    assert beside.await_exit() == 0, beside.log_tail()
+    eventually(lambda: all(names(node) == sorted(PARTS) for node in nodes), PATIENCE_S, "the parts alone are left")
+    gone = nodes[0].get("/state/keyvalue/rewards/1")
+    assert (gone.status_code, gone.json()["stores"]) == (404, list(PARTS))
+    assert all(node.is_ready() for node in nodes)
+
+
+def _merged_again(shop: Shop, nodes: list[NodeProcess], reader: Reader) -> None:
+    arguments = ("seed", "loyalty", "--migration", "rewards-merge")
+    shop.killed_at(PLACES_OF_SEED, *arguments)
+    assert shop.step(*arguments)["generations"][2]["seed_rows"] == len(shop.tills.expected_values())
+    assert nodes[0].get("/state/keyvalue/rewards/1").json()["stores"] == list(PARTS), "not before it is handed over"
+    beside = shop.apps.start_next("loyalty")
+    await_batches(beside, 1)
+    shop.killed_at(PLACES_OF_TRANSFER, "handover", "loyalty")
+    answer = shop.step("handover", "loyalty")
+    assert (answer["live"], answer["stores"]) == (3, ["rewards"])
+    eventually(lambda: all("rewards" in names(node) for node in nodes), PATIENCE_S, "the merged store answers")
+    reader.stores = ("rewards",)
+    shop.step("retire", "loyalty", "--delete")
+    assert beside.await_exit() == 0, beside.log_tail()
+    eventually(lambda: all(names(node) == ["rewards"] for node in nodes), PATIENCE_S, "it alone is left")
+    assert nodes[1].get("/state/keyvalue/rewards-west/1").json()["stores"] == ["rewards"]
