@@ -27,13 +27,12 @@ from quality.errors import ValidationError
 from quality.settings import QualitySettings
 from quality.snapshot_suite import fell_column, growing_fields, snapshot_expectations
 from spark_apps.cli import configure_logging, exit_code
-from spark_apps.generations.live import store_in
-from spark_apps.registry import store_named
+from spark_apps.generations.live import live_store, live_stores, store_in
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
 from state.errors import StateError
-from state.maintenance.check_verdict import CheckVerdict, put_verdict
+from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
 from state.snapshots.loaded import newest_snapshot
 from state.snapshots.manifest import SnapshotManifest, newest_manifest
 
@@ -122,19 +121,27 @@ def _exceptions(info: Any) -> list[Mapping[str, Any]]:
     return [info] if "raised_exception" in (info or {}) else list((info or {}).values())
 
 
+def _checked(store: str, settings: QualitySettings) -> CheckVerdict | None:
+    spec, _ = live_store(store, settings)
+    return check_snapshot(spec, settings.delta_table(spec.table_name), SystemClock().now_ms(), settings)
+
+
 def main(store: str) -> int:
-    """Checks a store, keeps the verdict and prints it; returns the exit code."""
+    """Checks a store, or its parts if it was split, keeps the verdict and prints it; returns the exit code."""
     configure_logging()
     try:
-        spec, settings = store_named(store), QualitySettings()  # type: ignore[call-arg]
-        verdict = check_snapshot(spec, settings.delta_table(spec.table_name), SystemClock().now_ms(), settings)
+        settings = QualitySettings()  # type: ignore[call-arg]
+        checked = [_checked(name, settings) for name in live_stores(store, settings)]
     except StateError as error:
         _log.error("no_decision", kind=type(error).__name__, error=str(error))
         return exit_code(error)
+    verdicts = [verdict for verdict in checked if verdict is not None]
+    verdict = together(store, verdicts) if verdicts else None
     if verdict is None:
         found: dict[str, Any] = {"check": CHECK, "subject": store, "passed": None, "reasons": []}
     else:
-        put_verdict(settings.run_dir, verdict)
+        for each in verdicts:
+            put_verdict(settings.run_dir, each)
         found = verdict.as_dict()
     sys.stdout.buffer.write(orjson.dumps(found) + b"\n")
     sys.stdout.buffer.flush()

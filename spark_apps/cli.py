@@ -10,7 +10,7 @@ import logging
 import signal
 import sys
 import threading
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import structlog
@@ -18,7 +18,7 @@ import typer
 from pydantic import ValidationError
 
 from spark_apps.generations.commands import generation_commands
-from spark_apps.generations.live import live_store
+from spark_apps.generations.live import live_store, of_each
 from spark_apps.generations.orders import Role
 from spark_apps.registry import ON_DEMAND_APPS, app_named
 from spark_apps.scale import scaled
@@ -26,6 +26,9 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, StateError
+
+if TYPE_CHECKING:
+    from spark_apps.snapshot.verify import Verification
 
 EXIT_FAILED = 1
 EXIT_TRY_AGAIN = 75
@@ -96,22 +99,31 @@ def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
 
 @cli.command()
 def snapshot(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary."""
-    spec, settings = live_store(store, AppSettings())
+    """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary.
+
+    Of a store that was split, the tables of all its parts.
+    """
     from spark_apps.snapshot.job import take_snapshot  # noqa: PLC0415 (loads Spark)
 
-    _answer(take_snapshot(spec, settings, SystemClock()).as_dict())
+    def taken(name: str) -> dict[str, Any]:
+        return take_snapshot(*live_store(name, AppSettings()), SystemClock()).as_dict()
+
+    _answer(of_each(store, AppSettings(), taken))
 
 
 @cli.command()
 def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
     """Compare a store's newest snapshot with its changelog; the last line is a JSON report. Exits 1 if they differ."""
-    spec, settings = live_store(store, AppSettings())
     from spark_apps.snapshot.verify import verify_snapshot  # noqa: PLC0415 (loads Spark)
 
-    verification = verify_snapshot(spec, settings, SystemClock())
-    _answer(verification.as_dict())
-    if not verification.holds:
+    found: list[Verification] = []
+
+    def verified(name: str) -> dict[str, Any]:
+        found.append(verify_snapshot(*live_store(name, AppSettings()), SystemClock()))
+        return found[-1].as_dict()
+
+    _answer(of_each(store, AppSettings(), verified))
+    if not all(verification.holds for verification in found):
         raise typer.Exit(EXIT_FAILED)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_apps.generations.catalog import migrations_of
 from spark_apps.generations.journal import Journal
 from spark_apps.leaderboard.spec import PRODUCTS
 from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
@@ -20,19 +21,25 @@ def is_bounded(store: StoreSpec) -> bool:
 
 
 def cleanable_stores() -> tuple[str, ...]:
-    """The stores that grow without bounds."""
-    return tuple(name for name, store in (STORES | ON_DEMAND_STORES).items() if not is_bounded(store))
+    """The stores that grow without bounds, and those that they can be split into."""
+    unbounded = [name for name, store in (STORES | ON_DEMAND_STORES).items() if not is_bounded(store)]
+    return tuple(dict.fromkeys(part for name in unbounded for part in (name, *_parts(name))))
 
 
 def purgeable_stores() -> dict[str, str]:
     """The stores whose apps can forget deleted rows by a new generation, and those apps."""
     apps = APPS | ON_DEMAND_APPS
     return {
-        store.name: app.name
+        part: app.name
         for app in apps.values()
         for store in app.stores
         if app.seeding is not None and len(app.stores) == 1
+        for part in (store.name, *_parts(store.name))
     }
+
+
+def _parts(store: str) -> tuple[str, ...]:
+    return tuple(part for migration in migrations_of(store) for part in migration.stores)
 
 
 def continues_totals(store: StoreSpec) -> bool:
@@ -47,7 +54,7 @@ def check_cleanable(store: StoreSpec, *, keep_compute_state: bool, purge_compute
         ConfigurationError: it bounds itself, or its app would go on from deleted rows and nobody said that it may, or
             that a new generation is to forget them; or its app can't have one.
     """
-    if purge_compute_state and store.name not in purgeable_stores():
+    if purge_compute_state and store.app not in purgeable_stores().values():
         msg = f"{store.app} can't forget deleted rows of store {store.name} by a new generation: it can't have any"
         raise ConfigurationError(msg)
     if is_bounded(store):

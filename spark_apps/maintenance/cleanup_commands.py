@@ -10,7 +10,6 @@ import typer
 
 from spark_apps.generations.live import journal_of, live_store
 from spark_apps.maintenance.cleanable import check_alone, check_cleanable
-from spark_apps.registry import store_named
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
@@ -43,7 +42,8 @@ def preview(  # noqa: PLR0917 (a command line names its options)
     ] = False,
 ) -> None:
     """Tell what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
-    check_cleanable(store_named(store), keep_compute_state=keep_compute_state, purge_compute_state=purge_compute_state)
+    spec, _ = live_store(store, AppSettings())
+    check_cleanable(spec, keep_compute_state=keep_compute_state, purge_compute_state=purge_compute_state)
     _check_alone(store)
     options = CleanupOptions(
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)
@@ -109,7 +109,7 @@ def _cleanup(store: str) -> Cleanup:
 
 
 def _check_alone(store: str) -> None:
-    spec = store_named(store)
+    spec, _ = live_store(store, AppSettings())
     check_alone(spec, journal_of(spec, AppSettings()))
 
 

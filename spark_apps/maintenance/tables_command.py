@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated
+from typing import Annotated, Any
 
 import orjson
 import typer
 
+from spark_apps.generations.live import live_stores
 from spark_apps.lease import Lease
 from spark_apps.maintenance.settings import MaintenanceSettings
-from spark_apps.registry import store_named
 from state.clock import SystemClock
 from state.maintenance.expiry import DAY_MS
 from state.maintenance.table_upkeep import keep_up, promised_versions
 
 
 def tables(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Maintain the table of a store's snapshots; every promised version stays readable."""
-    settings, spec, clock = MaintenanceSettings(), store_named(store), SystemClock()
-    with Lease(settings.lease_file(f"snapshot-{spec.name}"), clock=clock, wait=threading.Event().wait) as lease:
+    """Maintain the table of a store's snapshots; every promised version stays readable.
+
+    Of a store that was split, the tables of its parts, too.
+    """
+    settings = MaintenanceSettings()
+    names = dict.fromkeys((store, *live_stores(store, settings)))
+    done = {name: _kept_up(name, settings) for name in names}
+    typer.echo(orjson.dumps(done[store] if len(done) == 1 else {"tables": done}).decode())
+
+
+def _kept_up(table: str, settings: MaintenanceSettings) -> dict[str, Any]:
+    clock = SystemClock()
+    with Lease(settings.lease_file(f"snapshot-{table}"), clock=clock, wait=threading.Event().wait) as lease:
         lease.acquire(settings.lease_timeout_s)
         now_ms = clock.now_ms()
-        promised = promised_versions(settings.run_dir / "promises" / spec.table_name, now_ms=now_ms)
+        promised = promised_versions(settings.run_dir / "promises" / table, now_ms=now_ms)
         done = keep_up(
-            settings.delta_table(spec.table_name),
+            settings.delta_table(table),
             promised,
             now_ms=now_ms,
             history_ms=round(settings.table_history_days * DAY_MS),
         )
-    typer.echo(orjson.dumps({"table": spec.table_name, "missing": True} if done is None else done.as_dict()).decode())
+    return {"table": table, "missing": True} if done is None else done.as_dict()

@@ -8,10 +8,10 @@ from typing import Annotated
 import orjson
 import typer
 
-from spark_apps.generations.live import live_store
+from spark_apps.generations.live import live_store, live_stores
 from spark_apps.maintenance.settings import MaintenanceSettings
 from state.clock import SystemClock
-from state.maintenance.check_verdict import CheckVerdict, put_verdict
+from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
 from state.maintenance.copies import Copy
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.node_copies import NodeCopies
@@ -22,10 +22,15 @@ EXIT_DIFFERENT = 4
 
 
 def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Compare the copies of a store; exits 4 with the first differing keys if they aren't the same."""
+    """Compare the copies of a store; exits 4 with the first differing keys if they aren't the same.
+
+    Of a store that was split, those of all its parts.
+    """
     settings = MaintenanceSettings()
-    verdict = verified(store, settings)
-    put_verdict(settings.run_dir, verdict)
+    verdicts = [verified(name, settings) for name in live_stores(store, settings)]
+    for each in verdicts:
+        put_verdict(settings.run_dir, each)
+    verdict = together(store, verdicts)
     typer.echo(orjson.dumps(verdict.as_dict()).decode())
     if not verdict.passed:
         raise typer.Exit(EXIT_DIFFERENT)

@@ -49,7 +49,7 @@ def plan_of_app(declared: DeclaredStore, running: RunningStore, migrations: list
         msg = f"migrations build on one another: name them in the order {_rest(known, running)}, and leave none out"
         raise ConfigurationError(msg)
     kept = {*running.migrations, *migrations}
-    wanted = replace(declared, steps=tuple(step for step in declared.steps if step.name in kept))
+    wanted = replace(declared, steps=tuple(replace(step, offered=True) for step in declared.steps if step.name in kept))
     if copy:
         return plan_copy(wanted, running)
     (change,) = plan_changes([wanted], Description(0, {running.store: running})).changes

@@ -41,6 +41,8 @@ def _step(migration: StoreMigration) -> Step:
         fields_of(migration.value_fields),
         changes_key=migration.changes_key,
         reversible=migration.revert is not None,
+        stores=migration.stores,
+        offered=migration.offered,
     )
 
 

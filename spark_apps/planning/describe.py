@@ -47,7 +47,9 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
         journal = JournalFile(settings.run_dir, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
-            found[manifest.store] = _of_snapshot(path, manifest, journal, specs.get(manifest.store))
+            name = manifest.store if journal is None else journal.store
+            told = _of_snapshot(path, manifest, journal, specs.get(name))
+            found[name] = _together(found[name], told) if name in found else told
     for store in specs.values():
         if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
             found[store.name] = _of_spec(store, JournalFile(settings.run_dir, store.app).read())
@@ -72,7 +74,7 @@ def _of_snapshot(
 ) -> RunningStore:
     table = DeltaTable(str(path))
     return RunningStore(
-        store=manifest.store,
+        store=manifest.store if journal is None else journal.store,
         app=manifest.app,
         topic=_first_topic(journal, manifest.changelog_topic),
         kind=(StoreKind.KEY_VALUE if spec is None else spec.kind).value,
@@ -84,7 +86,23 @@ def _of_snapshot(
         keys=manifest.row_count,
         size_bytes=_size_bytes(table),
         key_fields=_key_fields(table),
+        parts=_parts(journal),
     )
+
+
+def _together(one: RunningStore, other: RunningStore) -> RunningStore:
+    """What two parts of a store are together."""
+    known = [fields for fields in (one.key_fields, other.key_fields) if fields is not None]
+    return replace(
+        one,
+        keys=(one.keys or 0) + (other.keys or 0),
+        size_bytes=(one.size_bytes or 0) + (other.size_bytes or 0),
+        key_fields=tuple(name for name in known[0] if name in known[-1]) if known else None,
+    )
+
+
+def _parts(journal: Journal | None) -> tuple[str, ...]:
+    return () if journal is None else tuple(journal.live_generation.topics)
 
 
 def _of_spec(store: StoreSpec, journal: Journal | None) -> RunningStore:
@@ -96,6 +114,7 @@ def _of_spec(store: StoreSpec, journal: Journal | None) -> RunningStore:
         score_field=store.score_field,
         generation=1 if journal is None else journal.live,
         migrations=() if journal is None else journal.live_generation.migrations,
+        parts=_parts(journal),
     )
 
 

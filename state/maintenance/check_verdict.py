@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,20 @@ class CheckVerdict:
     def as_dict(self) -> dict[str, Any]:
         """The verdict as JSON's own types."""
         return asdict(self)
+
+
+def together(subject: str, verdicts: Sequence[CheckVerdict]) -> CheckVerdict:
+    """One verdict of those on the parts of a subject: it passes if they all do. Of a single one, that one."""
+    if len(verdicts) == 1:
+        return verdicts[0]
+    return CheckVerdict(
+        verdicts[0].check,
+        subject,
+        all(verdict.passed for verdict in verdicts),
+        tuple(f"{verdict.subject}: {reason}" for verdict in verdicts for reason in verdict.reasons),
+        max(verdict.decided_at_ms for verdict in verdicts),
+        {"stores": {verdict.subject: dict(verdict.details) for verdict in verdicts}},
+    )
 
 
 def put_verdict(run_dir: Path, verdict: CheckVerdict) -> Path:

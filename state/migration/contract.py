@@ -31,6 +31,8 @@ class Step:
         fields: of the new values.
         changes_key: whether it makes other keys.
         reversible: whether a later generation can be seeded from what it makes.
+        stores: the stores that all rows are in from then on; none leaves them where they are.
+        offered: whether a plan proposes it by itself.
     """
 
     name: str
@@ -39,6 +41,8 @@ class Step:
     fields: Fields
     changes_key: bool = False
     reversible: bool = True
+    stores: tuple[str, ...] = ()
+    offered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,11 @@ class DeclaredStore:
             return self.fields
         return next((step.fields for step in self.steps if step.to_version == version), None)
 
+    def stores_at(self, version: int) -> tuple[str, ...]:
+        """The stores that its rows are in at a version."""
+        made = [step.stores for step in self.steps if step.stores and step.to_version <= version]
+        return made[-1] if made else (self.store,)
+
 
 @dataclass(frozen=True, slots=True)
 class RunningStore:
@@ -85,6 +94,7 @@ class RunningStore:
         partitions: of the live changelog; None if the broker didn't tell.
         keys, size_bytes: of the newest snapshot; None if there is none.
         key_fields: the fields that were the key in all rows of a sample; None if there was none to look at.
+        parts: the stores that its rows are in, if it was split; partitions are then those of each.
     """
 
     store: str
@@ -99,6 +109,7 @@ class RunningStore:
     keys: int | None = None
     size_bytes: int | None = None
     key_fields: tuple[str, ...] | None = None
+    parts: tuple[str, ...] = ()
 
     @property
     def version(self) -> int:
@@ -146,6 +157,7 @@ def _running(entry: dict[str, Any]) -> RunningStore:
             **entry,
             "migrations": tuple(map(str, entry["migrations"])),
             "key_fields": None if entry["key_fields"] is None else tuple(map(str, entry["key_fields"])),
+            "parts": tuple(map(checked_name, entry.get("parts", ()))),
             "fields": None if fields is None else {str(name): str(kind) for name, kind in fields.items()},
         }
     )

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
+from itertools import takewhile
 from typing import Any
 
 from state.migration.contract import DeclaredStore, Description, Fields, RunningStore, Step
@@ -118,7 +119,7 @@ def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
     broken = [*_moved(wanted, found), *_broken_schema(wanted, found)]
     if broken:
         return _broken(found, broken)
-    pending = [step for step in wanted.steps if step.to_version > found.version]
+    pending = [*takewhile(lambda step: step.offered, (s for s in wanted.steps if s.to_version > found.version))]
     partitions = _other_partitions(wanted, found)
     if pending or partitions is not None:
         return _migration(wanted, found, pending, partitions)
@@ -158,7 +159,7 @@ def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
         for version, name in enumerate(found.migrations, start=2)
         if name in known and known[name].to_version != version
     ]
-    told += moved + _other_key(wanted, found)
+    told += moved + _other_stores(wanted, found) + _other_key(wanted, found)
     fields = wanted.fields_at(found.version)
     if told or fields is None or found.fields is None:
         return told
@@ -167,6 +168,18 @@ def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
         return []
     where = f"its values are of version {found.version}, and that version would change: {'; '.join(changes)}."
     return [f"The fields changed in place: {where} Leave that version as it is, and declare a migration to the next."]
+
+
+def _other_stores(wanted: DeclaredStore, found: RunningStore) -> list[str]:
+    """What tells that the app would write to other stores than there are."""
+    there, declared = found.parts or (found.store,), wanted.stores_at(found.version)
+    if sorted(there) == sorted(declared):
+        return []
+    told = (
+        f"Its rows are in {', '.join(there)}, and version {found.version} is declared to have them in "
+        f"{', '.join(declared)}. Leave that version as it is, and declare a migration to the next."
+    )
+    return [told]
 
 
 def _other_key(wanted: DeclaredStore, found: RunningStore) -> list[str]:
@@ -197,8 +210,12 @@ def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Ste
         return _broken(found, [f"It can't be changed: {what}. Add `seeding` to the app's spec."])
     told: list[str] = []
     fields = wanted.fields_at(found.version) or {}
+    stores = found.parts or (found.store,)
     for step in pending:
         told.append(f"{step.name}: {step.summary}")
+        if step.stores and step.stores != stores:
+            told += _moves(stores, step.stores)
+            stores = step.stores
         told += differences(fields, step.fields)
         fields = step.fields
         if step.changes_key:
@@ -213,6 +230,18 @@ def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Ste
     return Change(
         wanted.store, Verdict.MIGRATE, tuple(told), found.keys, found.size_bytes, minutes_for(found.keys), conf
     )
+
+
+def _moves(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    what = "split" if len(after) > len(before) else "merge" if len(after) < len(before) else "move"
+    told = [f"{what}: rows of {', '.join(before)} go to {', '.join(after)}, each by its key alone"]
+    gone = [store for store in before if store not in after]
+    if gone:
+        told.append(
+            f"callers must ask for those from the hand-over on; {', '.join(gone)} can be asked for, too, until the old "
+            "generation is retired"
+        )
+    return told
 
 
 def minutes_for(keys: int | None) -> int | None:

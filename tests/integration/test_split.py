@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -14,6 +14,7 @@ import pytest
 from spark_apps.generations.migration import Chain
 from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_MERGE, REWARDS_SPLIT, REWARDS_TIER, region_of
 from spark_apps.records.loyalty import rewards_value
+from tests.integration.app_process import AppProcess
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
 from tests.integration.node_process import NodeProcess, make_nodes
 from tests.integration.purchases import PURCHASES
@@ -91,48 +92,53 @@ def reading(shop: Shop, nodes: list[NodeProcess]) -> Iterator[Reader]:
     assert found.reads > 100
 
 
-def names(node: NodeProcess) -> list[str]:
-    return [store["store"] for store in node.get("/state/stores").json()]
-
-
-def expected(shop: Shop, chain: Chain) -> dict[tuple[str, bytes], bytes]:
-    """What the stores must hold, by store and key."""
-    first = [(card.encode(), rewards_value(card, *numbers)) for card, numbers in shop.tills.expected_values().items()]
-    return {(store, key): value for row in first for store, key, value in chain.placed("rewards", *row)}
-
-
-def content(shop: Shop, generation: int) -> dict[tuple[str, bytes], bytes]:
-    """What the stores of the split generation hold."""
-    topics = {store: f"loyalty-{store}-changelog-g{generation}" for store in PARTS}
-    return {(store, key): value for store, topic in topics.items() for key, value in shop.content(topic).items()}
-
-
-def test_a_store_is_split_under_writes_and_reads_whatever_is_killed(
+def test_a_store_is_split_under_writes_and_reads(
     shop: Shop, nodes: list[NodeProcess], request: pytest.FixtureRequest
 ) -> None:
-    long = request.config.getoption("--long")
+    live = begun(shop, nodes)
+    with reading(shop, nodes) as reader:
+        if request.config.getoption("--long"):
+            split(shop, nodes, reader, PLACES_OF_SEED, PLACES_OF_TRANSFER, goes_back=True)
+        else:
+            split(shop, nodes, reader, (), ("after:SWITCHED",))
+        ended(shop, live)
+    check(shop, SPLIT, {store: f"loyalty-{store}-changelog-g2" for store in PARTS})
+
+
+def test_what_was_split_is_merged_under_writes_and_reads(
+    shop: Shop, nodes: list[NodeProcess], request: pytest.FixtureRequest
+) -> None:
+    if not request.config.getoption("--long"):
+        pytest.skip("with --long only: it makes three generations")
+    live = begun(shop, nodes)
+    with reading(shop, nodes) as reader:
+        split(shop, nodes, reader, (), ())
+        merge(shop, nodes, reader, PLACES_OF_SEED[2:], PLACES_OF_TRANSFER[1::2])
+        ended(shop, live)
+    check(shop, MERGED, {"rewards": f"{CHANGELOG}-g3"})
+
+
+def begun(shop: Shop, nodes: list[NodeProcess]) -> AppProcess:
+    """The app that runs, under writes, and nodes that answer."""
     live = shop.apps.start("loyalty")
     live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
     for node in nodes:
         node.wait_ready()
     shop.tills.open()
-    with reading(shop, nodes) as reader:
-        _split(shop, nodes, reader, long=long)
-        if long:
-            _merged_again(shop, nodes, reader)
-        shop.tills.close()
-        live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
-    assert live.terminate() == 0, live.log_tail()
-    if long:
-        found = {("rewards", key): value for key, value in shop.content(f"{CHANGELOG}-g3").items()}
-    else:
-        found = content(shop, 2)
-    assert found == expected(shop, MERGED if long else SPLIT)
-    shop.check_notifications()
+    return live
 
 
-def _split(shop: Shop, nodes: list[NodeProcess], reader: Reader, *, long: bool) -> None:
-    shop.killed_at(PLACES_OF_SEED if long else ("after:SEEDED", "before:STARTED"), "seed", "loyalty", *TO_SPLIT)
+def split(
+    shop: Shop,
+    nodes: list[NodeProcess],
+    reader: Reader,
+    seed_places: tuple[str, ...],
+    places: tuple[str, ...],
+    *,
+    goes_back: bool = False,
+) -> None:
+    """Takes all steps, killed at these places first."""
+    shop.killed_at(seed_places, "seed", "loyalty", *TO_SPLIT)
     shop.step("seed", "loyalty", *TO_SPLIT)
     beside = shop.apps.start_next("loyalty")
     await_batches(beside, 1)
@@ -140,17 +146,17 @@ def _split(shop: Shop, nodes: list[NodeProcess], reader: Reader, *, long: bool) 
         assert names(node) == ["rewards"], "what is prepared can't be asked for yet"
         assert node.get("/state/keyvalue/rewards-west/1").json()["type"].endswith("unknown-store")
 
-    shop.killed_at(PLACES_OF_TRANSFER if long else ("after:SWITCHED", "before:DONE"), "handover", "loyalty")
+    shop.killed_at(places, "handover", "loyalty")
     answer = shop.step("handover", "loyalty")
     assert (answer["live"], answer["standby"], answer["stores"]) == (2, 1, list(PARTS))
     both = sorted(["rewards", *PARTS])
     eventually(lambda: all(names(node) == both for node in nodes), PATIENCE_S, "both can be asked for")
     reader.stores = PARTS
-
-    assert shop.step("rollback", "loyalty")["stores"] == ["rewards"]
-    assert [names(node) for node in nodes] == [both, both], "what was given up goes on until it is retired"
-    answer = shop.step("handover", "loyalty")
-    assert (answer["live"], answer["comparison"]["same"]) == (2, len(shop.tills.expected_values()))
+    if goes_back:
+        assert shop.step("rollback", "loyalty")["stores"] == ["rewards"]
+        assert [names(node) for node in nodes] == [both, both], "what was given up goes on until it is retired"
+        answer = shop.step("handover", "loyalty")
+        assert (answer["live"], answer["comparison"]["same"]) == (2, len(shop.tills.expected_values()))
     shop.step("retire", "loyalty", "--delete")
     assert beside.await_exit() == 0, beside.log_tail()
     eventually(lambda: all(names(node) == sorted(PARTS) for node in nodes), PATIENCE_S, "the parts alone are left")
@@ -159,14 +165,17 @@ def _split(shop: Shop, nodes: list[NodeProcess], reader: Reader, *, long: bool) 
     assert all(node.is_ready() for node in nodes)
 
 
-def _merged_again(shop: Shop, nodes: list[NodeProcess], reader: Reader) -> None:
+def merge(
+    shop: Shop, nodes: list[NodeProcess], reader: Reader, seed_places: tuple[str, ...], places: tuple[str, ...]
+) -> None:
+    """The same from there on."""
     arguments = ("seed", "loyalty", "--migration", "rewards-merge")
-    shop.killed_at(PLACES_OF_SEED, *arguments)
+    shop.killed_at(seed_places, *arguments)
     assert shop.step(*arguments)["generations"][2]["seed_rows"] == len(shop.tills.expected_values())
     assert nodes[0].get("/state/keyvalue/rewards/1").json()["stores"] == list(PARTS), "not before it is handed over"
     beside = shop.apps.start_next("loyalty")
     await_batches(beside, 1)
-    shop.killed_at(PLACES_OF_TRANSFER, "handover", "loyalty")
+    shop.killed_at(places, "handover", "loyalty")
     answer = shop.step("handover", "loyalty")
     assert (answer["live"], answer["stores"]) == (3, ["rewards"])
     eventually(lambda: all("rewards" in names(node) for node in nodes), PATIENCE_S, "the merged store answers")
@@ -175,3 +184,24 @@ def _merged_again(shop: Shop, nodes: list[NodeProcess], reader: Reader) -> None:
     assert beside.await_exit() == 0, beside.log_tail()
     eventually(lambda: all(names(node) == ["rewards"] for node in nodes), PATIENCE_S, "it alone is left")
     assert nodes[1].get("/state/keyvalue/rewards-west/1").json()["stores"] == ["rewards"]
+
+
+def ended(shop: Shop, live: AppProcess) -> None:
+    """No more writes, and all of them processed."""
+    shop.tills.close()
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    assert live.terminate() == 0, live.log_tail()
+
+
+def check(shop: Shop, chain: Chain, topics: Mapping[str, str]) -> None:
+    """Every store holds what was sold to its customers, and nothing else; each notification was written once."""
+    first = [(card.encode(), rewards_value(card, *numbers)) for card, numbers in shop.tills.expected_values().items()]
+    wanted = {(store, key): value for row in first for store, key, value in chain.placed("rewards", *row)}
+    found = {(store, key): value for store, topic in topics.items() for key, value in shop.content(topic).items()}
+    assert found == wanted
+    shop.check_notifications()
+
+
+def names(node: NodeProcess) -> list[str]:
+    """The stores that a node can be asked for."""
+    return [store["store"] for store in node.get("/state/stores").json()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from spark_apps.generations.handover import Steps
 from spark_apps.generations.journal import Generation, GenerationState, Journal, JournalFile
 from spark_apps.generations.orders import Role
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from spark_apps.loyalty.spec import LOYALTY
 from state.cluster.aliases import Alias
 from state.migration.compare import ComparisonVerdict
@@ -68,10 +69,10 @@ class Play:
                 app.tick()
             quiet = quiet + 1 if not self.world.not_written() else 0
 
-    def started(self) -> None:
+    def started(self, *migrations: str) -> None:
         """A generation is seeded from what the live one has finished."""
         file = self.world.journal_file
-        journal = steps.planned(self.steps.read(), [], None)
+        journal = steps.planned(self.steps.read(), migrations, None)
         candidate = journal.candidate
         assert candidate is not None
         start = self.world.checkpoint(journal.live_generation).committed_position()
@@ -83,12 +84,12 @@ class Play:
         assert self.world.not_written() == []
 
 
-def play(path: Path, seed: int = 1, crashes: float = 0.0) -> Play:
+def play(path: Path, seed: int = 1, crashes: float = 0.0, migrations: Sequence[str] = ()) -> Play:
     world = world_in(path, seed)
     found = Play(world, [PlayedApp(world, role, crashes) for role in Role])
     for _ in range(20):
         found.go_on()
-    found.started()
+    found.started(*migrations)
     for _ in range(60):
         found.go_on()
     return found
@@ -109,6 +110,29 @@ def test_every_record_is_written_once_through_hand_overs_and_roll_backs(tmp_path
     journal = played.steps.retire(1)
     assert journal.generation(1).state is GenerationState.RETIRED
     assert (played.aliases[-1].topic, played.aliases[-1].previous_topic) == ("loyalty-rewards-changelog-g2", None)
+    played.settle()
+    played.check()
+
+
+def test_all_parts_of_a_split_change_hands_in_one_alias_and_the_old_name_is_remembered(tmp_path: Path) -> None:
+    played = play(tmp_path, migrations=("rewards-tier", "rewards-by-region", "rewards-split"))
+    parts = {store: f"loyalty-{store}-changelog-g2" for store in REWARDS_SPLIT.stores}
+    whole = {"rewards": "loyalty-rewards-changelog"}
+    played.steps.prepare(played.steps.read(), 2)
+    assert (played.aliases[-1].serving, played.aliases[-1].warm) == (whole, parts)
+    played.steps.hand_over()
+    assert (played.aliases[-1].serving, played.aliases[-1].warm, played.aliases[-1].former) == (parts, whole, ())
+    for _ in range(30):
+        played.go_on()
+    played.steps.roll_back()
+    assert (played.aliases[-1].serving, played.aliases[-1].warm) == (whole, parts)
+    for _ in range(30):
+        played.go_on()
+    played.steps.hand_over()
+    played.steps.retire(1)
+    retired = played.aliases[-1]
+    assert (retired.serving, retired.warm, retired.former) == (parts, {}, ("rewards",))
+    assert Alias.decode(retired.encode()) == retired
     played.settle()
     played.check()
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_apps.generations.migration import Chain, StoreMigration, StoreRecord
-from state.errors import ConfigurationError
+from state.errors import ConfigurationError, InvalidNameError
 
 
 def with_tier(key: bytes, value: bytes) -> list[StoreRecord]:
@@ -75,3 +78,43 @@ def test_a_function_that_is_not_there_is_named(path: str) -> None:
     broken = StoreMigration("broken", "rewards", "Broken.", 2, path, None, ())
     with pytest.raises(ConfigurationError, match="there is no function"):
         Chain((broken,)).convert(b"k", b"v")
+
+
+def by_first(key: bytes) -> str:
+    return f"rewards-{key[:1].decode()}"
+
+
+APART = replace(TIER, name="apart", stores=("rewards-a", "rewards-b"), route=f"{__name__}:by_first")
+TOGETHER = replace(REGION, name="together", stores=("all",))
+POINTS = orjson.dumps({"Points": 1})
+
+
+def test_rows_go_to_the_store_that_their_key_leads_to_and_stay_there_until_another_step_says_so() -> None:
+    tiered = orjson.dumps({"Points": 1, "Tier": "tin"})
+    assert Chain((APART,)).placed("rewards", b"b7", POINTS) == [("rewards-b", b"b7", tiered)]
+    assert Chain((APART, REGION)).placed("rewards", b"a7", POINTS) == [("rewards-a", b"a|a7", tiered)]
+    assert Chain((APART, TOGETHER)).placed("rewards", b"a7", POINTS) == [("all", b"a|a7", tiered)]
+    assert Chain((TIER,)).placed("rewards", b"b7", POINTS) == [("rewards", b"b7", tiered)]
+    assert Chain((APART, REGION)).stores("rewards") == ("rewards-a", "rewards-b")
+    assert Chain((APART, TOGETHER)).stores("rewards") == ("all",)
+    assert Chain((TIER,)).stores("rewards") == ("rewards",)
+
+
+def test_a_route_to_a_store_that_was_not_named_is_refused() -> None:
+    with pytest.raises(ValueError, match="leads to none of its stores"):
+        Chain((APART,)).placed("rewards", b"c7", POINTS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stores": ("a", "b")},
+        {"stores": ("a", "a"), "route": "x:y"},
+        {"stores": ("a",), "route": "x:y"},
+        {"route": "x:y"},
+        {"stores": ("a/b",)},
+    ],
+)
+def test_a_migration_that_could_not_place_rows_is_none(changes: dict[str, Any]) -> None:
+    with pytest.raises((ConfigurationError, InvalidNameError)):
+        replace(TIER, **changes)

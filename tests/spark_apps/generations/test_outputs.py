@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from spark_apps.generations.errors import UnconvertibleRowsError
 from spark_apps.generations.journal import Generation, GenerationState
 from spark_apps.generations.outputs import as_generation
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from spark_apps.records.loyalty import rewards_value
 from spark_apps.sink.records import BY_KEY, SinkRecord
 
@@ -56,3 +58,20 @@ def test_a_row_that_cannot_be_converted_stops_the_batch_without_being_quoted() -
         list(as_generation(odd, generation("rewards-tier"), 8)(iter(())))
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_rows_of_a_store_that_was_split_go_to_their_own_changelogs_under_their_own_name() -> None:
+    names = ("rewards-tier", "rewards-by-region", "rewards-split")
+    topics = {store: f"loyalty-{store}-changelog-g2" for store in REWARDS_SPLIT.stores}
+    apart = replace(generation(*names), topic=topics["rewards-north"], topics=topics)
+
+    def of_two(_: Iterator[Any]) -> Iterator[SinkRecord]:
+        headers = [("store", b"rewards"), ("batch-id", b"7")]
+        for card in ("4629", "4610"):
+            yield apart.topic, card.encode(), rewards_value(card, 1, 1, 1), headers, BY_KEY
+
+    south, east = as_generation(of_two, apart, 8)(iter(()))
+    assert (south[0], south[1]) == (topics["rewards-south"], b"4629")
+    assert south[3] == [("store", b"rewards-south"), ("batch-id", b"7")]
+    assert (east[0], east[3]) == (topics["rewards-east"], [("store", b"rewards-east"), ("batch-id", b"7")])
+    assert next(iter(as_generation(written, apart, 8)(iter(())))) == NOTE

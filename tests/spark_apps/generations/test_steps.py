@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 
 from spark_apps.checkpoint import SparkCheckpoint
@@ -9,6 +10,7 @@ from spark_apps.generations import steps
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Orders, Role, orders_for
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from state.changelog.position import Position
 from tests.spark_apps.checkpoints import write_checkpoint
 
@@ -56,6 +58,50 @@ def test_changes_follow_those_that_were_made_before() -> None:
     assert candidate is not None
     assert (candidate.number, candidate.topic, candidate.origin) == (3, f"{TOPIC}-g3", 2)
     assert candidate.migrations == ("rewards-tier", "rewards-by-region")
+
+
+SPLIT = ("rewards-tier", "rewards-by-region", "rewards-split")
+PARTS = {store: f"loyalty-{store}-changelog-g2" for store in REWARDS_SPLIT.stores}
+
+
+def split() -> Journal:
+    """After a split."""
+    journal = steps.started(steps.seeded(steps.planned(first(), SPLIT, None), 2, END, 7), 2)
+    journal = steps.waiting(steps.begun(journal, 2, compares=True), END)
+    return steps.completed(steps.aligned(steps.switched(journal, END, source_batch=9, target_batch=4)))
+
+
+def test_a_split_has_a_changelog_for_each_store_and_a_merge_has_one_again() -> None:
+    journal = split()
+    live = journal.live_generation
+    assert (dict(live.topics), live.topic) == (PARTS, PARTS["rewards-north"])
+    assert Journal.from_json(journal.to_json()) == journal
+    journal = steps.planned(steps.retired(journal, 1), ["rewards-merge"], None)
+    candidate = journal.candidate
+    assert candidate is not None
+    assert (candidate.changelogs("rewards"), candidate.topics) == ({"rewards": f"{TOPIC}-g3"}, {})
+
+
+def test_a_name_is_a_former_one_once_every_generation_that_has_it_is_retired() -> None:
+    journal = split()
+    assert journal.former_stores == ()
+    journal = steps.retired(journal, 1)
+    assert journal.former_stores == ("rewards",)
+    journal = steps.planned(journal, ["rewards-merge"], None)
+    assert journal.former_stores == (), "it is on its way again"
+    assert journal.every_store == {"rewards", *PARTS}
+
+
+def test_a_journal_of_before_there_were_splits_is_read() -> None:
+    content = orjson.loads(handed_over().to_json())
+    for item in content["generations"]:
+        del item["topics"]
+    assert Journal.from_json(orjson.dumps(content)) == handed_over()
+
+
+def test_rows_never_go_to_another_apps_store() -> None:
+    with pytest.raises(GenerationRefusedError, match="can't go to store prices: that is a store of ticks"):
+        steps.topics_of_parts("loyalty", ("rewards", "prices"), 2)
 
 
 @pytest.mark.parametrize(

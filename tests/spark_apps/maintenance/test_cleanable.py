@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from spark_apps.maintenance.cleanable import check_cleanable, cleanable_stores, purgeable_stores
 from spark_apps.registry import store_named
 from state.errors import ConfigurationError
 
 
 def test_stores_that_bound_themselves_are_not_cleaned_up() -> None:
-    assert set(cleanable_stores()) == {"rewards", "prices", "players", "products", "orders", "order-locations"}
+    assert set(cleanable_stores()) == {
+        *("rewards", "prices", "players", "products", "orders", "order-locations"),
+        *REWARDS_SPLIT.stores,
+    }
     with pytest.raises(ConfigurationError, match="set its retention"):
         check_cleanable(store_named("sales"), keep_compute_state=True)
 
@@ -21,7 +25,7 @@ def test_totals_that_an_app_goes_on_from_need_somebody_to_say_so(store: str) -> 
 
 
 def test_only_an_app_that_can_have_another_generation_forgets_what_was_deleted() -> None:
-    assert purgeable_stores() == {"rewards": "loyalty"}
+    assert purgeable_stores() == dict.fromkeys(("rewards", *REWARDS_SPLIT.stores), "loyalty")
     check_cleanable(store_named("rewards"), keep_compute_state=False, purge_compute_state=True)
     with pytest.raises(ConfigurationError, match="it can't have any"):
         check_cleanable(store_named("players"), keep_compute_state=True, purge_compute_state=True)

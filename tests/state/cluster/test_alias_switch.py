@@ -134,3 +134,88 @@ def test_another_stores_alias_changes_nothing() -> None:
     switch.hear({"t": replace(CUT_OVER, store="t")}, 1.0)
     switch.turn(READY, TOLERANCE, 10.0)
     assert (switch.serving, switch.wanted) == ({"s": "s"}, {"s": OLD})
+
+
+PART_TOPICS = {"s-1": "log-1", "s-2": "log-2"}
+SPLIT_UP = Alias("s", 2, "log-1", OLD, 40, parts=PART_TOPICS, former=())
+VARIANTS = {name: f"{name}@{topic}" for name, topic in PART_TOPICS.items()}
+BOTH_WAYS = {"s": "s", **VARIANTS}
+HELD = {"s": OLD, **{VARIANTS[name]: topic for name, topic in PART_TOPICS.items()}}
+
+
+def _held(*variants: str) -> RoutingTable:
+    assignment = Assignment(("a",), {"s": 1, **dict.fromkeys(VARIANTS.values(), 2)}, replicas=0)
+    reports = [_report(variant, p) for variant in variants for p in range(assignment.partitions[variant])]
+    return routing_table(assignment, [_member("a", *reports)], TOLERANCE)
+
+
+ALL_READY = _held("s", *VARIANTS.values())
+
+
+def _split_up() -> AliasSwitch:
+    switch = _running()
+    switch.hear({"s": SPLIT_UP}, 1.0)
+    switch.turn(ALL_READY, TOLERANCE, 10.0)
+    return switch
+
+
+def test_parts_are_held_and_not_answered_while_they_are_prepared() -> None:
+    switch = _running()
+    switch.hear({"s": replace(SPLIT_UP, prepare=True)}, 1.0)
+    switch.turn(ALL_READY, TOLERANCE, 10.0)
+    assert (switch.serving, switch.wanted) == ({"s": "s"}, HELD)
+
+
+def test_all_parts_change_over_together_and_the_whole_goes_on_answering() -> None:
+    switch = _running()
+    switch.hear({"s": SPLIT_UP}, 1.0)
+    switch.turn(_held("s", VARIANTS["s-1"]), TOLERANCE, 10.0)
+    assert switch.serving == {"s": "s"}, "one of the parts is missing"
+    switch.turn(ALL_READY, TOLERANCE, 10.0)
+    assert (switch.serving, switch.wanted) == (BOTH_WAYS, HELD)
+
+
+def test_the_whole_is_let_go_of_when_it_is_retired() -> None:
+    switch = _split_up()
+    switch.hear({"s": replace(SPLIT_UP, previous_topic=None, at_ms=50)}, 11.0)
+    assert switch.serving == VARIANTS
+    assert switch.wanted == {VARIANTS[name]: topic for name, topic in PART_TOPICS.items()}
+
+
+def test_parts_that_were_given_up_answer_until_they_are_retired() -> None:
+    switch = _split_up()
+    back = Alias("s", 1, OLD, "log-1", 50, previous_parts=PART_TOPICS)
+    switch.hear({"s": back}, 11.0)
+    switch.turn(ALL_READY, TOLERANCE, 20.0)
+    assert switch.serving == BOTH_WAYS
+    switch.hear({"s": replace(back, previous_topic=None, previous_parts={}, at_ms=60)}, 21.0)
+    assert (switch.serving, switch.wanted) == ({"s": "s"}, {"s": OLD})
+
+
+def test_a_merge_answers_from_the_whole_and_from_its_parts() -> None:
+    switch = AliasSwitch({"s": OLD})
+    merged = Alias("s", 3, NEW, "log-1", 70, previous_parts=PART_TOPICS)
+    switch.hear({"s": replace(merged, prepare=True)}, 0.0)
+    assert switch.serving == VARIANTS
+    switch.hear({"s": merged}, 1.0)
+    assignment = Assignment(("a", "b"), {VARIANT: 2}, replicas=1)
+    switch.turn(routing_table(assignment, [_whole("a"), _whole("b")], TOLERANCE), TOLERANCE, 10.0)
+    assert switch.serving == {"s": VARIANT, **VARIANTS}
+
+
+def test_a_node_that_starts_takes_up_both_sides_of_a_split() -> None:
+    retired = replace(SPLIT_UP, previous_topic=None, former=("s",))
+    for alias, serving in (
+        (replace(SPLIT_UP, prepare=True), {"s": "s"}),
+        (SPLIT_UP, BOTH_WAYS),
+        (retired, VARIANTS),
+    ):
+        switch = AliasSwitch({"s": OLD})
+        switch.hear({"s": alias}, 0.0)
+        assert switch.serving == serving
+
+
+def test_a_part_never_takes_the_name_of_a_store_that_the_node_was_configured_with() -> None:
+    switch = AliasSwitch({"s": OLD, "s-2": "another"})
+    switch.hear({"s": SPLIT_UP}, 0.0)
+    assert switch.serving["s-2"] == "s-2"

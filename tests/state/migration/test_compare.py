@@ -127,3 +127,17 @@ def _peak_bytes(rows: int, folder: Path) -> int:
 def test_memory_is_that_of_a_part(tmp_path: Path) -> None:
     content_bytes = 20_000 * 212
     assert _peak_bytes(20_000, tmp_path) < content_bytes / 2
+
+
+def test_rows_that_would_have_the_same_key_are_no_change_to_go_on_with(tmp_path: Path) -> None:
+    older: list[Change] = [(b"a1", b"same"), (b"b1", b"same")]
+    newer: list[Change] = [(b"1", b"same")]
+    verdict = compare(older, newer, lambda key, value: [(key[1:], value)], tmp_path, parts=2)
+    assert (verdict.holds, verdict.unconvertible, verdict.same) == (False, 1, 1)
+
+
+def test_what_is_told_of_a_key_is_the_part_that_is_asked_for(tmp_path: Path) -> None:
+    verdict = compare(
+        [(b"store\0long-enough", b"v")], [], lambda *row: [row], tmp_path, parts=2, key_of=lambda key: key[6:]
+    )
+    assert verdict.samples.missing == (masked(b"long-enough"),)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from state.errors import InvalidArgumentError
@@ -140,3 +141,43 @@ def test_a_description_is_read_back() -> None:
     for data in (b"", b"{}", b"[]", described.encode().replace(b'"version": 1', b'"version": 2')):
         with pytest.raises(InvalidArgumentError):
             Description.decode(data)
+
+
+APART = Step("apart", "A store each.", 2, FIELDS, stores=("rewards-1", "rewards-2"))
+TOGETHER = Step("together", "One store.", 3, FIELDS, stores=("rewards",))
+
+
+def test_a_split_and_a_merge_say_which_stores_callers_must_ask() -> None:
+    both = _change(replace(DECLARED, steps=(APART, TOGETHER)))
+    ask = "callers must ask for those from the hand-over on; {} can be asked for, too, until the old generation is retired"
+    assert both.details == (
+        "apart: A store each.",
+        "split: rows of rewards go to rewards-1, rewards-2, each by its key alone",
+        ask.format("rewards"),
+        "together: One store.",
+        "merge: rows of rewards-1, rewards-2 go to rewards, each by its key alone",
+        ask.format("rewards-1, rewards-2"),
+    )
+    running = replace(RUNNING, generation=2, migrations=("apart",), parts=APART.stores)
+    assert _change(replace(DECLARED, steps=(APART,)), running).verdict is Verdict.UNCHANGED
+    assert _change(replace(DECLARED, steps=(APART, TOGETHER)), running).details[1].startswith("merge: ")
+    assert Description.decode(Description(0, {"rewards": running}).encode()).stores["rewards"] == running
+
+
+def test_other_stores_in_the_version_that_runs_would_break() -> None:
+    running = replace(RUNNING, generation=2, migrations=("apart",), parts=APART.stores)
+    change = _change(replace(DECLARED, steps=(replace(APART, stores=("rewards-1", "rewards-3")),)), running)
+    assert change.verdict is Verdict.BREAKS
+    assert "is declared to have them in rewards-1, rewards-3" in change.details[0]
+
+
+def test_what_is_only_made_when_it_is_named_is_not_proposed() -> None:
+    steps = (TIER, replace(APART, to_version=3, offered=False), replace(TOGETHER, to_version=4))
+    assert _change(replace(DECLARED, steps=steps)).conf["migrations"] == ["tier"]
+    assert _change(replace(DECLARED, steps=steps[1:]), replace(RUNNING, migrations=())).verdict is Verdict.UNCHANGED
+
+
+def test_a_description_of_before_there_were_parts_is_read() -> None:
+    content = orjson.loads(Description(0, {"rewards": RUNNING}).encode())
+    del content["stores"][0]["parts"]
+    assert Description.decode(orjson.dumps(content)).stores["rewards"] == RUNNING
