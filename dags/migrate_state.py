@@ -25,7 +25,8 @@ watch, whether to retire the old generation, keep both, or roll back.
 
 **What readers see.** Every read is answered all the time. Nodes restore the new changelog beside the old one and
 change over, each for itself, once every partition is ready everywhere. With other keys, callers must ask by the new
-ones from then on: `GET /state/stores/{store}` says which generation answers.
+ones from then on: `GET /state/stores/{store}` says which generation answers. A store that is split is answered under
+its old name, too, until the old generation is retired.
 
 **How to go back.** Any time until the old generation is retired: DAG `rollback_state`.
 

@@ -13,6 +13,7 @@ from deltalake import CommitProperties, write_deltalake
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.planning.__main__ import plan_of_app
 from spark_apps.planning.declared import declared_stores
@@ -87,6 +88,35 @@ def test_what_runs_is_told_by_the_journal_of_generations(settings: AppSettings) 
     assert (rewards.generation, rewards.migrations) == (2, ("rewards-tier",))
     assert rewards.topic == "loyalty-rewards-changelog", "the first generation's"
     assert rewards.fields is None, "the snapshot is of another generation"
+
+
+def test_the_parts_of_a_split_are_told_as_the_store_that_they_were(settings: AppSettings) -> None:
+    names = ("rewards-tier", "rewards-by-region", "rewards-split")
+    journal = planned(first_journal(LOYALTY), names, None)
+    live = replace(journal.generation(2), state=GenerationState.LIVE)
+    JournalFile(settings.run_dir, "loyalty").write(replace(journal.updated(live), live=2))
+    rows = ROWS.drop_columns("TotalLoyaltyPoints")
+    for store in REWARDS_SPLIT.stores[:2]:
+        manifest = SnapshotManifest(
+            store, "loyalty", 2, 4, live.topics[store], {0: 1}, Position(), 2, {0: 0}, "test", 0
+        )
+        metadata = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
+        write_deltalake(settings.run_dir / "delta" / store, rows, commit_properties=metadata)
+    found = _running(settings).stores
+    assert found.keys() == {"rewards"}
+    assert (found["rewards"].keys, found["rewards"].parts) == (4, REWARDS_SPLIT.stores)
+    assert found["rewards"].key_fields == ("CustomerCardNo",)
+    merged = plan_of_app(_rewards(), replace(found["rewards"], fields=None), ["rewards-merge"])
+    assert merged.verdict is Verdict.MIGRATE
+    assert "merge: " in " ".join(merged.details)
+
+
+def test_a_split_is_made_when_it_is_named_and_else_not_proposed(settings: AppSettings) -> None:
+    running = _running(settings).stores["rewards"]
+    names = ["rewards-tier", "rewards-by-region", "rewards-split"]
+    assert plan_of_app(_rewards(), running, names).conf["migrations"] == names
+    (change,) = plan_changes([_rewards()], Description(0, {"rewards": running})).changes
+    assert change.conf["migrations"] == names[:2]
 
 
 def test_a_table_that_can_not_be_read_hides_no_other(settings: AppSettings) -> None:

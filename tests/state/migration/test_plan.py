@@ -149,7 +149,10 @@ TOGETHER = Step("together", "One store.", 3, FIELDS, stores=("rewards",))
 
 def test_a_split_and_a_merge_say_which_stores_callers_must_ask() -> None:
     both = _change(replace(DECLARED, steps=(APART, TOGETHER)))
-    ask = "callers must ask for those from the hand-over on; {} can be asked for, too, until the old generation is retired"
+    ask = (
+        "callers must ask for those from the hand-over on; {} can be asked for, too, until the old generation is "
+        "retired"
+    )
     assert both.details == (
         "apart: A store each.",
         "split: rows of rewards go to rewards-1, rewards-2, each by its key alone",
