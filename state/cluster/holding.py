@@ -157,7 +157,8 @@ class Holding:
         retired = {replica for replica in self._held.replicas if replica.store not in wanted}
         for replica, role in plan.gained:
             log.info("replica_gained", replica=str(replica), role=role.value)
-            self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role))
+            written_with = self._catalog.written_with(replica.store)
+            self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role, written_with))
         for replica, role in plan.roles.items():
             if self._held.replicas[replica].role is not role:
                 self._held.assign_role(replica, role)

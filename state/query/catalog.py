@@ -11,7 +11,7 @@ from state.changelog.partitioner import partition_for
 from state.cluster.aliases import Alias
 from state.cluster.routing import RoutingTable
 from state.errors import StoreMigratedError, StoreRestoringError, UnknownStoreError
-from state.names import store_of
+from state.names import store_of, variant_name
 from state.query.assignment import Assignment
 from state.query.definitions import StoreDefinition
 from state.replicas.replica import Replica
@@ -84,6 +84,7 @@ class Catalog:
         self._epoch = ""
         self._aliases: Mapping[str, Alias] = {}
         self._origins: Mapping[str, str] = {}
+        self._written_with: Mapping[str, str] = {}
         self._moved: Mapping[str, Sequence[str]] = {}
         self._assignment: Assignment | None = None
         self._table: RoutingTable | None = None
@@ -104,19 +105,31 @@ class Catalog:
         if aliases is self._aliases:
             return
         self._aliases = aliases
-        # Those of before stay: a node may answer from a part for a moment after it was let go of.
-        self._origins = dict(self._origins) | {
-            name: store
+        sides = [
+            (store, side)
             for store, alias in aliases.items()
             for side in (alias.serving, alias.warm)
-            for name in side
-            if name not in self.definitions and store in self.definitions
+            if store in self.definitions
+        ]
+        # Those of before stay: a node may answer from a part for a moment after it was let go of.
+        self._origins = dict(self._origins) | {
+            name: store for store, side in sides for name in side if name not in self.definitions
+        }
+        self._written_with = dict(self._written_with) | {
+            variant_name(name, topic): variant_name(store, min(side.values()))
+            for store, side in sides
+            if len(side) > 1
+            for name, topic in side.items()
         }
 
     def origin(self, store: str) -> str:
         """The configured store that a store or a variant is, or is a part of."""
         name = store_of(store)
         return self._origins.get(name, name)
+
+    def written_with(self, variant: str) -> str:
+        """The same for all variants that the same batches of an app write: for the parts of one generation."""
+        return self._written_with.get(variant, variant)
 
     @property
     def names(self) -> Sequence[str]:

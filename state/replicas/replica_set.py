@@ -25,11 +25,15 @@ from state.replicas.states import ReplicaId, ReplicaStatus
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """One replica that a node is to hold."""
+    """One replica that a node is to hold.
+
+    `written_with` names what the same batches of an app write: the store, or all the parts that one was split into.
+    """
 
     replica: ReplicaId
     topic: str
     role: Role
+    written_with: str = ""
 
 
 class ReplicaSet:
@@ -138,7 +142,7 @@ class ReplicaSet:
             clock=self._clock,
             listener=self._listener,
             role=spec.role,
-            sightings=self._sightings.setdefault(spec.replica.store, SourceSightings()),
+            sightings=self._sightings.setdefault(spec.written_with or spec.replica.store, SourceSightings()),
             index=self._index_for(spec.replica),
             cache=self._caches.setdefault(spec.replica.store, RowCache(self._cache_bytes))
             if self._cache_bytes

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx2
+import orjson
 import pytest
 
 from spark_apps.generations.migration import Chain
@@ -92,24 +95,26 @@ def reading(shop: Shop, nodes: list[NodeProcess]) -> Iterator[Reader]:
     assert found.reads > 100
 
 
-def test_a_store_is_split_under_writes_and_reads(
-    shop: Shop, nodes: list[NodeProcess], request: pytest.FixtureRequest
+@pytest.fixture(autouse=True)
+def _long(request: pytest.FixtureRequest) -> None:
+    if not request.config.getoption("--long"):
+        pytest.skip("with --long only: nodes and steps have it in test_split_changeover.py and test_handover.py")
+
+
+def test_a_store_is_split_under_writes_and_reads_whatever_is_killed_and_can_be_rolled_back(
+    shop: Shop, nodes: list[NodeProcess]
 ) -> None:
     live = begun(shop, nodes)
     with reading(shop, nodes) as reader:
-        if request.config.getoption("--long"):
-            split(shop, nodes, reader, PLACES_OF_SEED, PLACES_OF_TRANSFER, goes_back=True)
-        else:
-            split(shop, nodes, reader, (), ("after:SWITCHED",))
+        split(shop, nodes, reader, PLACES_OF_SEED, PLACES_OF_TRANSFER, goes_back=True)
         ended(shop, live)
     check(shop, SPLIT, {store: f"loyalty-{store}-changelog-g2" for store in PARTS})
+    check_maintenance(shop)
 
 
-def test_what_was_split_is_merged_under_writes_and_reads(
-    shop: Shop, nodes: list[NodeProcess], request: pytest.FixtureRequest
+def test_what_was_split_is_merged_under_writes_and_reads_whatever_is_killed(
+    shop: Shop, nodes: list[NodeProcess]
 ) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("with --long only: it makes three generations")
     live = begun(shop, nodes)
     with reading(shop, nodes) as reader:
         split(shop, nodes, reader, (), ())
@@ -163,6 +168,33 @@ def split(
     gone = nodes[0].get("/state/keyvalue/rewards/1")
     assert (gone.status_code, gone.json()["stores"]) == (404, list(PARTS))
     assert all(node.is_ready() for node in nodes)
+
+
+def check_maintenance(shop: Shop) -> None:
+    """What operators do with a store, they can do with its parts, all at once or one of them."""
+    rows = len(shop.tills.expected_values())
+    taken = _told(shop.apps.run("snapshot", "rewards"))
+    assert taken["stores"].keys() == set(PARTS)
+    assert sum(found["row_count"] for found in taken["stores"].values()) == rows
+    verified = _told(shop.apps.run_module("spark_apps.maintenance", "verify", "rewards"))
+    assert (verified["passed"], verified["details"]["stores"].keys()) == (True, set(PARTS))
+    grown = _told(shop.apps.run_module("spark_apps.maintenance", "growth", "rewards"))
+    assert sum(found["rows"] for found in grown["details"]["stores"].values()) == rows
+    assert _told(shop.apps.run_module("quality.snapshot_check", "rewards"))["passed"]
+    arguments = ("--ttl-days", "1", "--keep-compute-state")
+    previewed = _told(shop.apps.run_module("spark_apps.maintenance", "cleanup", "preview", "rewards-west", *arguments))
+    assert previewed["store"] == "rewards-west"
+    refused = shop.apps.run_module("spark_apps.maintenance", "cleanup", "preview", "rewards", *arguments)
+    assert refused.returncode != 0
+    assert "are in rewards-north, rewards-east" in refused.stderr
+    planned = shop.apps.run_module("spark_apps.planning", "loyalty", "--migration", "rewards-merge")
+    assert "merge: rows of rewards-north" in _told(planned)["text"]
+
+
+def _told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def merge(

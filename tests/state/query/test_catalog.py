@@ -88,6 +88,8 @@ def test_parts_are_stores_as_the_one_that_they_are_made_of(tmp_path: Path) -> No
     assert catalog.definition(VARIANTS["s-2"]) == StoreDefinition("s-2", "log-2")
     assert (catalog.generation(VARIANTS["s-2"]), catalog.generation("s")) == (2, None)
     assert [catalog.origin(name) for name in ("s", *VARIANTS.values(), "other")] == ["s", "s", "s", "other"]
+    assert catalog.written_with(VARIANTS["s-1"]) == catalog.written_with(VARIANTS["s-2"]) != "s"
+    assert catalog.written_with("s") == "s"
     assert catalog.elsewhere == {name.encode(): variant.encode() for name, variant in VARIANTS.items()}
     assert catalog.stores_of("a") == ["s", "s-1", "s-2"]
     assert catalog.is_complete

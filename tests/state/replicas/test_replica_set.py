@@ -1,0 +1,34 @@
+"""What the replicas of a node have in common."""
+
+from __future__ import annotations
+
+from state.changelog.reader import ReaderSettings
+from state.changelog.restore import Role
+from state.clock import ManualClock
+from state.replicas.places import MemoryPlace
+from state.replicas.replica_set import ReplicaSet, ReplicaSpec
+from state.replicas.states import ReplicaId
+from tests.state.replicas.recording import RecordingListener
+
+
+def test_what_is_written_by_the_same_batches_shares_what_is_seen_of_them() -> None:
+    one, other, apart = (ReplicaId(store, 0) for store in ("s-1@log-1", "s-2@log-2", "t"))
+    clock = ManualClock(1000)
+    specs = [
+        ReplicaSpec(one, "log-1", Role.ACTIVE, "s@log-1"),
+        ReplicaSpec(other, "log-2", Role.ACTIVE, "s@log-1"),
+        ReplicaSpec(apart, "log", Role.ACTIVE),
+    ]
+    held = ReplicaSet(
+        specs,
+        place=MemoryPlace(clock),
+        reader=ReaderSettings("127.0.0.1:1"),
+        clock=clock,
+        listener=RecordingListener(),
+    )
+    trackers = {replica: found.tracker for replica, found in held.replicas.items()}
+    trackers[one].moved(1, {"pos": {0: (100, 200)}}, 10.0)
+    for replica in (other, apart):
+        trackers[replica].saw_end(trackers[replica].question(10.5), 0, 0)
+    reached = {replica: trackers[replica].source().offset("pos", 0) for replica in (other, apart)}
+    assert reached == {other: 200, apart: None}
