@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_apps.generations.catalog import chain_of
-from spark_apps.generations.errors import UnconvertibleRowsError
+from spark_apps.generations.errors import GenerationRefusedError, UnconvertibleRowsError
 from spark_apps.generations.journal import Generation
 from spark_apps.generations.migration import Chain, PlacedRecord
 from spark_apps.sink.records import Headers, MapRecords, SinkRecord
@@ -25,13 +25,27 @@ def as_generation(records_of: MapRecords, generation: Generation | None, batch_i
     """`records_of` as it is in a generation; as it was, if there is nothing to change in that batch.
 
     The same batch of the same generation is always written alike: what a batch may write is decided before it begins.
+
+    Raises:
+        GenerationRefusedError: its migrations lead to other stores than it was made with.
     """
     if generation is None:
         return records_of
     chain, speaks = chain_of(generation.migrations), generation.writes_outputs(batch_id)
+    _check_stores(chain, generation)
     if not chain.steps and speaks:
         return records_of
     return partial(passed, records_of=records_of, generation=generation, chain=chain, speaks=speaks)
+
+
+def _check_stores(chain: Chain, generation: Generation) -> None:
+    declared = set(chain.stores(""))
+    if declared != generation.topics.keys() and (generation.topics or len(declared) > 1):
+        msg = (
+            f"generation {generation.number} has the stores {', '.join(generation.topics) or 'of version 1'}, and its "
+            f"migrations are declared to lead to {', '.join(sorted(declared))}: put them back as they were"
+        )
+        raise GenerationRefusedError(msg)
 
 
 def passed(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_apps.generations.errors import UnconvertibleRowsError
+from spark_apps.generations.errors import GenerationRefusedError, UnconvertibleRowsError
 from spark_apps.generations.journal import Generation, GenerationState
 from spark_apps.generations.outputs import as_generation
 from spark_apps.loyalty.migrations import REWARDS_SPLIT
@@ -75,3 +75,10 @@ def test_rows_of_a_store_that_was_split_go_to_their_own_changelogs_under_their_o
     assert south[3] == [("store", b"rewards-south"), ("batch-id", b"7")]
     assert (east[0], east[3]) == (topics["rewards-east"], [("store", b"rewards-east"), ("batch-id", b"7")])
     assert next(iter(as_generation(written, apart, 8)(iter(())))) == NOTE
+
+
+@pytest.mark.parametrize("topics", [{}, {"rewards-north": TOPIC, "rewards-there": "other"}])
+def test_a_generation_whose_split_is_declared_otherwise_by_now_writes_nothing(topics: dict[str, str]) -> None:
+    apart = replace(generation("rewards-tier", "rewards-by-region", "rewards-split"), topics=topics)
+    with pytest.raises(GenerationRefusedError, match="put them back as they were"):
+        as_generation(written, apart, 8)
