@@ -18,7 +18,7 @@ import typer
 from pydantic import ValidationError
 
 from spark_apps.generations.commands import generation_commands
-from spark_apps.generations.live import live_store, of_each
+from spark_apps.generations.live import live_store, live_stores, of_each
 from spark_apps.generations.orders import Role
 from spark_apps.registry import ON_DEMAND_APPS, app_named
 from spark_apps.scale import scaled
@@ -101,14 +101,15 @@ def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
 def snapshot(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
     """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary.
 
-    Of a store that was split, the tables of all its parts.
+    Of a store that was split, the tables of all its parts, at the end of the same batch.
     """
-    from spark_apps.snapshot.job import take_snapshot  # noqa: PLC0415 (loads Spark)
+    from spark_apps.snapshot.job import take_snapshots  # noqa: PLC0415 (loads Spark)
 
-    def taken(name: str) -> dict[str, Any]:
-        return take_snapshot(*live_store(name, AppSettings()), SystemClock()).as_dict()
-
-    _answer(of_each(store, AppSettings(), taken))
+    found = [live_store(name, AppSettings()) for name in live_stores(store, AppSettings())]
+    specs, settings = [spec for spec, _ in found], found[0][1]
+    summaries = take_snapshots(specs, settings, SystemClock())
+    taken = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
+    _answer(taken.get(store) or {"store": store, "stores": taken})
 
 
 @cli.command()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -32,11 +31,9 @@ from spark_apps.generations.journal import Generation, Journal
 from spark_apps.generations.migration import Chain
 from spark_apps.generations.purged import note_purged
 from spark_apps.generations.seed_rules import SeedRules
-from spark_apps.lease import Lease
-from spark_apps.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import CommittedBatch
-from spark_apps.snapshot.job import Snapshot
+from spark_apps.snapshot.job import Snapshot, snapshot_session
 from spark_apps.snapshot.table import SnapshotTable
 from spark_apps.snapshot.verify import compared
 from spark_apps.spec import AppSpec, StoreSpec
@@ -74,20 +71,9 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
         GenerationPendingError: the live generation has not finished a batch yet.
         BrokerUnavailableError, AppRunningError: it can't be made now.
     """
-    jobs = [f"snapshot-{store.name}" for store in stores_of(changing_app(spec), journal.live_generation)]
-    with ExitStack() as stack:
-        leases = [stack.enter_context(Lease(settings.lease_file(job), clock=clock, wait=time.sleep)) for job in jobs]
-        for lease in leases:
-            lease.acquire(settings.lease_timeout_s)
-        spark = start_session(jobs[0], settings)
-        try:
-            pid = jvm_pid(spark)
-            for lease in leases:
-                if pid is not None:
-                    lease.record_jvm(pid)
-            return _Seeding(spark, spec, settings, journal, journal.generation(number)).make()
-        finally:
-            stop_session(spark)
+    stores = stores_of(changing_app(spec), journal.live_generation)
+    with snapshot_session(stores, settings, clock) as spark:
+        return _Seeding(spark, spec, settings, journal, journal.generation(number)).make()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +37,7 @@ _log = structlog.get_logger(__name__)
 class SnapshotSummary:
     """What a run did. `committed` is False if there was nothing new; `manifest` is then that of the snapshot before.
 
-    `changed_keys` counts keys that were written or deleted.
+    `changed_keys` counts keys that were written or deleted. `duration_ms` counts from the beginning of the run.
     """
 
     manifest: SnapshotManifest
@@ -49,30 +51,52 @@ class SnapshotSummary:
         return self.manifest.as_dict() | own
 
 
-def take_snapshot(store: StoreSpec, settings: AppSettings, clock: Clock) -> SnapshotSummary:
-    """Brings the store's Delta table up to its app's last committed batch. Safe to run again after any crash.
+def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock) -> list[SnapshotSummary]:
+    """Brings the Delta tables of an app's stores up to its last committed batch, the same for all of them.
+
+    Safe to run again after any crash.
 
     Raises:
         BrokerUnavailableError, AppRunningError: it can't run now.
-        ConfigurationError: the changelog topic or the jars are missing.
-        ChangelogError: the changelog doesn't fit the table, or isn't what the app writes.
+        ConfigurationError: a changelog topic or the jars are missing.
+        ChangelogError: a changelog doesn't fit its table, or isn't what the app writes.
     """
-    job = f"snapshot-{store.name}"
     started_s = clock.monotonic_s()
     topics = Topics(settings.kafka_bootstrap)
-    await_topics(topics, [store.changelog_topic], timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
-    with Lease(settings.lease_file(job), clock=clock, wait=time.sleep) as lease:
-        lease.acquire(settings.lease_timeout_s)
-        spark = start_session(job, settings)
+    changelogs = [store.changelog_topic for store in stores]
+    await_topics(topics, changelogs, timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
+    summaries: list[SnapshotSummary] = []
+    with snapshot_session(stores, settings, clock) as spark:
+        checkpoint = SparkCheckpoint(settings.checkpoint_dir(stores[0].app))
+        batch = CommittedBatch.of(checkpoint, settings.generation)
+        for store in stores:
+            manifest, changed_keys = Snapshot(spark, settings, store, topics).take(batch)
+            duration_ms = round((clock.monotonic_s() - started_s) * 1000)
+            summaries.append(SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms))
+    return summaries
+
+
+@contextmanager
+def snapshot_session(stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock) -> Iterator[SparkSession]:
+    """A Spark session during which nobody else takes snapshots of the stores.
+
+    Raises:
+        AppRunningError: somebody does.
+    """
+    jobs = [f"snapshot-{store.name}" for store in stores]
+    with ExitStack() as stack:
+        leases = [stack.enter_context(Lease(settings.lease_file(job), clock=clock, wait=time.sleep)) for job in jobs]
+        for lease in leases:
+            lease.acquire(settings.lease_timeout_s)
+        spark = start_session(jobs[0], settings)
         try:
             pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
-            manifest, changed_keys = Snapshot(spark, settings, store, topics).take()
+            for lease in leases:
+                if pid is not None:
+                    lease.record_jvm(pid)
+            yield spark
         finally:
             stop_session(spark)
-    duration_ms = round((clock.monotonic_s() - started_s) * 1000)
-    return SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms)
 
 
 class Snapshot:

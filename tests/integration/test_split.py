@@ -176,6 +176,7 @@ def check_maintenance(shop: Shop) -> None:
     taken = _told(shop.apps.run("snapshot", "rewards"))
     assert taken["stores"].keys() == set(PARTS)
     assert sum(found["row_count"] for found in taken["stores"].values()) == rows
+    assert len({orjson.dumps(found["source_offsets"]) for found in taken["stores"].values()}) == 1
     verified = _told(shop.apps.run_module("spark_apps.maintenance", "verify", "rewards"))
     assert (verified["passed"], verified["details"]["stores"].keys()) == (True, set(PARTS))
     grown = _told(shop.apps.run_module("spark_apps.maintenance", "growth", "rewards"))
