@@ -15,6 +15,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", metavar="FOLDER", help="keep the screenshots of Airflow there, such as docs/images")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips tests that are marked `long`, unless they were asked for."""
+    marker = item.get_closest_marker("long")
+    if marker is not None and not item.config.getoption("--long"):
+        pytest.skip(f"with --long only: {marker.args[0]}")
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One real broker for the whole session. A test that stops it must start it again.

@@ -36,11 +36,8 @@ def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
     stop_everything(RunLayout(made.run_dir / "demo"), timeout_s=30)
 
 
-def test_streams_do_not_notice_that_airflow_is_killed(
-    platform: PlatformProcess, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("only with --long: tests/integration/test_platform.py kills Airflow a few times")
+@pytest.mark.long("tests/integration/test_platform.py kills Airflow a few times")
+def test_streams_do_not_notice_that_airflow_is_killed(platform: PlatformProcess, tmp_path: Path) -> None:
     purchases = KILLS * _S_PER_KILL * _PURCHASES_PER_S
     report_path, run_dir = tmp_path / "report.json", platform.run_dir / "demo"
     demo = platform.begin("demo", "--apps", "pos", "--purchases", str(purchases), "--report", str(report_path))

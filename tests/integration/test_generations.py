@@ -150,11 +150,8 @@ def test_a_generation_takes_over_under_writes_whatever_is_killed_and_can_be_roll
     shop.check_notifications()
 
 
-def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(
-    shop: Shop, request: pytest.FixtureRequest
-) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("with --long only: it makes five generations")
+@pytest.mark.long("it makes five generations")
+def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(shop: Shop) -> None:
     live = shop.apps.start("loyalty")
     await_batches(live, 0)
     shop.tills.open()
@@ -190,11 +187,8 @@ def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(
     shop.check_notifications()
 
 
-def test_a_generation_that_is_made_after_a_cleanup_has_forgotten_what_was_deleted(
-    shop: Shop, request: pytest.FixtureRequest
-) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("with --long only: test_after_cleanup.py and test_compare.py have it in parts")
+@pytest.mark.long("test_after_cleanup.py and test_compare.py have it in parts")
+def test_a_generation_that_is_made_after_a_cleanup_has_forgotten_what_was_deleted(shop: Shop) -> None:
     live = shop.apps.start("loyalty")
     live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
     began_s = time.monotonic()
@@ -232,9 +226,8 @@ def test_a_generation_that_is_made_after_a_cleanup_has_forgotten_what_was_delete
     assert shop.content(SECOND) == wanted
 
 
-def test_apps_that_are_killed_in_any_phase_take_up_their_orders(shop: Shop, request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("with --long only: test_handover.py has it with played apps")
+@pytest.mark.long("test_handover.py has it with played apps")
+def test_apps_that_are_killed_in_any_phase_take_up_their_orders(shop: Shop) -> None:
     running = {"loyalty": shop.apps.start("loyalty")}
     await_batches(running["loyalty"], 0)
     shop.tills.open()

@@ -26,7 +26,12 @@ from tests.integration.topics import end_offsets
 from tests.waiting import eventually
 
 __all__ = ["shop"]
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.long("nodes and steps have it in test_split_changeover.py and test_handover.py"),
+]
 
 TO_SPLIT = ("--migration", "rewards-tier", "--migration", "rewards-by-region", "--migration", "rewards-split")
 SPLIT = Chain((REWARDS_TIER, REWARDS_BY_REGION, REWARDS_SPLIT))
@@ -93,12 +98,6 @@ def reading(shop: Shop, nodes: list[NodeProcess]) -> Iterator[Reader]:
         thread.join()
     assert not found.wrong, found.wrong[:5]
     assert found.reads > 100
-
-
-@pytest.fixture(autouse=True)
-def _long(request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("with --long only: nodes and steps have it in test_split_changeover.py and test_handover.py")
 
 
 def test_a_store_is_split_under_writes_and_reads_whatever_is_killed_and_can_be_rolled_back(

@@ -10,6 +10,7 @@ import pytest
 from spark_apps.new_app.plan import plan_new_app, write_new_app
 from spark_apps.registry import app_named
 from state.errors import ConfigurationError, InvalidNameError
+from tests.broker import Broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.topics import end_offsets, read_topic, write_topic
 
@@ -76,15 +77,14 @@ def test_an_app_elsewhere_is_named_by_its_spec(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.spark
 @pytest.mark.broker
 @pytest.mark.slow
-def test_a_new_app_runs_on_spark(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--long"):
-        pytest.skip("needs --long")
-    bootstrap = request.getfixturevalue("broker").bootstrap
+@pytest.mark.long("its tests are run without Spark")
+def test_a_new_app_runs_on_spark(tmp_path: Path, broker: Broker) -> None:
+    bootstrap = broker.bootstrap
     write_new_app(plan_new_app("page_views"), tmp_path)
     done = run_tests(tmp_path, "-m", "spark", STOREKEEPER_KAFKA_BOOTSTRAP=bootstrap)
     assert done.returncode == 0, done.stdout
     for topic in ("page_views-events", "page_views-events-dlq", "page_views-totals-changelog"):
-        request.getfixturevalue("broker").create_topic(topic)
+        broker.create_topic(topic)
     write_topic(bootstrap, "page_views-events", [(b"a", b'{"Amount": 4}'), (b"a", b'{"Amount": 5}')])
     apps = AppProcesses(tmp_path / "run", bootstrap)
     command = apps._command(["spark_apps", "run", "page_views.spec:PAGE_VIEWS"], {})
