@@ -6,11 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError
+from state.changelog.log_bounds import log_bounds
 from state.changelog.log_reader import TopicAndPartition, TopicFacts
 from state.changelog.restore import LogState
 from state.errors import ChangelogError
@@ -108,15 +116,10 @@ class ChangelogReader:
         Raises:
             BrokerUnavailableError: if no broker answers in time.
         """
-        where = TopicPartition(facts.topic, partition)
         try:
-            bounds = self._consumer.get_watermark_offsets(where, timeout=self._settings.timeout_s)
+            start, end = log_bounds(self._admin, facts.topic, partition, self._settings.timeout_s)
         except KafkaException as error:
             raise _told(error.args[0], facts.topic) from error
-        if bounds is None:
-            msg = f"no broker tells the offsets of {facts.topic}-{partition} within {self._settings.timeout_s:.0f} s"
-            raise BrokerUnavailableError(msg)
-        start, end = bounds
         return LogState(facts.topic, facts.topic_id, partition, start, end, facts.delete_retention_ms)
 
     def add(self, topic: str, partition: int, offset: int) -> None:

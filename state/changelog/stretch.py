@@ -16,8 +16,10 @@ from contextlib import closing
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
+from state.changelog.log_bounds import log_bounds
 from state.errors import ChangelogError
 
 PATIENCE_S = 30.0
@@ -103,10 +105,8 @@ def bounds_of(bootstrap: str, topic: str, partition: int) -> tuple[int, int]:
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
-    where = TopicPartition(topic, partition)
-    with closing(_consumer(bootstrap)) as consumer:
-        start, end = _answer(topic, lambda: consumer.get_watermark_offsets(where, timeout=PATIENCE_S))
-    return start, end
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    return _answer(topic, lambda: log_bounds(admin, topic, partition, PATIENCE_S))
 
 
 def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
