@@ -46,10 +46,12 @@ def node(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         write(broker, f"openapi-{store}", rows(store))
     served = ",".join(f"{store}=openapi-{store}{kind}" for store, kind in STORES.items())
     (found,) = make_nodes(broker, tmp_path_factory.mktemp("openapi") / "run", served, ["a"], replicas=0)
-    found.start()
-    found.wait_ready()
-    yield found
-    found.close()
+    try:
+        found.start()
+        found.wait_ready()
+        yield found
+    finally:
+        found.close()
 
 
 @pytest.fixture(scope="module")
