@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -19,6 +20,7 @@ from confluent_kafka.admin import (
 
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.sink.records import TopicRule
+from state.changelog.log_bounds import told_offset
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ConfigurationError
@@ -134,7 +136,8 @@ class Topics:
         )
         offsets: dict[str, dict[int, int]] = {}
         for partition, future in futures.items():
-            offsets.setdefault(partition.topic, {})[partition.partition] = self._asked(future.result).offset
+            told = self._asked(partial(told_offset, future, self._timeout_s))
+            offsets.setdefault(partition.topic, {})[partition.partition] = told
         return Position(offsets)
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:

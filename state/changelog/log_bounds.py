@@ -1,6 +1,9 @@
-"""Where one partition's log begins and ends."""
+"""Where logs begin and end, as an admin client is told."""
 
 from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -24,11 +27,20 @@ def log_bounds(admin: AdminClient, topic: str, partition: int, timeout_s: float)
 def _offset(admin: AdminClient, topic: str, partition: int, which: OffsetSpec, timeout_s: float) -> int:
     where = TopicPartition(topic, partition)
     asked = admin.list_offsets({where: which}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s)
+    return told_offset(asked[where], timeout_s)
+
+
+def told_offset(asked: Future[Any], timeout_s: float) -> int:
+    """The offset that `list_offsets` of an admin client was asked for, with that timeout.
+
+    Raises:
+        KafkaException: the broker doesn't know the partition, or doesn't answer in time.
+    """
     try:
-        offset = int(asked[where].result(timeout=timeout_s + _GRACE_S).offset)
+        offset = int(asked.result(timeout=timeout_s + _GRACE_S).offset)
     except TimeoutError as error:
         raise _too_late() from error
-    if offset < 0:  # that is how librdkafka says that the broker didn't answer in time
+    if offset < 0:  # that is how librdkafka may say that the broker didn't answer in time
         raise _too_late()
     return offset
 

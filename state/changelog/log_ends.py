@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from state.changelog.log_bounds import told_offset
 from state.changelog.log_reader import TopicAndPartition
 
 _Futures = dict[TopicPartition, Future[Any]]
@@ -35,7 +36,7 @@ class KafkaLogEnds:
         """See `LogEnds`. Takes about one round trip; at most the timeout if the broker is away."""
         stable = self._ask(partitions, IsolationLevel.READ_COMMITTED)
         written = self._ask(partitions, IsolationLevel.READ_UNCOMMITTED)
-        found = {where: (_offset(stable[where]), _offset(written[where])) for where in partitions}
+        found = {where: (self._offset(stable[where]), self._offset(written[where])) for where in partitions}
         return {where: (low, high) for where, (low, high) in found.items() if low is not None and high is not None}
 
     def _ask(self, partitions: Sequence[TopicAndPartition], isolation: IsolationLevel) -> dict[Any, Future[Any]]:
@@ -47,12 +48,11 @@ class KafkaLogEnds:
         )
         return {(where.topic, where.partition): future for where, future in asked.items()}
 
-
-def _offset(future: Future[Any]) -> int | None:
-    try:
-        return int(future.result().offset)
-    except KafkaException:
-        return None
+    def _offset(self, asked: Future[Any]) -> int | None:
+        try:
+            return told_offset(asked, self._timeout_s)
+        except KafkaException:
+            return None
 
 
 def _ignore(_: object) -> None:

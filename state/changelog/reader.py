@@ -6,14 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import structlog
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from state.changelog.batch import PartitionBatch
