@@ -24,7 +24,7 @@ from state.client.limits import ClientLimits
 from state.client.outcomes import Failure, failure_of, settle
 from state.client.questions import Question, document
 from state.client.readings import NodeLag, Reading
-from state.client.wire import http_options, reply_of, request_of
+from state.client.wire import http_of, reply_of, request_of
 from state.clock import Clock, SystemClock
 from state.errors import StateError
 from state.query.position_token import PositionToken
@@ -59,7 +59,7 @@ class AsyncStateClient:
         self._clock = clock or SystemClock()
         self._sleep = sleep
         self._credentials = credentials or Credentials()
-        self._http = httpx2.AsyncClient(transport=transport, **http_options(self._credentials))
+        self._http = http_of(self._credentials, transport)
         self._background: set[asyncio.Task[None]] = set()
 
     def key_value(self, name: str) -> AsyncRemoteKeyValueStore:

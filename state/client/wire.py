@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
-from typing import TypedDict
 
 import httpx2
 
@@ -17,30 +15,20 @@ _IDLE = 64
 _IDLE_S = 30.0
 
 
-class HttpOptions(TypedDict):
-    """What a client of httpx2 is made with."""
-
-    verify: ssl.SSLContext | bool
-    trust_env: bool
-    follow_redirects: bool
-    limits: httpx2.Limits
-
-
-def http_options(credentials: Credentials) -> HttpOptions:
-    """How a client connects: as the credentials say, to whom it was told to; no proxy, no redirect.
+def http_of(credentials: Credentials, transport: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:
+    """Connects as the credentials say, to whom it is told to; no proxy, no redirect.
 
     Raises:
         ConfigurationError: the credentials can't be read.
     """
     credentials.headers()
-    return {
-        "verify": credentials.ssl_context(),
-        "trust_env": False,
-        "follow_redirects": False,
-        "limits": httpx2.Limits(
-            max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE, keepalive_expiry=_IDLE_S
-        ),
-    }
+    return httpx2.AsyncClient(
+        transport=transport,
+        verify=credentials.ssl_context(),
+        trust_env=False,
+        follow_redirects=False,
+        limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_IDLE, keepalive_expiry=_IDLE_S),
+    )
 
 
 def request_of(http: httpx2.AsyncClient, ask: Ask, body: bytes | None, headers: Mapping[str, str]) -> httpx2.Request:
