@@ -9,10 +9,11 @@ from typing import Annotated
 import orjson
 import typer
 
-from spark_apps.generations.live import live_store, live_stores
+from spark_apps.generations.live import live_store
+from spark_apps.maintenance.judged import judged
 from spark_apps.maintenance.settings import MaintenanceSettings
 from state.clock import SystemClock
-from state.maintenance.check_verdict import CheckVerdict, put_verdict, together, verdict_folder
+from state.maintenance.check_verdict import CheckVerdict, verdict_folder
 from state.maintenance.expiry import content_of
 from state.maintenance.growth import GrowthLimits, Size, growth_of
 from state.maintenance.kafka_log import Changelog
@@ -26,17 +27,10 @@ def growth(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
 
     Of a store that was split, each of its parts.
     """
-    settings = MaintenanceSettings()
-    verdicts = [_judged(name, settings) for name in live_stores(store, settings)]
-    for each in verdicts:
-        put_verdict(settings.run_dir, each)
-    verdict = together(store, verdicts)
-    typer.echo(orjson.dumps(verdict.as_dict()).decode())
-    if not verdict.passed:
-        raise typer.Exit(EXIT_GROWS)
+    judged(store, MaintenanceSettings(), _verdict, EXIT_GROWS)
 
 
-def _judged(store: str, settings: MaintenanceSettings) -> CheckVerdict:
+def _verdict(store: str, settings: MaintenanceSettings) -> CheckVerdict:
     now = measured(store, settings)
     sizes = [*_sizes(verdict_folder(settings.run_dir, CHECK, store)), now]
     found = growth_of(sizes, GrowthLimits(settings.growth_rows_per_day, settings.growth_bytes_per_day))

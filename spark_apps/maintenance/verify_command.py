@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Annotated
 
-import orjson
 import typer
 
-from spark_apps.generations.live import live_store, live_stores
+from spark_apps.generations.live import live_store
+from spark_apps.maintenance.judged import judged
 from spark_apps.maintenance.settings import MaintenanceSettings
 from state.clock import SystemClock
-from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
+from state.maintenance.check_verdict import CheckVerdict
 from state.maintenance.copies import Copy
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.node_copies import NodeCopies
@@ -26,14 +26,7 @@ def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
 
     Of a store that was split, those of all its parts.
     """
-    settings = MaintenanceSettings()
-    verdicts = [verified(name, settings) for name in live_stores(store, settings)]
-    for each in verdicts:
-        put_verdict(settings.run_dir, each)
-    verdict = together(store, verdicts)
-    typer.echo(orjson.dumps(verdict.as_dict()).decode())
-    if not verdict.passed:
-        raise typer.Exit(EXIT_DIFFERENT)
+    judged(store, MaintenanceSettings(), verified, EXIT_DIFFERENT)
 
 
 def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:

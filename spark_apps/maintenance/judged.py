@@ -1,0 +1,29 @@
+"""What a command that judges a store does with its verdicts: of a store that was split, with those of all parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import orjson
+import typer
+
+from spark_apps.generations.live import live_stores
+from spark_apps.maintenance.settings import MaintenanceSettings
+from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
+
+
+def judged(
+    store: str, settings: MaintenanceSettings, judge: Callable[[str, MaintenanceSettings], CheckVerdict], exit_code: int
+) -> None:
+    """Keeps the verdict on a store, or on each of those in its place, and prints them as one.
+
+    Raises:
+        typer.Exit: with `exit_code`, if one doesn't pass. And what `judge` raises.
+    """
+    verdicts = [judge(name, settings) for name in live_stores(store, settings)]
+    for each in verdicts:
+        put_verdict(settings.run_dir, each)
+    verdict = together(store, verdicts)
+    typer.echo(orjson.dumps(verdict.as_dict()).decode())
+    if not verdict.passed:
+        raise typer.Exit(exit_code)
