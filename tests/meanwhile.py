@@ -21,8 +21,19 @@ def repeating(step: Callable[[], None], every_s: float) -> Iterator[None]:
         while not over.wait(every_s):
             step()
 
-    with ThreadPoolExecutor(1, thread_name_prefix="repeating") as threads:
-        job = threads.submit(run)
+    with running(run, over):
+        yield
+
+
+@contextmanager
+def running(work: Callable[[], None], over: threading.Event) -> Iterator[None]:
+    """Does some work in a thread, which ends by itself once `over` is set, as it is when the block ends.
+
+    Raises:
+        Exception: what `work` raised, when the block ends: who reads or watches must not have ended early.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="meanwhile") as threads:
+        job = threads.submit(work)
         try:
             yield
         finally:

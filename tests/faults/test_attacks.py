@@ -21,7 +21,7 @@ from state.security.hop import ANONYMOUS, HopSigner
 from tests.broker import Broker
 from tests.faults.attack_strings import BAD_CURSORS, TRAVERSALS
 from tests.faults.raw_http import RawAnswer, RawConnection
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
+from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -53,13 +53,10 @@ def nodes(broker: Broker, run_dir: Path) -> Iterator[Nodes]:
         body_timeout_ms=1000,
         idle_timeout_ms=2000,
     )
-    for node in pair:
-        node.start()
-    for node in pair:
-        node.wait_ready()
-    yield pair
-    for node in pair:
-        node.close()
+    with started(pair):
+        for node in pair:
+            node.wait_ready()
+        yield pair
 
 
 @contextlib.contextmanager

@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,16 @@ class NodeProcess:
             return 0
         self._process.send_signal(number)
         return self.wait_exit()
+
+
+@contextmanager
+def started(nodes: Sequence[NodeProcess]) -> Iterator[None]:
+    """Starts nodes; they are killed when the block ends, however it does."""
+    with ExitStack() as stack:
+        for node in nodes:
+            stack.callback(node.close)
+            node.start()
+        yield
 
 
 def make_nodes(

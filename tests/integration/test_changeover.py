@@ -7,6 +7,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from state.cluster.aliases import Alias
 from state.query.position_token import PositionToken
 from state.security.cluster_secret import load_cluster_secret
 from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes
+from tests.integration.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes, started
+from tests.meanwhile import running
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -100,12 +102,9 @@ def store(broker: Broker) -> Iterator[Store]:
     found = Store(broker, "changeover-old", "changeover-new")
     broker.create_topic(found.old, 4, COMPACTED)
     broker.create_topic(found.new, 6, COMPACTED)
-    thread = threading.Thread(target=found.write)
-    thread.start()
-    eventually(lambda: bool(found.acknowledged), 30, "a first round is written")
-    yield found
-    found.stopped.set()
-    thread.join()
+    with running(found.write, found.stopped):
+        eventually(lambda: bool(found.acknowledged), 30, "a first round is written")
+        yield found
 
 
 @pytest.fixture
@@ -115,27 +114,20 @@ def nodes(broker: Broker, store: Store, tmp_path: Path) -> Iterator[list[NodePro
     patience_ms = 15_000
     folder, served = tmp_path / "run", f"rewards={store.old}"
     made = make_nodes(broker, folder, served, replicas=0, handover_ms=500, forward_timeout_ms=patience_ms)
-    for node in made:
-        node.start()
-    for node in made:
-        node.wait_ready()
-    yield made
-    for node in made:
-        node.close()
+    with started(made):
+        for node in made:
+            node.wait_ready()
+        yield made
 
 
 @pytest.fixture
 def readers(nodes: list[NodeProcess], store: Store) -> Iterator[list[Reader]]:
     """One reader of each node."""
     found = [Reader(node, store) for node in nodes]
-    threads = [threading.Thread(target=reader.read) for reader in found]
-    for thread in threads:
-        thread.start()
-    yield found
-    for reader in found:
-        reader.stopped.set()
-    for thread in threads:
-        thread.join()
+    with ExitStack() as stack:
+        for reader in found:
+            stack.enter_context(running(reader.read, reader.stopped))
+        yield found
 
 
 def _topics(node: NodeProcess) -> tuple[str, str | None, int | None]:

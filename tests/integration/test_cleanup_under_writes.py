@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from state.maintenance.expiry import DAY_MS
 from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
 from state.maintenance.log_record import CleanupAction, LogRecord
 from tests.broker import Broker
+from tests.meanwhile import running
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -102,17 +102,6 @@ class App:
             self.stop.wait(0.005)
 
 
-@contextmanager
-def running(app: App) -> Iterator[App]:
-    thread = threading.Thread(target=app.run)
-    thread.start()
-    try:
-        yield app
-    finally:
-        app.stop.set()
-        thread.join()
-
-
 def cleanup_of(broker: Broker, topic: str, folder: Path) -> Cleanup:
     return Cleanup(broker.bootstrap, folder, "s", topic, clock=SystemClock(), wait=threading.Event().wait)
 
@@ -126,7 +115,8 @@ def test_exactly_the_expired_rows_go_while_the_app_refreshes_some_and_undo_bring
     fill(broker, topic, range(expired), b"old", 100)
     fill(broker, topic, range(expired, rows), b"young", 1)
     cleanup = cleanup_of(broker, topic, tmp_path)
-    with running(App(broker, topic, range(rows))) as app:
+    app = App(broker, topic, range(rows))
+    with running(app.run, app.stop):
         plan = cleanup.preview(OPTIONS)
         assert cleanup.archive(plan) == plan.expired_rows
         canary = cleanup.delete(plan, only_canary=True)

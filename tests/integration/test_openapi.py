@@ -19,7 +19,7 @@ from schemathesis.generation import GenerationMode
 from state.keys.sessions import session_row_key
 from state.keys.windows import window_row_key
 from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
+from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -46,12 +46,9 @@ def node(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         write(broker, f"openapi-{store}", rows(store))
     served = ",".join(f"{store}=openapi-{store}{kind}" for store, kind in STORES.items())
     (found,) = make_nodes(broker, tmp_path_factory.mktemp("openapi") / "run", served, ["a"], replicas=0)
-    try:
-        found.start()
+    with started([found]):
         found.wait_ready()
         yield found
-    finally:
-        found.close()
 
 
 @pytest.fixture(scope="module")

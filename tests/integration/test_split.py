@@ -19,10 +19,11 @@ from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_MERGE, REWA
 from spark_apps.records.loyalty import rewards_value
 from tests.integration.app_process import AppProcess
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
-from tests.integration.node_process import NodeProcess, make_nodes
+from tests.integration.node_process import NodeProcess, make_nodes, started
 from tests.integration.purchases import PURCHASES
 from tests.integration.test_generations import CHANGELOG, Shop, await_batches, shop
 from tests.integration.topics import end_offsets
+from tests.meanwhile import running
 from tests.waiting import eventually
 
 __all__ = ["shop"]
@@ -78,24 +79,16 @@ def nodes(shop: Shop) -> Iterator[list[NodeProcess]]:
         handover_ms=500,
         forward_timeout_ms=15_000,
     )
-    for node in made:
-        node.start()
-    yield made
-    for node in made:
-        node.close()
+    with started(made):
+        yield made
 
 
 @contextmanager
 def reading(shop: Shop, nodes: list[NodeProcess]) -> Iterator[Reader]:
     """Readers ask all the time; in the end they have seen nothing wrong."""
     found = Reader(nodes, sorted(shop.tills.expected_values()))
-    thread = threading.Thread(target=found.run)
-    thread.start()
-    try:
+    with running(found.run, found.stopped):
         yield found
-    finally:
-        found.stopped.set()
-        thread.join()
     assert not found.wrong, found.wrong[:5]
     assert found.reads > 100
 

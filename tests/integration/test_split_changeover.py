@@ -22,7 +22,8 @@ from state.cluster.aliases import Alias
 from state.errors import UnknownStoreError
 from state.security.cluster_secret import load_cluster_secret
 from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes
+from tests.integration.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes, started
+from tests.meanwhile import running
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -110,13 +111,10 @@ def nodes(broker: Broker, tmp_path: Path) -> Iterator[list[NodeProcess]]:
         handover_ms=500,
         forward_timeout_ms=15_000,
     )
-    for node in made:
-        node.start()
-    for node in made:
-        node.wait_ready()
-    yield made
-    for node in made:
-        node.close()
+    with started(made):
+        for node in made:
+            node.wait_ready()
+        yield made
 
 
 @pytest.fixture
@@ -124,17 +122,12 @@ def readers(broker: Broker, nodes: list[NodeProcess]) -> Iterator[list[Reader]]:
     """One of each node, and what they read is written all the time."""
     writer = Writer(broker)
     found = [Reader(node, writer) for node in nodes]
-    threads = [threading.Thread(target=run) for run in (writer.run, *(reader.run for reader in found))]
-    threads[0].start()
-    eventually(lambda: bool(writer.acknowledged), 30, "a first round is written")
-    for thread in threads[1:]:
-        thread.start()
-    yield found
-    for reader in found:
-        reader.stopped.set()
-    writer.stopped.set()
-    for thread in threads:
-        thread.join()
+    with ExitStack() as stack:
+        stack.enter_context(running(writer.run, writer.stopped))
+        eventually(lambda: bool(writer.acknowledged), 30, "a first round is written")
+        for reader in found:
+            stack.enter_context(running(reader.run, reader.stopped))
+        yield found
 
 
 def await_names(nodes: list[NodeProcess], *names: str) -> None:
@@ -191,6 +184,7 @@ def test_a_store_gives_way_to_its_parts_and_they_to_it_while_all_are_read(
     go_on(readers, whole=False)
     for reader in readers:
         reader.wrong.clear()  # it was away, and nobody else held what it holds
+    go_on(readers, whole=False)
 
     publish(Alias("points", 3, MERGED, EVEN, 6, prepare=True, previous_parts=PARTS))
     go_on(readers, whole=False)
