@@ -15,6 +15,7 @@ from state.cluster.aliases import Alias
 from state.cluster.handover import plan_handover
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
+from state.cluster.seats import Seats
 from state.cluster.view import Member
 from state.query.assignment import Assignment
 from state.query.catalog import Catalog
@@ -56,6 +57,7 @@ class HoldingSettings:
         replicas: standbys of each partition, where `replicas_of` names no other number.
         replicas_of: the same by store.
         everywhere: stores of which every node holds every partition.
+        seats: over which members they are spread.
         tolerance: how far behind a replica may be to count as ready.
         handover_s: how long others must have been ready before a replica is dropped.
     """
@@ -63,6 +65,7 @@ class HoldingSettings:
     replicas: int
     replicas_of: Mapping[str, int] = field(default_factory=dict)
     everywhere: frozenset[str] = frozenset()
+    seats: Seats = field(default_factory=Seats)
     tolerance: Tolerance = field(default_factory=Tolerance)
     handover_s: float = 2.0
 
@@ -139,7 +142,7 @@ class Holding:
     def _assignment(self, members: Sequence[Member], counts: Mapping[str, int]) -> Assignment:
         stores = {variant: self._catalog.origin(variant) for variant in counts}
         return Assignment(
-            nodes=tuple(member.name for member in members),
+            nodes=tuple(member.name for member in self._settings.seats.seated(members)),
             partitions=counts,
             replicas=self._settings.replicas,
             replicas_of={

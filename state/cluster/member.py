@@ -67,6 +67,7 @@ class Heartbeat:
         sequence: grows with each heartbeat of an incarnation.
         sent_at_ms: wall-clock time, epoch milliseconds.
         leaving: the node says good-bye: it is no member any more.
+        settling: it has joined a moment ago, and may go again as soon; see `state.cluster.seats`.
         replicas: what it holds.
     """
 
@@ -77,6 +78,7 @@ class Heartbeat:
     sequence: int
     sent_at_ms: int
     leaving: bool = False
+    settling: bool = False
     replicas: Sequence[ReplicaReport] = ()
 
     @property
@@ -95,6 +97,7 @@ class Heartbeat:
                 "sequence": self.sequence,
                 "sent_at_ms": self.sent_at_ms,
                 "leaving": self.leaving,
+                "settling": self.settling,
                 "replicas": [
                     [
                         report.replica.store,
@@ -130,6 +133,7 @@ class Heartbeat:
                 sequence=int(fields["sequence"]),
                 sent_at_ms=int(fields["sent_at_ms"]),
                 leaving=bool(fields["leaving"]),
+                settling=bool(fields.get("settling", False)),  # those of an older release don't say
                 replicas=tuple(_report(entry) for entry in fields["replicas"][:_MOST_REPLICAS]),
             )
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, InvalidNameError) as error:

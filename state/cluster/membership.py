@@ -12,6 +12,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.cluster.channel import HeartbeatChannel, Record
 from state.cluster.member import Heartbeat, HeartbeatError, ReplicaReport, opened, signed
+from state.cluster.seats import Seats
 from state.cluster.view import ClusterView, Member, ViewSettings
 
 log = structlog.get_logger(__name__)
@@ -57,6 +58,8 @@ class Membership:
         view: who is in the cluster; used by this thread only.
         settings: how often, and how long silence may last.
         clock: wall-clock time for stamps, monotonic for silence.
+        seats: for how long it says that it is settling when it joins. One that was a member and comes back in time
+            isn't: its seat is its own still.
         allows: whether an announced address may be connected to.
         reports: what this node holds now.
         on_members: called on this thread after heartbeats were heard, and about every interval.
@@ -72,6 +75,7 @@ class Membership:
         view: ClusterView,
         settings: ViewSettings,
         clock: Clock,
+        seats: Seats,
         allows: Callable[[str], bool],
         reports: Callable[[], Sequence[ReplicaReport]],
         on_members: Callable[[Sequence[Member]], None],
@@ -84,6 +88,7 @@ class Membership:
         self._view = view
         self._settings = settings
         self._clock = clock
+        self._seats = seats
         self._allows = allows
         self._reports = reports
         self._on_members = on_members
@@ -94,6 +99,7 @@ class Membership:
         self._caught_up = False
         self._incarnation = 0
         self._sequence = 0
+        self._settled_at_s = 0.0
         self._refused_addresses: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
@@ -152,6 +158,7 @@ class Membership:
             sequence=self._sequence,
             sent_at_ms=self._clock.now_ms(),
             leaving=leaving,
+            settling=self._clock.monotonic_s() < self._settled_at_s,
             replicas=() if leaving else self._reports(),
         )
         value = heartbeat.encode()
@@ -175,6 +182,9 @@ class Membership:
         if not self._caught_up:
             self._incarnation = max(self._clock.now_ms(), self._view.order_of(self.identity.name)[0] + 1)
             self._caught_up = True
+            if not self._view.was_member(self.identity.name):
+                others = [member for member in self._view.members() if member.name != self.identity.name]
+                self._settled_at_s = self._clock.monotonic_s() + self._seats.settling_s(others)
             log.info("node_joined", node=self.identity.name, incarnation=self._incarnation)
 
     def _hear_one(self, record: Record, value: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from state.changelog.listener import LoggingRestoreListener
@@ -16,6 +16,7 @@ from state.cluster.holding import Holding, HoldingSettings
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.partition_counts import PartitionCounts
 from state.cluster.routing import Tolerance
+from state.cluster.seats import Seats
 from state.cluster.view import ViewSettings
 from state.query.catalog import Catalog
 from state.query.definitions import StoreKind
@@ -111,6 +112,7 @@ def cluster_part(
     view_settings = ViewSettings(
         settings.heartbeat_ms / 1000, settings.suspect_after_ms / 1000, settings.expire_after_ms / 1000
     )
+    seats = _seats(settings)
     membership = Membership(
         identity,
         secret=secret,
@@ -118,6 +120,8 @@ def cluster_part(
         view=static_view(settings.peer_addresses, identity, view_settings),
         settings=view_settings,
         clock=clock,
+        # A configured one was counted on from the beginning.
+        seats=replace(seats, join_delay_s=0) if name in settings.peer_addresses else seats,
         allows=_AddressRule(settings),
         reports=holding.reports,
         on_members=holding.update,
@@ -151,12 +155,17 @@ class _AddressRule:
         return True
 
 
+def _seats(settings: NodeSettings) -> Seats:
+    return Seats(1 + max((settings.replicas, *settings.replicas_by_store.values())), settings.join_delay_ms / 1000)
+
+
 def _holding_settings(settings: NodeSettings) -> HoldingSettings:
     definitions = settings.definitions.items()
     return HoldingSettings(
         replicas=settings.replicas,
         replicas_of=settings.replicas_by_store,
         everywhere=frozenset(name for name, definition in definitions if definition.kind is StoreKind.GLOBAL),
+        seats=_seats(settings),
         tolerance=Tolerance(settings.acceptable_lag, settings.acceptable_staleness_ms),
         handover_s=settings.handover_ms / 1000,
     )

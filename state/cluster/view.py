@@ -36,6 +36,7 @@ class Member:
         address: base address.
         rack: its rack, maybe empty.
         suspect: it has been silent for a moment.
+        settling: it has joined a moment ago.
         heard: whether it was ever heard; a configured peer is a member before.
         incarnation, sequence: of its last heartbeat; 0 if it wasn't heard.
         silent_s: for how long it has been silent.
@@ -46,6 +47,7 @@ class Member:
     address: str
     rack: str = ""
     suspect: bool = False
+    settling: bool = False
     heard: bool = False
     incarnation: int = 0
     sequence: int = 0
@@ -100,6 +102,11 @@ class ClusterView:
         known = self._heard.get(name)
         return (0, 0) if known is None else known.heartbeat.order
 
+    def was_member(self, name: str) -> bool:
+        """Whether a node was a member when it was heard last, and hasn't been silent for too long since."""
+        known = self._heard.get(name)
+        return known is not None and not known.heartbeat.leaving and not self._expired(known)
+
     def members(self) -> list[Member]:
         """The members, sorted by name."""
         found = [self._member(heard) for heard in self._heard.values()]
@@ -114,21 +121,28 @@ class ClusterView:
 
     def _member(self, heard: _Heard) -> Member | None:
         heartbeat = heard.heartbeat
-        silent_s = max(0.0, self._now_s - heard.at_s)
         mine = heartbeat.name == self._node
-        if heartbeat.leaving or (silent_s > self._settings.expire_after_s and not mine):
+        if heartbeat.leaving or (self._expired(heard) and not mine):
             return None
+        silent_s = self._silent_s(heard)
         return Member(
             name=heartbeat.name,
             address=heartbeat.address,
             rack=heartbeat.rack,
             suspect=silent_s > self._settings.suspect_after_s and not mine,
+            settling=heartbeat.settling,
             heard=True,
             incarnation=heartbeat.incarnation,
             sequence=heartbeat.sequence,
             silent_s=silent_s,
             replicas=heartbeat.replicas,
         )
+
+    def _expired(self, heard: _Heard) -> bool:
+        return self._silent_s(heard) > self._settings.expire_after_s
+
+    def _silent_s(self, heard: _Heard) -> float:
+        return max(0.0, self._now_s - heard.at_s)
 
     def _has_left(self, name: str) -> bool:
         heard = self._heard.get(name)

@@ -205,6 +205,12 @@ class Catalog:
         assignment = self._assignment
         return assignment is not None and assignment.partitions.keys() >= {self.variant(name) for name in self.names}
 
+    @property
+    def is_seated(self) -> bool:
+        """Whether this node is among those that partitions are spread over: one that has just joined isn't yet."""
+        assignment = self._assignment
+        return assignment is not None and self.node in assignment.nodes
+
     def topic(self, store: str) -> str:
         """The changelog of a store.
 

@@ -26,6 +26,8 @@ def readiness(catalog: Catalog) -> Readiness:
     statuses = [catalog.replicas[replica].status() for replica in sorted(catalog.replicas)]
     if not catalog.is_complete:
         return Readiness(ready=False, reason="waiting for the broker to describe the changelog topics", replicas=[])
+    if not catalog.is_seated:
+        return Readiness(ready=False, reason="it has just joined, and takes its partitions over soon", replicas=[])
     answering = {catalog.variant(store) for store in catalog.names}
     missing = [status for status in statuses if not status.serving and status.replica.store in answering]
     if catalog.was_ready:

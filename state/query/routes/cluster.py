@@ -26,12 +26,15 @@ class ReplicaReportView(BaseModel):
 
 
 class MemberView(BaseModel):
-    """One node. `heard` is false for a configured one that has sent no heartbeat; `suspect`: silent for a moment."""
+    """One node. `heard` is false for a configured one that has sent no heartbeat; `suspect`: silent for a moment;
+    `settling`: here for a moment only, and given no partitions yet.
+    """
 
     name: str
     address: str
     rack: str
     suspect: bool
+    settling: bool
     heard: bool
     silent_s: float
     replicas: list[ReplicaReportView]
@@ -83,6 +86,7 @@ def _member(member: Member) -> MemberView:
         address=member.address,
         rack=member.rack,
         suspect=member.suspect,
+        settling=member.settling,
         heard=member.heard,
         silent_s=round(member.silent_s, 3),
         replicas=[_report(report) for report in member.replicas],

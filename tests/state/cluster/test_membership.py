@@ -11,6 +11,7 @@ from state.clock import SystemClock
 from state.cluster.channel import Record
 from state.cluster.member import Heartbeat, ReplicaReport, signed
 from state.cluster.membership import Identity, Membership, static_view
+from state.cluster.seats import Seats
 from state.cluster.view import Member, ViewSettings
 from tests.waiting import eventually
 
@@ -77,6 +78,7 @@ class Node:
         secret: bytes = SECRET,
         refusals: int = 0,
         reports: Callable[[], Sequence[ReplicaReport]] = list,
+        join_delay_s: float = 0,
     ) -> None:
         self.members: Sequence[Member] = ()
         self.name_taken = threading.Event()
@@ -88,6 +90,7 @@ class Node:
             view=static_view({}, identity, SETTINGS),
             settings=SETTINGS,
             clock=SystemClock(),
+            seats=Seats(needed=2, join_delay_s=join_delay_s),
             allows=lambda address: address.startswith("http://127.0.0.1:"),
             reports=reports,
             on_members=self._told,
@@ -99,6 +102,9 @@ class Node:
 
     def names(self) -> list[str]:
         return [member.name for member in self.members]
+
+    def settling(self) -> list[str]:
+        return [member.name for member in self.members if member.settling]
 
 
 @contextmanager
@@ -172,3 +178,23 @@ def test_of_two_nodes_with_one_name_the_later_one_stays() -> None:
         with running(second):
             assert first.name_taken.wait(10)
             assert not second.name_taken.is_set()
+
+
+def test_a_third_node_settles_for_a_while_and_one_that_comes_back_in_time_does_not() -> None:
+    topic = Topic()
+    nodes = [Node(name, topic) for name in "ab"]
+    with running(*nodes):
+        eventually(lambda: all(node.names() == ["a", "b"] for node in nodes), 10, "two are there")
+        with running(Node("c", topic, join_delay_s=1e9)):
+            eventually(lambda: nodes[0].names() == ["a", "b", "c"], 10, "the third came")
+            assert nodes[0].settling() == ["c"]
+        # It ended without a good-bye, and is a member still: its seat is its own.
+        with running(Node("c", topic, join_delay_s=1e9)):
+            eventually(lambda: not nodes[0].settling(), 10, "it is back")
+            assert nodes[0].names() == ["a", "b", "c"]
+        with running(gone := Node("c", topic)):
+            eventually(lambda: gone.names() == ["a", "b", "c"], 10, "it is back again")
+            gone.membership.leave()
+        with running(Node("c", topic, join_delay_s=0.1)):
+            eventually(lambda: nodes[0].settling() == ["c"], 10, "who said good-bye is a newcomer")
+            eventually(lambda: not nodes[0].settling(), 10, "it has settled")
