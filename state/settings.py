@@ -171,7 +171,7 @@ class NodeSettings(BaseSettings):
         2000, ge=500, description="A replica that may be staler answers only if no fresher one does."
     )
     join_delay_ms: int = Field(
-        3000,
+        10_000,
         ge=0,
         description="A node that joins takes partitions over after so long, or at once if too few hold them: "
         "one that goes again before moves none.",

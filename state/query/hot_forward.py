@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from urllib.parse import unquote_to_bytes
 
 from state.errors import StateError
 from state.metrics.latency import LatencyRecorder
@@ -15,7 +16,7 @@ from state.query.peer_links import PeerLinks
 from state.security.caller import Caller
 
 PREFIX = b"/state/keyvalue/"
-_PLAIN = re.compile(rb"([A-Za-z0-9._@-]+)/([A-Za-z0-9._~!$&'()*+,;=:@-]+)")
+_PLAIN = re.compile(rb"([A-Za-z0-9._@-]+)/((?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)")
 _PATIENCE_S = 0.1
 """How long the only holder of some rows is waited for, before the router is."""
 _SAMPLED = 16
@@ -66,7 +67,7 @@ class HotForward:
             done: takes the response, or None if there is none and the request is to be answered in another way.
         """
         found = _PLAIN.fullmatch(target, len(PREFIX)) if target.startswith(PREFIX) else None
-        node, alone = self._holder(found[1].decode(), found[2]) if found is not None else _NOBODY
+        node, alone = self._holder(found[1].decode(), _decoded(found[2])) if found is not None else _NOBODY
         if node is None:
             return False
         health, pool = self._health(node), self._links.to(node)
@@ -104,3 +105,7 @@ class HotForward:
             return self._holders[where]
         except StateError:
             return _NOBODY
+
+
+def _decoded(key: bytes) -> bytes:
+    return unquote_to_bytes(key) if b"%" in key else key

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from state.changelog.partitioner import partition_for
 from state.clock import SystemClock
 from state.metrics.latency import LatencyRecorder
 from state.query import hot_forward
@@ -155,6 +156,39 @@ def test_the_other_nodes_answer_is_passed_on_as_it_is(node: OneNode) -> None:
         none = await exchange(port, ASK.replace(b"/k ", b"/none "), b"}")
         assert b"storekeeper-offset: 2\r\n" in none
         assert asker.latency.count == 4
+
+    play(test, owner(node))
+
+
+@pytest.mark.parametrize(
+    ("key", "told"), [(b"EU%7Ck", b"EU|k"), (b"a%2Fb%20c", b"a/b c"), (b"%C3%A9", b"\xc3\xa9")], ids=str
+)
+def test_a_key_that_is_escaped_is_passed_on_as_any_other_is(node: OneNode, key: bytes, told: bytes) -> None:
+    node.write((told, b'{"n":2}'), (key, b'{"n":3}'))
+
+    async def test(asker: Asker, port: int) -> None:
+        found = await exchange(port, ASK.replace(b"/k ", b"/%b " % key), b"}}")
+        assert found.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert found.endswith(b'"value":{"n":2}}')
+        assert asker.latency.count == 1
+
+    play(test, owner(node))
+
+
+def test_an_escaped_key_is_asked_for_where_the_key_itself_is(node: OneNode) -> None:
+    both = Assignment(("a", "b"), {"rewards": 8}, 0)
+    found = {key: both.holders("rewards", partition_for(key, 8)) for key in (b"k|%d" % n for n in range(100))}
+    key = next(
+        key
+        for key, holders in found.items()
+        if holders == ["b"] and both.holders("rewards", partition_for(key.replace(b"|", b"%7C"), 8)) == ["a"]
+    )
+    node.write((key, b"1"))
+
+    async def test(asker: Asker, port: int) -> None:
+        asker.catalog.complete(both, {})
+        response = await exchange(port, ASK.replace(b"/k ", b"/%b " % key.replace(b"|", b"%7C")), b"1}")
+        assert response.startswith(b"HTTP/1.1 200 OK\r\n")
 
     play(test, owner(node))
 
