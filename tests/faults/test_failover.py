@@ -21,6 +21,8 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
+_AT_ONCE = {"STOREKEEPER_JOIN_DELAY_MS": "0"}
+"""Guests, too, are given partitions: the harder case."""
 KEYS = [f"{number:05d}" for number in range(600)]
 
 
@@ -87,7 +89,8 @@ def stage(broker: Broker, tmp_path_factory: pytest.TempPathFactory, request: pyt
     window_writer = Writer(broker.bootstrap, f"{topic}-windows", windows, sizes.updates // 10, window=True)
     writer.write_all()
     window_writer.write_all()
-    with running_cluster(broker, tmp_path_factory.mktemp("failover"), topic, "a", "b", "c") as cluster:
+    folder = tmp_path_factory.mktemp("failover")
+    with running_cluster(broker, folder, topic, "a", "b", "c", settings=_AT_ONCE) as cluster:
         scene = Scene(cluster, oracle, writer, set(), sizes.seconds, sizes.kills)
         client = ClientLoad(cluster.announced(), oracle, windows, per_second=sizes.questions, timeout_s=sizes.timeout_s)
         bare = BareLoad(scene.survivors, oracle)

@@ -71,24 +71,24 @@ def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
 
 def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> None:
     """Kills apps, a node, the broker and parts of Airflow while the demo publishes; each must come back first."""
-    layout, watch = RunLayout(run_dir), AppWatch(tuple(APPS), run_dir)
+    beat_file, watch = RunLayout(run_dir).heartbeat("loyalty"), AppWatch(tuple(APPS), run_dir)
 
-    def beats(condition: Callable[[Heartbeat], bool]) -> Heartbeat:
+    def beats(condition: Callable[[Heartbeat], bool], within_s: float = _RECOVERY_TIMEOUT_S) -> Heartbeat:
         found: list[Heartbeat] = []
 
         def there() -> bool:
             assert demo.poll() is None, demo.communicate()[0]
-            heartbeat = read_heartbeat(layout.heartbeat("loyalty"))
+            heartbeat = read_heartbeat(beat_file)
             found[:] = [heartbeat] if heartbeat and condition(heartbeat) else []
             return bool(found)
 
-        assert eventually(there, _RECOVERY_TIMEOUT_S), "the loyalty app did not come so far"
+        assert eventually(there, within_s), f"the loyalty app did not come so far: {read_heartbeat(beat_file)}"
         return found[0]
 
     def works(heartbeat: Heartbeat) -> bool:
         return heartbeat.state is AppState.RUNNING and heartbeat.input_rows_total > 0
 
-    first = beats(works)
+    first = beats(works, within_s=_START_TIMEOUT_S + _RECOVERY_TIMEOUT_S)
     os.kill(first.pid, signal.SIGKILL)
     second = beats(lambda heartbeat: heartbeat.pid != first.pid and works(heartbeat))
     assert second.jvm_pid is not None
@@ -109,6 +109,6 @@ def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> Non
 def _end(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         process.terminate()
-        process.communicate(timeout=120)
+        print(process.communicate(timeout=120)[0])
     if process.stdout is not None:
         process.stdout.close()

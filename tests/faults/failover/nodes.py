@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ class Cluster:
     """Nodes by name. They know nothing of one another at the start: heartbeats tell them.
 
     Attributes:
+        settings: more variables of each node.
         to_broker: what the troubled node reaches the broker through.
     """
 
@@ -30,6 +31,7 @@ class Cluster:
     network: Network
     to_broker: Proxy
     replicas: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
     nodes: dict[str, NodeProcess] = field(default_factory=dict)
     proxies: dict[str, Proxy] = field(default_factory=dict)
 
@@ -49,6 +51,7 @@ class Cluster:
             "STOREKEEPER_MEMBERS_TOPIC": f"{self.topic}-members",
             "STOREKEEPER_REPLICAS": str(self.replicas),
             "STOREKEEPER_HANDOVER_MS": "1000",
+            **self.settings,
         }
         node = NodeProcess(name, f"http://127.0.0.1:{port}", environment, self.folder / f"{name}.log")
         self.nodes[name] = node
@@ -69,12 +72,14 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(broker: Broker, folder: Path, topic: str, *names: str) -> Iterator[Cluster]:
+def running_cluster(
+    broker: Broker, folder: Path, topic: str, *names: str, settings: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
     """A cluster whose nodes are ready."""
     folder.mkdir(parents=True, exist_ok=True)
     with Network() as network:
         to_broker = network.proxy(broker.detour_target, broker.detour_port)
-        cluster = Cluster(broker, folder, topic, network, to_broker)
+        cluster = Cluster(broker, folder, topic, network, to_broker, settings=settings or {})
         try:
             for name in names:
                 cluster.add(name).start()
