@@ -21,6 +21,8 @@ HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 
 _EARLIEST = -2
 """What Spark's Kafka source calls the beginning of a partition."""
+_FETCH_WAIT_MS = 50
+"""A task that reads up to the mark of a transaction, with nothing behind it, waits so long for nothing."""
 _PLAIN_COLUMNS = ("topic", "key", "value")
 _RECORD_COLUMNS = (*_PLAIN_COLUMNS, "headers", "partition")
 
@@ -42,6 +44,7 @@ def read_stream(
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", _starting_offsets(settings, topics, start))
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
         .option("failOnDataLoss", "true")
         .option("includeHeaders", str(headers).lower())
         .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)

@@ -19,6 +19,7 @@ from spark_apps.sink.records import MapRecords
 from spark_apps.sink.task import SinkPlan, TaskOutcome, write_task
 from spark_apps.sink.task_input import TruncatedInputError
 from spark_apps.topics import Topics
+from state.changelog.connecting import CONNECT_AT_ONCE
 from state.errors import StateError
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def producer_options(settings: AppSettings) -> dict[str, str | int]:
         "transaction.timeout.ms": settings.transaction_timeout_ms,
         "delivery.timeout.ms": settings.transaction_timeout_ms,
         "reconnect.backoff.max.ms": 500,
+        **CONNECT_AT_ONCE,
         "log_level": 3,
     }
 

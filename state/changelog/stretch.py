@@ -13,11 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import lru_cache
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from state.changelog.connecting import CONNECT_AT_ONCE
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.log_bounds import log_bounds
 from state.errors import ChangelogError
@@ -105,8 +107,15 @@ def bounds_of(bootstrap: str, topic: str, partition: int) -> tuple[int, int]:
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    return _answer(topic, lambda: log_bounds(admin, topic, partition, PATIENCE_S))
+    return _answer(topic, lambda: log_bounds(_admin(bootstrap), topic, partition, PATIENCE_S))
+
+
+@lru_cache(maxsize=4)
+def _admin(bootstrap: str) -> AdminClient:
+    """Kept: a new one asks before it is connected, now and then, and asks again only one or three seconds later."""
+    return AdminClient(
+        {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500, **CONNECT_AT_ONCE, "log_level": 0}
+    )
 
 
 def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
@@ -120,6 +129,7 @@ def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
             "isolation.level": isolation,
             # The news of the end comes with an empty fetch: it is not to be waited for.
             "fetch.wait.max.ms": 10,
+            **CONNECT_AT_ONCE,
             "log_level": 0,
         }
     )
