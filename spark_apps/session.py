@@ -16,6 +16,7 @@ from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 
 _JVM_END_S = 15
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
 
@@ -36,7 +37,10 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     # PySpark takes the interpreter of its workers from here alone, and the default is whatever python3 is on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    for key, value in session_options(settings, scratch, jars).items():
+    options = session_options(settings, scratch, jars)
+    if settings.spark_master.startswith("local"):
+        options |= local_file_options(jars)
+    for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
@@ -70,6 +74,27 @@ def session_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> d
         f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.databricks.delta.snapshotPartitions": "1",
+    }
+
+
+def local_file_options(jars: list[Path]) -> dict[str, str]:
+    """What lets a JVM that shares its machine with all of its tasks write files without starting a process for each.
+
+    Without Hadoop's native library, Spark's local files get their permissions from `chmod`, and links are looked for by
+    `readlink`: a dozen processes for each batch. A cluster's executors don't have the class from the start.
+
+    Raises:
+        ConfigurationError: its jar is not there.
+    """
+    local_files = [str(jar) for jar in jars if jar.name.startswith("hadoop-bare-naked-local-fs-")]
+    if not local_files:
+        msg = f"{jars[0].parent} has no hadoop-bare-naked-local-fs: run `make setup`"
+        raise ConfigurationError(msg)
+    return {
+        "spark.driver.extraClassPath": local_files[0],
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+        # The default goes past that class, by another of Hadoop's ways to files.
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     }
 
 

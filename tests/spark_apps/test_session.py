@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,28 @@ def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(tmp_path: Path) -> N
             stop_session(session)
     assert None not in jvms
     assert len(set(jvms)) == 2
+
+
+def test_a_batch_starts_no_process_for_the_files_that_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = tmp_path / "started"
+    for name in ("chmod", "readlink"):
+        wrapper = tmp_path / "bin" / name
+        wrapper.parent.mkdir(exist_ok=True)
+        wrapper.write_text(f'#!/bin/sh\necho {name} "$@" >> {started}\nexec {shutil.which(name)} "$@"\n')
+        wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    (tmp_path / "input").mkdir()
+    (tmp_path / "input" / "rows.json").write_text('{"n":1}\n{"n":2}\n')
+    session = start_session("files", AppSettings(run_dir=tmp_path / "run"))
+    try:
+        counted = session.readStream.schema("n int").json(str(tmp_path / "input")).groupBy("n").count()
+        options = {"checkpointLocation": str(tmp_path / "checkpoint")}
+        query = counted.writeStream.format("noop").outputMode("update").options(**options)
+        query.trigger(availableNow=True).start().awaitTermination()
+    finally:
+        stop_session(session)
+    assert list((tmp_path / "checkpoint" / "state").rglob("1.changelog"))
+    told = started.read_text().splitlines() if started.exists() else []
+    assert [line for line in told if str(tmp_path / "checkpoint") in line] == []
