@@ -41,6 +41,8 @@ APPS = ("pos_fanout", "loyalty")
 CHANGELOG = "loyalty-rewards-changelog"
 PURCHASES = "loyalty-purchases-repartition"
 TOPICS = ("pos", "shipment", "hadoop-sink", "loyalty", PURCHASES, "pos-dlq")
+# As many partitions of state as cores: each costs a task, a commit of its own and a transaction in each batch.
+SETTINGS = {"heartbeat_interval_s": "2", "shuffle_partitions": "2", "trigger_interval_ms": "200"}
 PROBES_PER_SECOND = 20
 _ASK_EVERY_S = 0.02
 _STEP_S = 0.02
@@ -59,7 +61,7 @@ class Sizes:
     restarts: bool = True
 
 
-FULL = Sizes(rate=5000, seconds=40.0, warm_up_s=20.0, idle_s=20.0, poison=5)
+FULL = Sizes(rate=5000, seconds=40.0, warm_up_s=60.0, idle_s=20.0, poison=5)
 SMOKE = Sizes(rate=200, seconds=3.0, warm_up_s=2.0, idle_s=2.0, poison=1)
 
 
@@ -375,7 +377,7 @@ def main() -> None:
         sizes = Sizes(sizes.rate, sizes.seconds, sizes.warm_up_s, idle_s=0, poison=0, restarts=False)
     if arguments.seconds:
         sizes = replace(sizes, seconds=arguments.seconds)
-    settings = {"heartbeat_interval_s": "2"} | dict(pair.split("=", 1) for pair in arguments.set)
+    settings = SETTINGS | dict(pair.split("=", 1) for pair in arguments.set)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and so stops what it had started
     folder = Path(tempfile.mkdtemp(prefix="bench-freshness-"))
     bench = started(folder, settings)
@@ -392,7 +394,13 @@ def main() -> None:
     for one in measures:
         print(json.dumps(one.as_dict()["measure"]), [round(figure, 3) for figure in one.ours], one.unit)
     if not (arguments.smoke or arguments.set or arguments.load_only):
-        print(write_results("freshness", measures, {"rate": sizes.rate, "seconds": sizes.seconds, **settings}))
+        print(
+            write_results(
+                "freshness",
+                measures,
+                {"rate": sizes.rate, "warm_up_s": sizes.warm_up_s, "seconds": sizes.seconds, **settings},
+            )
+        )
     if found.lost:
         sys.exit(f"{found.lost} of {len(found.probes)} customers never became visible")
 

@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -104,6 +105,7 @@ class Migration:
     sizes: Sizes
     reads: dict[str, Reads] = field(default_factory=dict)
     took_s: dict[str, float] = field(default_factory=dict)
+    answered_s: dict[str, float] = field(default_factory=dict)
     oldest_s: dict[str, float] = field(default_factory=dict)
     differing: int = 0
 
@@ -111,12 +113,12 @@ class Migration:
         """All steps, and the comparison with what was sold."""
         self._step("quiet", lambda: None)
         beside = self._made("rewards-tier")
-        self._step("hand over", lambda: self._taken("handover", 2))
-        self._step("roll back", lambda: self._taken("rollback", 1))
-        self._step("hand over again", lambda: self._taken("handover", 2))
+        self._step("hand over", lambda: self._taken("hand over", "handover", 2))
+        self._step("roll back", lambda: self._taken("roll back", "rollback", 1))
+        self._step("hand over again", lambda: self._taken("hand over again", "handover", 2))
         self._retired(beside)
         beside = self._made("rewards-by-region")
-        self._step("hand over, other keys", lambda: self._taken("handover", 3))
+        self._step("hand over, other keys", lambda: self._taken("hand over, other keys", "handover", 3))
         self._retired(beside)
         self._compare()
 
@@ -130,13 +132,18 @@ class Migration:
         self._step("retire", lambda: self._command("retire", "loyalty", "--delete"))
         beside.await_exit()
 
-    def _taken(self, step: str, wanted: int) -> None:
-        told = self._command(step, "loyalty")
-        assert told["live"] == wanted, told
-        topic = next(found["topic"] for found in told["generations"] if found["generation"] == wanted)
-        eventually(
-            lambda: all(node.get("/state/stores/rewards").json()["topic"] == topic for node in self.nodes), 60, topic
-        )
+    def _taken(self, name: str, step: str, wanted: int) -> None:
+        topic = REWARDS.changelog_topic + (f"-g{wanted}" if wanted > 1 else "")
+        began_s = time.monotonic()
+        with ThreadPoolExecutor(1) as threads:
+            told = threads.submit(self._command, step, "loyalty")
+            eventually(
+                lambda: all(node.get("/state/stores/rewards").json()["topic"] == topic for node in self.nodes),
+                60,
+                topic,
+            )
+            self.answered_s[name] = time.monotonic() - began_s
+            assert told.result()["live"] == wanted, told.result()
 
     def _command(self, *arguments: str) -> dict[str, Any]:
         done = self.apps.run("generation", *arguments)
@@ -161,7 +168,7 @@ class Migration:
         print(
             f"{name:28} took {self.took_s[name]:6.2f} s  reads/s {reads.per_second:5.0f}  purchases/s "
             f"{reads.written_per_second:5.0f}  failed {len(reads.wrong)}  p99 {p99_ms(reads.latencies_s):7.1f} ms  "
-            f"oldest {self.oldest_s[name]:5.1f} s",
+            f"oldest {self.oldest_s[name]:5.1f} s  answers changed after {self.answered_s.get(name, 0):5.2f} s",
             *reads.wrong[:3],
             sep="\n    " if reads.wrong else " ",
             flush=True,
@@ -237,6 +244,9 @@ def measures(found: Migration) -> list[Measure]:
                 Measure(f"{name}: took", "s", [found.took_s[name]], higher_is_better=False),
                 Measure(f"{name}: p99 of reads", "ms", p99, [quiet_ms], before, higher_is_better=False),
             ]
+        if name in found.answered_s:
+            answered = [found.answered_s[name]]
+            rows.append(Measure(f"{name}: answers changed after", "s", answered, higher_is_better=False))
     return rows
 
 

@@ -56,6 +56,9 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         ("| {:.1f} and", "freshness", "produce to visible, p50", "ours"),
         ("and {:.1f} s", "freshness", "produce to visible, p99", "ours"),
         ("| {:.1f} s;", "freshness", "poison record to dead letter, each", "ours"),
+        ("rows that differ | {:.1f} s;", "migration", "roll back: took", "ours"),
+        (" s; {:.0f}, 0 | 10 s", "migration", "failed reads", "ours"),
+        (", {:.0f} | 10 s", "migration", "rows that differ from the oracle", "ours"),
         ("; {:.0f} s |", "freshness", "restart of loyalty from its checkpoint after kill -9", "ours"),
     ],
 )

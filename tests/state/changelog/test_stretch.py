@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -80,3 +81,11 @@ def test_a_record_behind_the_end_is_not_given(monkeypatch: pytest.MonkeyPatch) -
 def test_silence_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BrokerUnavailableError, match="up to 10"):
         read(monkeypatch, Sent(3), *[Sent(-1001, silent=True)] * 3)
+
+
+def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is new asks before it is connected, and waits for seconds until it asks again."""
+    numbers = itertools.count(1)
+    monkeypatch.setattr(stretch, "AdminClient", lambda _: next(numbers))
+    monkeypatch.setattr(stretch, "log_bounds", lambda admin, *_: (admin, admin))
+    assert [stretch.bounds_of(f"kept:{port}", "t", 0) for port in (1, 1, 2, 1)] == [(1, 1), (1, 1), (2, 2), (1, 1)]
