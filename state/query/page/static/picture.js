@@ -11,6 +11,13 @@ const LETTER = 7;
 const LONGEST_NAME = 18;
 const BETWEEN = 28;
 
+// settling: it has joined a moment ago and is given no partitions yet.
+function noteOn(node, cluster) {
+  if (node.suspect) return " · silent";
+  if (node.settling) return " · settling";
+  return node.name === cluster.asked ? " · here" : "";
+}
+
 export class Picture {
   #box;
   #detail;
@@ -26,7 +33,7 @@ export class Picture {
   }
 
   draw(cluster, pace) {
-    const letters = ({ name, suspect }) => Math.min(name.length, LONGEST_NAME) + (suspect ? 9 : name === cluster.asked ? 7 : 0);
+    const letters = (node) => Math.min(node.name.length, LONGEST_NAME) + noteOn(node, cluster).length;
     const longest = Math.max(...cluster.nodes.map(letters));
     this.#names = Math.max(48, longest * LETTER + 12);
     const rows = [];
@@ -65,8 +72,7 @@ export class Picture {
       const top = HEAD + row * STEP;
       const name = node.name.length > LONGEST_NAME ? `${node.name.slice(0, LONGEST_NAME - 1)}…` : node.name;
       const words = svg("text", { x: 0, y: top + SIZE / 2 + 4, class: `node-name${node.suspect ? " suspect" : ""}` }, name);
-      if (node.suspect) words.append(" · silent");
-      else if (node.name === cluster.asked) words.append(" · here");
+      words.append(noteOn(node, cluster));
       grid.append(words);
       for (let partition = 0; partition < store.partitions; partition++) {
         const left = this.#names + partition * STEP;

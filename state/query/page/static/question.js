@@ -60,13 +60,14 @@ export function time(text, nowMs = Date.now()) {
 
 export class QuestionBox {
   #kinds = new Map();
+  #waits = false;
 
   constructor() {
     byId("store").addEventListener("change", () => this.#offer());
     byId("kind").addEventListener("change", () => this.#showFields());
     byId("question").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.#ask();
+      this.#askOnceOffered();
     });
   }
 
@@ -76,6 +77,7 @@ export class QuestionBox {
     this.#kinds = new Map(stores.map(({ store, kind }) => [store, kind]));
     byId("store").replaceChildren(...names.map((name) => element("option", {}, name)));
     this.#offer();
+    if (this.#waits) this.#askOnceOffered();
   }
 
   #questions = () => QUESTIONS[this.#kinds.get(byId("store").value)] ?? [get];
@@ -90,6 +92,13 @@ export class QuestionBox {
   #showFields() {
     const { fields } = this.#chosen();
     for (const label of document.querySelectorAll("#question [data-for]")) label.hidden = !fields.includes(label.dataset.for);
+  }
+
+  // Who is quicker than the list of stores is answered when it comes.
+  #askOnceOffered() {
+    this.#waits = this.#kinds.size === 0;
+    if (this.#waits) byId("answer").replaceChildren(element("p", { class: "quiet" }, "asked as soon as the stores are known"));
+    else this.#ask();
   }
 
   async #ask() {

@@ -32,6 +32,7 @@ class Shown:
 
     replicas: dict[str, list[dict[str, Any]]]
     suspects: set[str] = field(default_factory=set)
+    settling: set[str] = field(default_factory=set)
     gets: int = 0
     cluster: bool = True
     token: str | None = None
@@ -114,6 +115,7 @@ def page_app(shown: Shown) -> FastAPI:
                 "address": address,
                 "rack": "",
                 "suspect": name in shown.suspects,
+                "settling": name in shown.settling,
                 "heard": True,
                 "silent_s": 0.0,
                 "replicas": shown.replicas[name],

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Route, expect, sync_playwright
 
 from tests.state.query.page.shown_node import STORES, Shown, healthy, served
 
@@ -20,6 +20,8 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
+# Other tests may take the processor.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +84,15 @@ def test_it_follows_lag_restores_and_silent_nodes(page: Page, shown: Shown) -> N
         shown.suspects.add("b")
         expect(page.locator("#figure-nodes")).to_have_text("2")
         expect(page.locator("#figure-nodes-note")).to_have_text("silent: b")
+
+
+def test_it_tells_a_node_that_is_given_no_partitions_yet(page: Page, shown: Shown) -> None:
+    shown.settling.add("c")
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator("#picture .node-name").nth(2)).to_have_text("c · settling")
+        shown.settling.clear()
+        expect(page.locator("#picture .node-name").nth(2)).to_have_text("c")
 
 
 def test_questions_are_answered_with_their_origin(page: Page, shown: Shown) -> None:
@@ -204,6 +215,19 @@ def test_dark_and_light(page: Page, shown: Shown) -> None:
         assert paper() == dark, "it is remembered"
         page.get_by_role("button", name="Dark or light").click()
         assert paper() == light
+
+
+def test_a_question_that_comes_before_the_stores_are_known_is_asked_when_they_are(page: Page, shown: Shown) -> None:
+    shown.answers["/state/keyvalue/rewards/k?key_format=string"] = ('{"value": 7}', {})
+    held: list[Route] = []
+    with served(shown):
+        page.route("**/state/stores", lambda route: held.insert(0, route), times=1)
+        page.goto(shown.address)
+        page.get_by_label("Key", exact=True).fill("k")
+        page.get_by_label("Key", exact=True).press("Enter")
+        expect(page.locator("#answer")).to_have_text("asked as soon as the stores are known")
+        held[0].continue_()
+        expect(page.locator("#answer")).to_contain_text('"value": 7')
 
 
 def test_what_a_node_says_is_never_markup(page: Page, shown: Shown) -> None:
