@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from state.changelog.listener import LoggingRestoreListener
@@ -99,11 +99,12 @@ def cluster_part(
     )
     counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader))
     aliases = AliasWatch(settings.kafka_bootstrap, secret, settings.aliases_topic)
+    seats = seats_of(name, settings)
     holding = Holding(
         catalog,
         replicas,
         lambda: counts.known,
-        _holding_settings(settings),
+        _holding_settings(settings, seats),
         clock,
         aliases=lambda: aliases.known,
         sweep=Leftovers(state_dir, clock, settings.keep_dropped_s).sweep,
@@ -112,7 +113,6 @@ def cluster_part(
     view_settings = ViewSettings(
         settings.heartbeat_ms / 1000, settings.suspect_after_ms / 1000, settings.expire_after_ms / 1000
     )
-    seats = _seats(settings)
     membership = Membership(
         identity,
         secret=secret,
@@ -120,8 +120,7 @@ def cluster_part(
         view=static_view(settings.peer_addresses, identity, view_settings),
         settings=view_settings,
         clock=clock,
-        # A configured one was counted on from the beginning.
-        seats=replace(seats, join_delay_s=0) if name in settings.peer_addresses else seats,
+        seats=seats,
         allows=_AddressRule(settings),
         reports=holding.reports,
         on_members=holding.update,
@@ -155,17 +154,19 @@ class _AddressRule:
         return True
 
 
-def _seats(settings: NodeSettings) -> Seats:
-    return Seats(1 + max((settings.replicas, *settings.replicas_by_store.values())), settings.join_delay_ms / 1000)
+def seats_of(name: str, settings: NodeSettings) -> Seats:
+    """The rules for a node: it doesn't wait if it is a configured one, which was counted on from the beginning."""
+    needed = 1 + max((settings.replicas, *settings.replicas_by_store.values()))
+    return Seats(needed, 0 if name in settings.peer_addresses else settings.join_delay_ms / 1000)
 
 
-def _holding_settings(settings: NodeSettings) -> HoldingSettings:
+def _holding_settings(settings: NodeSettings, seats: Seats) -> HoldingSettings:
     definitions = settings.definitions.items()
     return HoldingSettings(
         replicas=settings.replicas,
         replicas_of=settings.replicas_by_store,
         everywhere=frozenset(name for name, definition in definitions if definition.kind is StoreKind.GLOBAL),
-        seats=_seats(settings),
+        seats=seats,
         tolerance=Tolerance(settings.acceptable_lag, settings.acceptable_staleness_ms),
         handover_s=settings.handover_ms / 1000,
     )

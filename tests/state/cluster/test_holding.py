@@ -1,0 +1,45 @@
+"""Over which nodes a node spreads partitions, by what the members say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from state.changelog.restore import Role
+from state.clock import ManualClock
+from state.cluster.holding import Holding, HoldingSettings
+from state.cluster.seats import Seats
+from state.cluster.view import Member
+from state.query.catalog import Catalog
+from state.query.definitions import StoreDefinition
+from state.replicas.replica import Replica
+from state.replicas.replica_set import ReplicaSpec
+from state.replicas.states import ReplicaId
+
+
+class NothingHeld:
+    """Holds nothing, whatever it is told to hold."""
+
+    def __init__(self) -> None:
+        self.replicas: Mapping[ReplicaId, Replica] = {}
+
+    def gain(self, spec: ReplicaSpec) -> None:
+        pass
+
+    def drop(self, replica_id: ReplicaId) -> None:
+        pass
+
+    def assign_role(self, replica_id: ReplicaId, role: Role) -> None:
+        pass
+
+
+def test_a_newcomer_is_given_partitions_once_it_has_settled() -> None:
+    catalog = Catalog("a", {"a": "http://a"}, {"s": StoreDefinition("s", "t")})
+    settings = HoldingSettings(replicas=0, seats=Seats(needed=1, join_delay_s=3))
+    holding = Holding(catalog, NothingHeld(), lambda: {"s": 4}, settings, ManualClock(0))
+    first = Member("a", "http://a", heard=True)
+    nodes = []
+    for settling in (True, False):
+        holding.update([first, Member("b", "http://b", heard=True, settling=settling)])
+        assert catalog.table is not None
+        nodes.append(catalog.table.assignment.nodes)
+    assert nodes == [("a",), ("a", "b")]
