@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
+QUIX := .venv-quix
 
 .PHONY: help setup lock demo up down status test check lint types clean
 
@@ -41,12 +42,13 @@ down: ## stop everything that `make up` started
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
-# Half of the time of the tests that kill processes is waiting: all others run beside them.
+# Half of the time of the tests that kill processes is waiting: all others run beside them, in the time that those leave,
+# as streams and jobs stand back behind whoever doesn't.
 KILLING := tests/integration/ tests/faults/
 OTHERS := $(filter-out $(KILLING) tests/__pycache__/,$(wildcard tests/*/))
 
 test: setup lint types ## lint, types and all tests
-	@others=$$(mktemp); trap 'rm -f "$$others"' EXIT; $(BIN)/pytest -q $(OTHERS) >"$$others" 2>&1 & pid=$$!; \
+	@others=$$(mktemp); trap 'rm -f "$$others"' EXIT; nice -n 10 $(BIN)/pytest -q $(OTHERS) >"$$others" 2>&1 & pid=$$!; \
 	failed=0; $(BIN)/pytest $(KILLING) || failed=$$?; wait $$pid || failed=$$?; cat "$$others"; exit $$failed
 
 check: lint types ## lint and types only
@@ -64,6 +66,16 @@ $(JARS)/kafka-streams/.ready: benchmarks/kafka_streams/pom.xml $(shell find benc
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/kafka-streams
 	@touch $@
 
+$(QUIX)/.ready: benchmarks/quix_streams/requirements.lock
+	@$(PYTHON) deploy/preflight.py
+	@test -x $(QUIX)/bin/python || $(PYTHON) -m venv $(QUIX)
+	@echo "setup: installing the other Python library, in an environment of its own"
+	@$(QUIX)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+bench-quix: setup $(QUIX)/.ready ## the POS topology beside Quix Streams
+	@$(BIN)/python -m benchmarks.quix
+
 bench-%: setup $(JARS)/kafka-streams/.ready ## measure NAME beside its peer: make bench-restore
 	@$(BIN)/python -m benchmarks.$*
 
@@ -72,4 +84,4 @@ lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 
 clean: ## remove what was built and what ran
 	@if test -x $(BIN)/storekeeper; then $(BIN)/storekeeper down --quiet || true; fi
-	@rm -rf $(VENV) $(JARS) .run build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(QUIX) $(JARS) .run build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

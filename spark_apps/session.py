@@ -38,7 +38,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
     options = session_options(settings, scratch, jars)
-    if settings.spark_master.startswith("local"):
+    if settings.spark_master == "local" or settings.spark_master.startswith("local["):
         options |= local_file_options(jars)
     for key, value in options.items():
         builder = builder.config(key, value)
@@ -81,7 +81,7 @@ def local_file_options(jars: list[Path]) -> dict[str, str]:
     """What lets a JVM that shares its machine with all of its tasks write files without starting a process for each.
 
     Without Hadoop's native library, Spark's local files get their permissions from `chmod`, and links are looked for by
-    `readlink`: a dozen processes for each batch. A cluster's executors don't have the class from the start.
+    `readlink`: a hundred processes for a small batch. A cluster's executors don't have the class from the start.
 
     Raises:
         ConfigurationError: its jar is not there.

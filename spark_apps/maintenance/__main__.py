@@ -17,6 +17,7 @@ from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
 from spark_apps.maintenance.growth_command import growth
 from spark_apps.maintenance.tables_command import tables
 from spark_apps.maintenance.verify_command import verify
+from spark_apps.priority import JOB_NICENESS, stand_back
 from state.errors import InvalidArgumentError, StateError
 from state.maintenance.cleanup import CleanupRefusedError
 
@@ -54,4 +55,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    stand_back(JOB_NICENESS)
     main()

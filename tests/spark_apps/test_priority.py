@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_apps.priority import JOB_NICENESS, STREAM_NICENESS, niceness
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["run", "loyalty"], STREAM_NICENESS),
+        (["run-together"], STREAM_NICENESS),
+        (["generation", "run", "loyalty"], STREAM_NICENESS),
+        (["generation", "handover", "loyalty"], STREAM_NICENESS),
+        (["generation", "retire", "loyalty"], JOB_NICENESS),
+        (["generation", "seed", "loyalty"], JOB_NICENESS),
+        (["verify", "rewards"], JOB_NICENESS),
+        (["check", "loyalty"], JOB_NICENESS),
+        ([], JOB_NICENESS),
+    ],
+)
+def test_how_far_each_command_stands_back(arguments: list[str], wanted: int) -> None:
+    assert niceness(arguments) == wanted
