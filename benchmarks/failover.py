@@ -60,7 +60,7 @@ class Sizes:
     kills: int
 
 
-FULL = Sizes(updates=2000, questions=600, processes=2, threads=16, seconds=8.0, quiet_s=6.0, kills=3)
+FULL = Sizes(updates=2000, questions=700, processes=2, threads=16, seconds=8.0, quiet_s=6.0, kills=3)
 SMOKE = Sizes(updates=400, questions=100, processes=1, threads=4, seconds=2.0, quiet_s=2.0, kills=1)
 
 

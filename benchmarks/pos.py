@@ -84,7 +84,7 @@ class Bench:
         """Invoices a second of our apps."""
         pos, purchases, run_dir = self._next("pos"), f"purchases-{self._runs}", self.folder / f"ours-{self._runs}"
         self.broker.create_topic(purchases, PARTITIONS)
-        publish(_producer(self.broker.bootstrap), pos, self.load.warm_up)
+        publish(producer_of(self.broker.bootstrap), pos, self.load.warm_up)
         chosen = {
             **self.settings,
             "run_dir": str(run_dir),
@@ -99,7 +99,7 @@ class Bench:
             self._await(checkpoints, pos, purchases)
             warm = [checkpoint.last_committed_batch() for checkpoint in checkpoints]
             before = processor_time([*processes, self.broker.pid])
-            self._publish_at_once(pos)
+            self.publish_at_once(pos)
             self._await(checkpoints, pos, purchases)
             self.spent = processor_time([*processes, self.broker.pid]) - before
             began = (checkpoints[0].path / "offsets" / str((warm[0] or 0) + 1)).stat().st_mtime
@@ -113,8 +113,8 @@ class Bench:
     def peer(self, delivery: str) -> float:
         """Invoices a second of Kafka Streams."""
         pos = self._next("pos")
-        publish(_producer(self.broker.bootstrap), pos, self.load.warm_up)
-        self._publish_at_once(pos)
+        publish(producer_of(self.broker.bootstrap), pos, self.load.warm_up)
+        self.publish_at_once(pos)
         records = len(self.load.warm_up) + len(self.load.timed)
         arguments = (str(records), str(self.load.prime), GUARANTEES[delivery], pos, str(len(self.load.warm_up)))
         state = self.folder / f"peer-{self._runs}"
@@ -124,9 +124,9 @@ class Bench:
         self._drop(pos)
         return float(report["records"] / report["millis"] * 1000)
 
-    def _publish_at_once(self, pos: str) -> None:
+    def publish_at_once(self, pos: str) -> None:
         """Publishes the timed invoices in one transaction, so that readers find all of them there at once."""
-        producer = _producer(self.broker.bootstrap, {"transactional.id": pos, "transaction.timeout.ms": 300_000})
+        producer = producer_of(self.broker.bootstrap, {"transactional.id": pos, "transaction.timeout.ms": 300_000})
         producer.init_transactions(30)
         producer.begin_transaction()
         publish(producer, pos, self.load.timed)
@@ -194,7 +194,8 @@ def _profile(spent: Counter[str], invoices: int) -> dict[str, float]:
     return {**listed, "everything else": total - sum(listed.values()), "in all, on two cores": total}
 
 
-def _producer(bootstrap: str, more: Mapping[str, str | int] | None = None) -> Producer:
+def producer_of(bootstrap: str, more: Mapping[str, str | int] | None = None) -> Producer:
+    """A client for many small records; `more` are further settings of its."""
     return Producer(
         {
             "bootstrap.servers": bootstrap,
