@@ -40,6 +40,19 @@ def new_authority(name: str, now: dt.datetime) -> Authority:
     return Authority(certificate, key)
 
 
+def read_authority(certificate: bytes, key: bytes) -> Authority:
+    """The CA of these two PEM files.
+
+    Raises:
+        ValueError: they aren't PEM, or not of the same CA.
+    """
+    found = x509.load_pem_x509_certificate(certificate)
+    private = serialization.load_pem_private_key(key, password=None)
+    if not isinstance(private, ec.EllipticCurvePrivateKey) or private.public_key() != found.public_key():
+        raise ValueError("the key is not that of the certificate")
+    return Authority(found, private)
+
+
 def issue(authority: Authority, name: str, hosts: Iterable[str], now: dt.datetime) -> tuple[bytes, bytes]:
     """A certificate of `name` for `hosts` (names or IP addresses), and its key: both PEM.
 

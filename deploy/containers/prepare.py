@@ -13,8 +13,9 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from deploy.containers.authority import authority_pems, issue, new_authority
+from deploy.containers.authority import Authority, authority_pems, issue, new_authority, read_authority
 from deploy.credentials import AIRFLOW_USER, write_private
+from state.errors import ConfigurationError
 from state.security.caller import Caller, Role
 from state.security.cluster_secret import load_cluster_secret
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
@@ -76,18 +77,44 @@ def _passwords(made: _Made) -> None:
 
 
 def _certificates(made: _Made) -> None:
-    hosts = (*NODES, METRICS)
-    names = ("ca.pem", "ca.key", *(f"{host}.{end}" for host in hosts for end in ("pem", "key")))
-    if all((made.folder / "secrets" / name).exists() for name in names):
+    folder = made.folder / "secrets"
+    missing = [host for host in (*NODES, METRICS) if not _is_pair(folder, host)]
+    if not missing:
         return
     now = dt.datetime.now(dt.UTC)
-    authority = new_authority("storekeeper", now)
-    pems = dict(zip(("ca.pem", "ca.key"), authority_pems(authority), strict=True))
-    for host in hosts:
-        pems[f"{host}.pem"], pems[f"{host}.key"] = issue(authority, host, [host, "localhost", "127.0.0.1"], now)
-    for name, pem in pems.items():  # together or not at all: they belong to one authority
-        write_private(made.folder / "secrets" / name, pem.decode())
-        made.files.append(made.folder / "secrets" / name)
+    authority = _authority(made, now)
+    for host in missing:
+        for name, pem in zip(_pair(host), issue(authority, host, [host, "localhost", "127.0.0.1"], now), strict=True):
+            write_private(folder / name, pem.decode())
+            made.files.append(folder / name)
+
+
+def _authority(made: _Made, now: dt.datetime) -> Authority:
+    """The authority that is there, so that who trusts it trusts what it signs now; else a new one."""
+    folder = made.folder / "secrets"
+    files = [folder / name for name in _pair("ca")]
+    if not any(file.exists() for file in files) and not any(folder.glob("*.pem")):
+        authority = new_authority("storekeeper", now)
+        for file, pem in zip(files, authority_pems(authority), strict=True):
+            write_private(file, pem.decode())
+            made.files.append(file)
+        return authority
+    try:
+        return read_authority(*(file.read_bytes() for file in files))
+    except (OSError, ValueError) as error:
+        msg = (
+            f"certificates are missing in {folder}, and the authority can't sign any ({type(error).__name__} of ca.pem "
+            "or ca.key): put both back, or remove all *.pem and *.key there but cluster.key to have new ones made"
+        )
+        raise ConfigurationError(msg) from error
+
+
+def _pair(name: str) -> tuple[str, str]:
+    return f"{name}.pem", f"{name}.key"
+
+
+def _is_pair(folder: Path, name: str) -> bool:
+    return all((folder / file).exists() for file in _pair(name))
 
 
 def _tokens(made: _Made) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from deploy.containers.authority import authority_pems, issue, new_authority
 from deploy.containers.prepare import METRICS, NODES, prepare_containers
+from state.errors import ConfigurationError
 from state.security.tokens import read_tokens, token_digest
 
 
@@ -24,6 +25,30 @@ def test_what_is_prepared_is_for_its_owner_only_and_stays(tmp_path: Path) -> Non
     assert {path.stat().st_mode & 0o777 for path in tmp_path.rglob("*") if path.is_dir()} == {0o700}
     assert prepare_containers(tmp_path) == []
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_host_that_joins_later_is_signed_by_the_authority_that_is_there(tmp_path: Path) -> None:
+    prepare_containers(tmp_path)
+    secrets = tmp_path / "secrets"
+    (secrets / f"{METRICS}.key").unlink()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    made = {secrets / f"{METRICS}.pem", secrets / f"{METRICS}.key"}
+    assert set(prepare_containers(tmp_path)) == made
+    assert {path for path, content in before.items() if path.read_bytes() != content} <= made
+    assert _handshake(secrets / "ca.pem", secrets / f"{METRICS}.pem", secrets / f"{METRICS}.key", METRICS)
+
+
+@pytest.mark.parametrize("lost", ["ca.key", "ca.pem"])
+def test_nothing_is_signed_anew_because_the_authority_is_lost(tmp_path: Path, lost: str) -> None:
+    prepare_containers(tmp_path)
+    secrets = tmp_path / "secrets"
+    (secrets / lost).unlink()
+    assert prepare_containers(tmp_path) == []
+    (secrets / f"{METRICS}.pem").unlink()
+    before = {path: path.read_bytes() for path in secrets.iterdir()}
+    with pytest.raises(ConfigurationError, match="put both back, or remove all"):
+        prepare_containers(tmp_path)
+    assert {path: path.read_bytes() for path in secrets.iterdir()} == before
 
 
 def test_two_projects_share_no_secret(tmp_path: Path) -> None:
