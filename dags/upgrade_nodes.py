@@ -13,6 +13,9 @@ it waited for. *No other node can answer*: the store has no standbys (`STOREKEEP
 or restores; see `storekeeper status`.
 
 Nodes that supervisor doesn't keep, such as those in containers, are not restarted by this.
+
+Nodes that ask for a token or a certificate: set those of `STOREKEEPER_CLIENT_TOKEN_FILE`, `STOREKEEPER_CLIENT_CA_FILE`,
+`STOREKEEPER_CLIENT_CERTIFICATE_FILE` and `STOREKEEPER_CLIENT_KEY_FILE` that they want.
 """
 
 from __future__ import annotations

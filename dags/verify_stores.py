@@ -10,7 +10,8 @@ with the first differing keys, masked.
 |---|---|---|
 | `store` | `all` or one store | which stores |
 
-Nodes that ask for a token or speak TLS: set `STOREKEEPER_CLIENT_TOKEN_FILE` and `STOREKEEPER_CLIENT_CA_FILE`.
+Nodes that ask for a token or a certificate: set those of `STOREKEEPER_CLIENT_TOKEN_FILE`, `STOREKEEPER_CLIENT_CA_FILE`,
+`STOREKEEPER_CLIENT_CERTIFICATE_FILE` and `STOREKEEPER_CLIENT_KEY_FILE` that they want.
 
 **Where to look.** `quality/verdicts/verify/<store>/` in the run directory has a JSON file per verdict.
 

@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings
 from dags.operators.settings import OperationsSettings
 from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
+from spark_apps.client_settings import ClientSettings
 from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.settings import AppSettings
 from state.settings import NodeSettings
@@ -21,6 +22,7 @@ ROLES: tuple[tuple[str, str, type[BaseSettings]], ...] = (
     ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
     ("Stream apps and jobs", "read by `python -m spark_apps`", AppSettings),
     ("Query nodes", "read by `python -m state.node` and the commands that ask nodes", NodeSettings),
+    ("What asks nodes", "read by maintenance and by Airflow's operators", ClientSettings),
     ("Airflow's operators", "read when a task runs", OperationsSettings),
     ("Maintenance of stores", "read by `python -m spark_apps.maintenance`", MaintenanceSettings),
     ("The quality gate", "read by `python -m quality`", QualitySettings),

@@ -19,6 +19,8 @@ from dags.operators.supervisor_rpc import SupervisorRpc
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from spark_apps.client_settings import ClientSettings
+
 _AT_ONCE_S = 20
 _PAUSE_S = 0.5
 _ASK_S = 5.0
@@ -49,11 +51,11 @@ class RollNodesSensor(BaseSensorOperator):
         addresses = settings.node_addresses
         supervisor = SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s)
         began = context["dag_run"].start_date
-        with httpx2.Client(timeout=_ASK_S, trust_env=False) as http:
+        with node_client(settings) as http:
             roll = NodeRoll(
                 tuple(addresses),
                 supervisor,
-                _HttpViews(addresses, http),
+                HttpViews(addresses, http),
                 0 if began is None else int(began.timestamp()),
             )
             until_s = time.monotonic() + _AT_ONCE_S
@@ -66,15 +68,29 @@ class RollNodesSensor(BaseSensorOperator):
         return waits is None
 
 
-class _HttpViews:
+def node_client(settings: ClientSettings) -> httpx2.Client:
+    """What asks nodes, with the token and the trust of the settings.
+
+    Raises:
+        ConfigurationError: a file that they name can't be used.
+    """
+    shown = settings.credentials
+    return httpx2.Client(timeout=_ASK_S, trust_env=False, headers=shown.headers(), verify=shown.ssl_context())
+
+
+class HttpViews:
+    """What nodes tell of themselves; a node that doesn't answer, or refuses, tells nothing."""
+
     def __init__(self, addresses: Mapping[str, str], http: httpx2.Client) -> None:
         self._addresses = addresses
         self._http = http
 
     def is_warm(self, node: str) -> bool:
+        """Whether the node of that name is ready."""
         return self._ask(f"{self._addresses[node]}/readyz") is not None
 
     def cluster(self) -> Mapping[str, Any] | None:
+        """The members as the first node sees them that answers; None if none does."""
         for address in self._addresses.values():
             answer = self._ask(f"{address}/state/cluster")
             if answer is not None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pydantic import Field
 
-from spark_apps.settings import AppSettings
+from spark_apps.client_settings import ClientSettings
 from state.settings import parse_pairs
 
 
-class OperationsSettings(AppSettings):
+class OperationsSettings(ClientSettings):
     """How patiently apps are started, watched and stopped. Each field is `STOREKEEPER_<NAME>`."""
 
     supervisor_timeout_s: float = Field(20, gt=0, description="How long one call to the supervisor may take.")

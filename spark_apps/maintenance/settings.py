@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field
 
-from spark_apps.settings import AppSettings
-from state.client.credentials import Credentials
+from spark_apps.client_settings import ClientSettings
 from state.settings import parse_pairs
 
 
-class MaintenanceSettings(AppSettings):
+class MaintenanceSettings(ClientSettings):
     """What maintenance may be told. Each field is `STOREKEEPER_<NAME>`."""
 
     peers: str = Field(default="", description="name=address of query nodes; without any, nodes are not compared.")
-    client_token_file: Path | None = Field(default=None, description="File with the bearer token to show to nodes.")
-    client_ca_file: Path | None = Field(default=None, description="PEM file of authorities that nodes are signed by.")
     growth_rows_per_day: float = Field(
         default=1_000_000, gt=0, description="A store that grows by more rows a day than this is reported."
     )
@@ -31,8 +26,3 @@ class MaintenanceSettings(AppSettings):
     def node_addresses(self) -> list[str]:
         """The addresses of the nodes that are named."""
         return list(parse_pairs(self.peers).values())
-
-    @property
-    def credentials(self) -> Credentials:
-        """What nodes are shown."""
-        return Credentials(token_file=self.client_token_file, ca_file=self.client_ca_file)

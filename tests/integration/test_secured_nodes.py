@@ -15,6 +15,8 @@ import httpx2
 import psutil
 import pytest
 
+from dags.operators.roll_nodes import HttpViews, node_client
+from dags.operators.settings import OperationsSettings
 from state.security.caller import Caller, Role
 from state.security.tokens import TokenRecord, new_token, read_tokens, token_digest, write_tokens
 from tests.broker import Broker
@@ -188,3 +190,28 @@ def test_the_command_line_reads_with_a_token_and_a_certificate(secured: Secured,
     )
     assert found.returncode == 0, found.stderr
     assert ROWS["0007"].items() <= (json.loads(found.stdout).get("value") or json.loads(found.stdout)).items()
+
+
+def test_the_task_that_restarts_nodes_asks_them_with_a_token_and_a_certificate(
+    secured: Secured, tmp_path: Path
+) -> None:
+    certificate, key = secured.authority.issue("airflow")
+    token = tmp_path / "token"
+    token.write_text(READER)
+    peers = secured.nodes[0].environment["STOREKEEPER_PEERS"]
+    settings = OperationsSettings(  # type: ignore[call-arg]
+        run_dir=tmp_path,
+        peers=peers,
+        client_token_file=token,
+        client_ca_file=secured.authority.certificate,
+        client_certificate_file=certificate,
+        client_key_file=key,
+    )
+    addresses = settings.node_addresses
+    with node_client(settings) as http:
+        views = HttpViews(addresses, http)
+        assert {node: views.is_warm(node) for node in addresses} == dict.fromkeys(addresses, True)
+        assert {member["name"] for member in (views.cluster() or {})["members"]} == set(addresses)
+    nameless = settings.model_copy(update={"client_token_file": None})
+    with node_client(nameless) as http:
+        assert HttpViews(addresses, http).cluster() is None
