@@ -60,7 +60,7 @@ from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperato
 from dags.operators.stream_app import AppAction
 from spark_apps.registry import APPS
 
-_APPS = [app.name for app in APPS.values() if app.seeding is not None]
+_APPS = [app.name for app in APPS.values() if app.has_generations]
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
 _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partitions else '' }}"

@@ -25,7 +25,7 @@ from dags.operators.deadlines import done_within
 from dags.operators.generation import GenerationOperator, SkipUnlessOperator
 from spark_apps.registry import APPS
 
-_APPS = [app.name for app in APPS.values() if app.seeding is not None]
+_APPS = [app.name for app in APPS.values() if app.has_generations]
 _APP = "{{ params.app }}"
 
 with DAG(

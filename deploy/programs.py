@@ -16,7 +16,7 @@ from spark_apps.generations.orders import Role
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 APPS = tuple(registry.APPS)
-SUCCESSORS = tuple(Role.NEXT.program(app.name) for app in registry.APPS.values() if app.seeding is not None)
+SUCCESSORS = tuple(Role.NEXT.program(app.name) for app in registry.APPS.values() if app.has_generations)
 """The processes of generations that are not live; they run only while there is one."""
 METRICS = "metrics"
 """The process that tells Prometheus how apps, snapshots and the quality gate are."""

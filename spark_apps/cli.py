@@ -50,7 +50,7 @@ def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     spec = app_named(app)
     settings = scaled(spec.settings(AppSettings()), spec.name)
     stop = _stop_on_signals()
-    if spec.seeding is not None and "generation" not in settings.model_fields_set:
+    if spec.has_generations and "generation" not in settings.model_fields_set:
         _run_generation(spec, settings, stop, Role.LIVE)
         return
     # Only now, for this is what loads Spark.

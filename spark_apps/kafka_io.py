@@ -66,7 +66,13 @@ def _starting_offsets(settings: AppSettings, topics: tuple[str, ...], start: Pos
 
 
 def write_records(
-    batch: DataFrame, batch_id: int, context: StreamContext, *, sink: str = "records", by_key: bool = False
+    batch: DataFrame,
+    batch_id: int,
+    context: StreamContext,
+    *,
+    sink: str = "records",
+    by_key: bool = False,
+    records_of: MapRecords | None = None,
 ) -> None:
     """Writes a batch's rows to Kafka, once each for `read_committed` consumers, and returns when all are there.
 
@@ -81,6 +87,8 @@ def write_records(
     - `by_key=True` says that they are where they belong already, because nothing but a map stands between them and
       Spark's state (an aggregation, `transformWithState`): their task is that of their group.
 
+    `records_of` makes the records of such rows; `records_of_rows` if it isn't given.
+
     For a map of source rows `write_mapped` is faster than either. An app that writes in several places of its
     `process` names them by `sink`; the names must not change between a crash and the next start.
 
@@ -90,7 +98,7 @@ def write_records(
     if not by_key:
         batch = batch.repartition(context.settings.shuffle_partitions, "topic", "key")
     columns = [name for name in _RECORD_COLUMNS if name in batch.columns]
-    _sink(context, sink, source_slots=False).write(batch.select(*columns), batch_id, records_of_rows)
+    _sink(context, sink, source_slots=False).write(batch.select(*columns), batch_id, records_of or records_of_rows)
 
 
 def write_mapped(

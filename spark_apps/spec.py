@@ -9,6 +9,8 @@ from spark_apps.settings import AppSettings
 from state.names import changelog_topic, checked_name
 from state.query.definitions import StoreDefinition, StoreKind
 
+_KINDS_WITH_GENERATIONS = frozenset({StoreKind.KEY_VALUE, StoreKind.RANKED, StoreKind.GLOBAL})
+
 
 @dataclass(frozen=True, slots=True)
 class ValueField:
@@ -86,7 +88,7 @@ class AppSpec:
     `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `module` has the
     function `open_stream` and is imported only by the process that runs the app. `topology` has the function
     `processor`, free of Spark, if the app is a `Processor`. `resources` are its own, in place of the settings.
-    `seeding` is `<module>:<variable>` of its `SeedRules`; without them its state can't be changed by a new generation.
+    `seeding` is `<module>:<variable>` of its `SeedRules`; an app that is a `Processor` needs none.
 
     Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
     """
@@ -104,6 +106,22 @@ class AppSpec:
 
     def __post_init__(self) -> None:
         checked_name(self.name)
+
+    @property
+    def has_generations(self) -> bool:
+        """Whether its state can be changed by a new generation."""
+        return self.why_no_generations is None
+
+    @property
+    def why_no_generations(self) -> str | None:
+        """Why its state can't be changed by a new generation; None if it can."""
+        if len(self.stores) != 1:
+            return f"it keeps {len(self.stores)} stores, and only an app with exactly one can"
+        if self.stores[0].kind not in _KINDS_WITH_GENERATIONS:
+            return f"its store is of kind {self.stores[0].kind}, whose rows are bound to windows of time"
+        if self.seeding is None and self.topology is None:
+            return "it has neither a topology nor rules for seeds: add `seeding` to its spec"
+        return None
 
     def settings(self, settings: AppSettings) -> AppSettings:
         """The settings that this app runs with: those given, and its own resources in their place.

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from spark_apps.generations.journal import Generation
     from spark_apps.sink.batch_sink import BatchSink
 
+SEED = "seed"
+SEED_STATE = "seed-state"
+"""Folders of a generation, with what it begins with."""
+
 ProcessBatch = Callable[["DataFrame", int], None]
 """Writes one batch: its rows and its id. Run again with the same rows and id after a crash, it must do no harm."""
 
@@ -41,7 +45,17 @@ class StreamContext:
     @property
     def seed_dir(self) -> Path:
         """Where the seed of this generation lies, if it has one."""
-        return self.settings.generation_dir(self.spec.name) / "seed"
+        return self.settings.generation_dir(self.spec.name) / SEED
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether the generation that runs begins with a seed."""
+        return self.generation is not None and self.generation.is_seeded
+
+    @property
+    def seed_state_dir(self) -> Path:
+        """Where the app's own state lies that this generation begins with, if the seed doesn't hold it."""
+        return self.settings.generation_dir(self.spec.name) / SEED_STATE
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from spark_apps.generations.journal import FIRST_GENERATION, JournalFile
 from spark_apps.heartbeat import AppState
 from spark_apps.lease import Lease
 from spark_apps.preflight import preflight
@@ -24,6 +25,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topics import Topics
 from state.clock import Clock
+from state.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,8 +56,11 @@ def run_together(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, s
     """Runs apps side by side until `stop` is set, then lets their running batches finish.
 
     Raises:
+        ConfigurationError: the state of one of them was changed by a generation, or is being changed.
         StateError: what the first app to fail failed with; see `AppRun`. The others were stopped.
     """
+    for app in apps:
+        _check_unchanged(app, settings)
     with Lease(settings.lease_file(TOGETHER), clock=clock, wait=time.sleep) as lease:
         lease.acquire(settings.lease_timeout_s)
         spark = start_session(TOGETHER, settings)
@@ -67,6 +72,16 @@ def run_together(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, s
             _run_all(members, stop)
         finally:
             stop_session(spark)
+
+
+def _check_unchanged(app: AppSpec, settings: AppSettings) -> None:
+    journal = JournalFile(settings.run_dir, app.name).read()
+    if journal is not None and (journal.live != FIRST_GENERATION or journal.other is not None):
+        msg = (
+            f"{app.name} has generation {journal.live} live and another one beside it or before it, which takes a "
+            f"process of its own: start it by `run {app.name}`, and name the other apps here"
+        )
+        raise ConfigurationError(msg)
 
 
 def _run_all(members: Sequence[_Member], stop: threading.Event) -> None:

@@ -14,6 +14,7 @@ from spark_apps.loyalty.migrations import MIGRATIONS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
 
+_OF_PROCESSORS = "spark_apps.processor.seeding:SEED_RULES"
 _MIGRATIONS = {migration.name: migration for migration in MIGRATIONS}
 
 
@@ -60,8 +61,8 @@ def changing_app(spec: AppSpec) -> StoreSpec:
     Raises:
         GenerationRefusedError: it can't.
     """
-    if spec.seeding is None or len(spec.stores) != 1:
-        msg = f"{spec.name} can't begin with another's content: it has no rules for seeds, or not exactly one store"
+    if spec.why_no_generations is not None:
+        msg = f"{spec.name} can't begin with another generation's content: {spec.why_no_generations}"
         raise GenerationRefusedError(msg)
     return spec.stores[0]
 
@@ -73,7 +74,7 @@ def seed_rules(spec: AppSpec) -> SeedRules:
         GenerationRefusedError: it has none.
     """
     changing_app(spec)
-    module, _, name = str(spec.seeding).partition(":")
+    module, _, name = (spec.seeding or _OF_PROCESSORS).partition(":")
     rules: SeedRules = getattr(importlib.import_module(module), name)
     return rules
 

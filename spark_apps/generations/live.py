@@ -76,7 +76,7 @@ def _own_store(name: str, settings: AppSettings) -> StoreSpec:
     """The store as its app declares it: the one of that name, or the one that it is or was made of in a generation."""
     if name not in STORES | ON_DEMAND_STORES:
         for app in (APPS | ON_DEMAND_APPS).values():
-            journal = JournalFile(settings.run_dir, app.name).read() if app.seeding is not None else None
+            journal = JournalFile(settings.run_dir, app.name).read() if app.has_generations else None
             if journal is not None and any(
                 name in item.changelogs(journal.store) for item in journal.generations.values()
             ):

@@ -50,6 +50,8 @@ class StoreMigration:
         revert: `module:function`, a `Revert`. Without one no later generation can be seeded from such a store.
         value_fields: the fields of the new values, all of them.
         changes_key: whether `convert` makes other keys. They must depend on the old key alone.
+        convert_key: `module:function`, from a key to the new ones, for a change of keys in a store whose app deletes
+            rows: a deletion has no value that `convert` could take.
         stores: the stores that all rows are in from then on, by name: several for a split, one for a merge. None leaves
             rows in the stores that they are in.
         route: `module:function`, a `Route` to one of `stores`; None if there is only one.
@@ -64,6 +66,7 @@ class StoreMigration:
     revert: str | None
     value_fields: tuple[ValueField, ...]
     changes_key: bool = False
+    convert_key: str | None = None
     stores: tuple[str, ...] = ()
     route: str | None = None
     offered: bool = True
@@ -89,6 +92,20 @@ class StoreMigration:
             raise ValueError(msg)
         return found
 
+    def keys_for(self, key: bytes) -> Sequence[bytes]:
+        """The keys of the rows that are made of the row at `key`.
+
+        Raises:
+            ConfigurationError: the step changes keys and doesn't say which becomes which. Or what the function raises.
+        """
+        if not self.changes_key:
+            return (key,)
+        if self.convert_key is None:
+            msg = f"a row was deleted, and migration {self.name} doesn't say by `convert_key` which one that is now"
+            raise ConfigurationError(msg)
+        keys: Sequence[bytes] = function_named(self.convert_key)(key)
+        return keys
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -111,6 +128,17 @@ class Chain:
                 for converted in function(old_key, old_value)
             ]
         return records
+
+    def placed_keys(self, store: str, key: bytes) -> list[tuple[str, bytes]]:
+        """Where the rows are, by store and key, that are made of the row at `key` of `store`: what goes if it goes.
+
+        Raises:
+            ConfigurationError: a step changes keys and doesn't say which becomes which. Or what the functions raise.
+        """
+        places = [(store, key)]
+        for step in self.steps:
+            places = [(step.store_for(old, before), new) for before, old in places for new in step.keys_for(old)]
+        return places
 
     def stores(self, first: str) -> tuple[str, ...]:
         """The stores that the rows of the store `first` are in after all steps."""

@@ -6,16 +6,17 @@ outputs pass only in the batches whose outputs are this generation's to write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.errors import GenerationRefusedError, UnconvertibleRowsError
 from spark_apps.generations.journal import Generation
-from spark_apps.generations.migration import Chain, PlacedRecord
+from spark_apps.generations.migration import Chain
 from spark_apps.sink.records import Headers, MapRecords, SinkRecord
 from state.changelog.headers import STORE
+from state.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,7 @@ def passed(
         if topic != changelog:
             if speaks:
                 yield record
-        elif key is None or value is None or not chain.steps:
+        elif key is None or not chain.steps:
             yield record
         else:
             for store, new_key, new_value in _converted(chain, key, value):
@@ -75,9 +76,13 @@ def passed(
                     yield topic, new_key, new_value, headers, partition
 
 
-def _converted(chain: Chain, key: bytes, value: bytes) -> list[PlacedRecord]:
+def _converted(chain: Chain, key: bytes, value: bytes | None) -> Sequence[tuple[str, bytes, bytes | None]]:
     try:
+        if value is None:
+            return [(store, new_key, None) for store, new_key in chain.placed_keys("", key)]
         return chain.placed("", key, value)
+    except ConfigurationError as error:
+        raise UnconvertibleRowsError(str(error)) from error
     except Exception as error:  # whatever a function of the app's own raises
         # The key's bytes may be personal, and the error may quote the value.
         msg = f"a record can't be converted ({type(error).__name__} in {', '.join(step.name for step in chain.steps)})"

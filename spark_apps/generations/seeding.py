@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import structlog
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
@@ -37,6 +39,7 @@ from spark_apps.snapshot.job import Snapshot, snapshot_session
 from spark_apps.snapshot.table import SnapshotTable
 from spark_apps.snapshot.verify import compared
 from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.stream import SEED, SEED_STATE
 from spark_apps.topics import Topics
 from state.changelog.position import Position
 from state.clock import Clock
@@ -113,13 +116,33 @@ class _Seeding:
             if batch is None:
                 break
             try:
-                return batch, rules.notes(checkpoint.path, batch.batch_id)
+                notes = rules.notes(checkpoint.path, batch.batch_id)
+                self._keep_state(rules, checkpoint.path, batch.batch_id)
             except NotesGoneError:
                 time.sleep(_PAUSE_S)
+            else:
+                return batch, notes
         msg = (
             f"generation {settings.generation} of {self.spec.name} has no finished batch to seed from: let it run first"
         )
         raise GenerationPendingError(msg)
+
+    def _keep_state(self, rules: SeedRules, checkpoint_dir: Path, batch_id: int) -> None:
+        """Writes down the app's own state after the batch, before Spark lets it go.
+
+        Raises:
+            NotesGoneError: Spark has.
+        """
+        if rules.state is None:
+            return
+        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / SEED_STATE
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            rules.state(self.spark, checkpoint_dir, batch_id).write.parquet(str(folder))
+        except (PySparkException, Py4JError) as error:
+            _log.warning("state_not_read", app=self.spec.name, batch_id=batch_id, error=type(error).__name__)
+            msg = f"the state after batch {batch_id} can't be read any more"
+            raise NotesGoneError(msg) from error
 
     def _snapshot(self, settings: AppSettings, store: StoreSpec, batch: CommittedBatch) -> DataFrame:
         """The rows of the store at the end of that batch, verified."""
@@ -156,7 +179,7 @@ class _Seeding:
             raise UnconvertibleRowsError(msg)
 
     def _written(self, seed: DataFrame) -> int:
-        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / "seed"
+        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / SEED
         draft = folder.with_name("seed.new")
         for leftover in (draft, folder):
             shutil.rmtree(leftover, ignore_errors=True)

@@ -29,7 +29,7 @@ def _declared(app: AppSpec, store: StoreSpec, partitions: int | None) -> Declare
         steps=tuple(_step(migration) for migration in migrations_of(store.name)),
         partitions=partitions,
         key_field=store.key_field,
-        changeable=app.seeding is not None and len(app.stores) == 1,
+        unchangeable=app.why_no_generations,
     )
 
 

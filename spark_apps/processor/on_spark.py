@@ -5,11 +5,15 @@
 One group is one partition of the source topics, as one task of Kafka Streams is. So stream time is the partition's own,
 and what is late doesn't depend on how batches fell. A call to the state store costs about 0.1 ms: each key is read and
 written once a batch.
+
+A generation that begins with another's content gets the tasks' state in its first batch, as rows between those of Kafka
+(see `spark_apps.processor.seeding`), and writes the store's rows to its changelog before that batch's own changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +23,13 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from spark_apps.dead_letters import counted
-from spark_apps.kafka_io import HEADERS_TYPE, read_stream, write_records
+from spark_apps.generations.outputs import as_generation
+from spark_apps.kafka_io import HEADERS_TYPE, read_stream, records_of_rows, write_records
 from spark_apps.processor.packing import packed, unpack_outputs, unpack_sources
 from spark_apps.processor.plans import task_plan
 from spark_apps.processor.processor import Processor
 from spark_apps.processor.records import STREAM_TIME_KEY, OutputRecord, SourceRecord, told_time
+from spark_apps.processor.seeding import STATE_DDL, STATE_VARIABLE, unpack_state
 from spark_apps.processor.state import MemoryTaskState
 from spark_apps.processor.task import TaskPlan, run_task
 from spark_apps.processor.timers import stream_time_ms
@@ -59,22 +65,19 @@ def open_processor_stream(
     With `keeps_state` False its tasks begin each batch without state, time or timers, which is much faster: right for a
     processor that uses none of these.
     """
-    settings = context.settings
+    settings, spec = context.settings, spec_as_run(spec, context.spec)
     changelogs = {store.changelog_topic: store for store in reversed(spec.stores)}
     topics = Topics(settings.kafka_bootstrap)
     plan = task_plan(spec, settings, {topic: len(topics.partitions(topic)) for topic in changelogs})
-    packed_rows = (
-        read_stream(context.spark, settings, *plan.sources)
-        .select("topic", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
-        .mapInArrow(pack_batches, _PACKED_DDL)
-    )
+    packed_rows = _packed_rows(context, plan)
     if keeps_state:
-        outputs = packed_rows.groupBy("partition").transformWithState(
-            TaskProcessor(processor, plan), "records binary", "Append", "None"
-        )
+        task = SeededTaskProcessor(processor, plan) if context.is_seeded else TaskProcessor(processor, plan)
+        outputs = packed_rows.groupBy("partition").transformWithState(task, "records binary", "Append", "None")
     else:
-        outputs = packed_rows.select("records").mapInArrow(
-            partial(run_without_state, processor=processor, plan=plan), "records binary"
+        outputs = (
+            packed_rows.where(F.col("records").isNotNull())
+            .select("records")
+            .mapInArrow(partial(run_without_state, processor=processor, plan=plan), "records binary")
         )
     unpacked = outputs.mapInArrow(unpack_batches, _OUTPUT_DDL)
     skipped = F.col("topic").isNull() & F.col("key").isNull()
@@ -86,9 +89,53 @@ def open_processor_stream(
         headers = F.col("headers")
         for topic, store in changelogs.items():
             headers = F.when(F.col("topic") == topic, _changelog_headers(context, store, batch_id)).otherwise(headers)
-        write_records(batch.withColumn("headers", headers), batch_id, context, by_key=keeps_state)
+        records_of = as_generation(records_of_rows, context.generation, batch_id)
+        if batch_id == 0 and context.is_seeded:
+            # First, so that what the batch says of a key is the newer.
+            rows = _seed_rows(context, spec.stores[0]).withColumn("headers", headers)
+            write_records(rows, batch_id, context, sink="seed", records_of=records_of)
+        rows = batch.withColumn("headers", headers)
+        write_records(rows, batch_id, context, by_key=keeps_state, records_of=records_of)
 
     return Stream(frame, process)
+
+
+def spec_as_run(spec: AppSpec, running: AppSpec) -> AppSpec:
+    """The app's own spec with the changelogs and schema versions of the generation that runs.
+
+    Of stores that take one store's place, the changelog is the first's: from there each row goes on to its own.
+    """
+    stores = (
+        replace(own, topic=now.changelog_topic, schema_version=now.schema_version)
+        for own, now in zip(spec.stores, running.stores, strict=False)
+    )
+    return replace(spec, stores=tuple(stores))
+
+
+def _packed_rows(context: StreamContext, plan: TaskPlan) -> DataFrame:
+    """The input, packed; of a generation that begins with another's content, and before that, the tasks' state."""
+    start = context.generation.start if context.generation is not None and context.is_seeded else None
+    packed_rows = (
+        read_stream(context.spark, context.settings, *plan.sources, start=start)
+        .select("topic", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
+        .mapInArrow(pack_batches, _PACKED_DDL)
+    )
+    if not context.is_seeded:
+        return packed_rows
+    states = context.spark.readStream.schema(STATE_DDL).parquet(str(context.seed_state_dir))
+    # They stay part of the query for as long as the generation lives, and Kafka is its first source.
+    return packed_rows.unionByName(states, allowMissingColumns=True)
+
+
+def _seed_rows(context: StreamContext, store: StoreSpec) -> DataFrame:
+    """The rows of the store that a generation begins with, in version 1, as records to be written."""
+    return context.spark.read.parquet(str(context.seed_dir)).select(
+        F.lit(store.changelog_topic).alias("topic"),
+        "key",
+        "value",
+        F.lit(None).cast("int").alias("partition"),
+        F.array().cast(HEADERS_TYPE).alias("headers"),
+    )
 
 
 class TaskProcessor(StatefulProcessor):
@@ -100,7 +147,7 @@ class TaskProcessor(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Opens the task's state."""
-        self._map = handle.getMapState("task", "key binary", "value binary")
+        self._map = handle.getMapState(STATE_VARIABLE, "key binary", "value binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Runs one task on one batch."""
@@ -115,6 +162,24 @@ class TaskProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to close."""
+
+
+class SeededTaskProcessor(TaskProcessor):
+    """The same, of a generation that begins with another's state: parts of it come between the records."""
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+        """Takes the state over, then runs the task on the records."""
+        return super().handleInputRows(key, iter(self._records_alone(rows)), timerValues)
+
+    def _records_alone(self, rows: Iterator[Any]) -> list[Any]:
+        records = []
+        for row in rows:
+            if row.state is None:
+                records.append(row)
+            else:
+                for key, value in unpack_state(row.state):
+                    self._map.updateValue((key,), (value,))
+        return records
 
 
 class _MapTaskState:

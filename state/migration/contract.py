@@ -54,7 +54,7 @@ class DeclaredStore:
         fields: of values of version 1.
         steps: the migrations that there are, in the order of their versions.
         partitions: how many the changelog is to have; None leaves them as they are.
-        changeable: whether the app can have generations.
+        unchangeable: why the app can't have generations; None if it can.
         key_field: the field of values of version 1 that is the key; None if it isn't said.
     """
 
@@ -66,7 +66,7 @@ class DeclaredStore:
     fields: Fields
     steps: tuple[Step, ...] = ()
     partitions: int | None = None
-    changeable: bool = False
+    unchangeable: str | None = None
     key_field: str | None = None
 
     def fields_at(self, version: int) -> Fields | None:

@@ -205,9 +205,9 @@ def _other_partitions(wanted: DeclaredStore, found: RunningStore) -> int | None:
 
 
 def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Step], partitions: int | None) -> Change:
-    if not wanted.changeable:
-        what = f"{wanted.app} has no rules for seeds, so no generation of it can begin with another's content"
-        return _broken(found, [f"It can't be changed: {what}. Add `seeding` to the app's spec."])
+    if wanted.unchangeable is not None:
+        what = f"no generation of {wanted.app} can begin with another's content, as {wanted.unchangeable}"
+        return _broken(found, [f"It can't be changed: {what}."])
     told: list[str] = []
     fields = wanted.fields_at(found.version) or {}
     stores = found.parts or (found.store,)

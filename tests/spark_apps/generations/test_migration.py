@@ -118,3 +118,33 @@ def test_a_route_to_a_store_that_was_not_named_is_refused() -> None:
 def test_a_migration_that_could_not_place_rows_is_none(changes: dict[str, Any]) -> None:
     with pytest.raises((ConfigurationError, InvalidNameError)):
         replace(TIER, **changes)
+
+
+KEYED = replace(REGION, changes_key=True, convert_key=f"{__name__}:key_by_region")
+HALVES = replace(migration("halves", 4, "as_it_is", None), stores=("low", "high"), route=f"{__name__}:half_of")
+
+
+def key_by_region(key: bytes) -> list[bytes]:
+    return [key[:1] + b"|" + key]
+
+
+def as_it_is(key: bytes, value: bytes) -> list[StoreRecord]:
+    return [(key, value)]
+
+
+def half_of(key: bytes) -> str:
+    return "low" if key < b"m" else "high"
+
+
+@given(st.binary(min_size=1, max_size=20), st.integers(0, 20))
+def test_what_goes_when_a_row_goes_is_what_was_made_of_it(key: bytes, points: int) -> None:
+    chain = Chain((TIER, KEYED, HALVES))
+    value = orjson.dumps({"Points": points})
+    assert chain.placed_keys("rewards", key) == [record[:2] for record in chain.placed("rewards", key, value)]
+
+
+def test_a_change_of_keys_that_does_not_tell_what_becomes_of_a_deletion_is_refused_there() -> None:
+    silent = replace(REGION, changes_key=True)
+    with pytest.raises(ConfigurationError, match="migration region doesn't say by `convert_key`"):
+        Chain((TIER, silent)).placed_keys("rewards", b"k")
+    assert Chain((TIER,)).placed_keys("rewards", b"k") == [("rewards", b"k")]

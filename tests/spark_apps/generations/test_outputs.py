@@ -15,6 +15,7 @@ from spark_apps.sink.records import BY_KEY, SinkRecord
 
 TOPIC = "loyalty-rewards-changelog-g2"
 HEADERS = [("batch-id", b"7")]
+BY_LETTER, BY_HALF = (f"tests.integration.counted_app:{name}" for name in ("BY_LETTER", "BY_HALF"))
 NOTE: SinkRecord = ("loyalty", b"4629", b"{}", None, BY_KEY)
 ROW: SinkRecord = (TOPIC, b"4629", rewards_value("4629", 123_456, 3, 1_500), HEADERS, BY_KEY)
 
@@ -75,6 +76,31 @@ def test_rows_of_a_store_that_was_split_go_to_their_own_changelogs_under_their_o
     assert south[3] == [("store", b"rewards-south"), ("batch-id", b"7")]
     assert (east[0], east[3]) == (topics["rewards-east"], [("store", b"rewards-east"), ("batch-id", b"7")])
     assert next(iter(as_generation(written, apart, 8)(iter(())))) == NOTE
+
+
+def test_a_deletion_goes_where_its_row_went() -> None:
+    topics = {store: f"counted-{store}-changelog-g2" for store in ("low", "high")}
+    apart = replace(generation(BY_HALF), topic=topics["low"], topics=topics)
+
+    def deleted(_: Iterator[Any]) -> Iterator[SinkRecord]:
+        yield apart.topic, b"x9", None, [("store", b"sums")], BY_KEY
+
+    together = as_generation(deleted, replace(apart, topics={}, migrations=(BY_LETTER,)), 8)
+    assert list(together(iter(()))) == [(topics["low"], b"x|x9", None, [("store", b"sums")], BY_KEY)]
+    assert list(as_generation(deleted, apart, 8)(iter(()))) == [
+        (topics["high"], b"x|x9", None, [("store", b"high")], BY_KEY)
+    ]
+
+
+def test_a_deletion_whose_new_key_nobody_tells_stops_the_batch() -> None:
+    def deleted(_: Iterator[Any]) -> Iterator[SinkRecord]:
+        yield TOPIC, b"4629", None, HEADERS, BY_KEY
+
+    with pytest.raises(UnconvertibleRowsError, match="migration rewards-by-region doesn't say by `convert_key`"):
+        list(as_generation(deleted, generation("rewards-tier", "rewards-by-region"), 8)(iter(())))
+    assert list(as_generation(deleted, generation("rewards-tier"), 8)(iter(()))) == [
+        (TOPIC, b"4629", None, HEADERS, BY_KEY)
+    ]
 
 
 @pytest.mark.parametrize("topics", [{}, {"rewards-north": TOPIC, "rewards-there": "other"}])

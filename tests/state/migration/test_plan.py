@@ -15,7 +15,7 @@ FIELDS = {"Card": "string", "Points": "decimal(18,4)"}
 TIERED = {"Card": "string", "Cents": "bigint", "Tier": "string"}
 TIER = Step("tier", "Adds the tier.", 2, TIERED)
 REGION = Step("region", "Keys begin with the region.", 3, TIERED, changes_key=True, reversible=False)
-DECLARED = DeclaredStore("rewards", "loyalty", "rewards-log", "keyvalue", None, FIELDS, changeable=True)
+DECLARED = DeclaredStore("rewards", "loyalty", "rewards-log", "keyvalue", None, FIELDS)
 RUNNING = RunningStore(
     "rewards",
     "loyalty",
@@ -86,8 +86,11 @@ def test_another_number_of_partitions_takes_a_generation() -> None:
         (replace(DECLARED, fields={"Card": "string"}), "field Points removed"),
         (replace(DECLARED, fields={**FIELDS, "Tier": "string"}), "field Tier added (string)"),
         (replace(DECLARED, fields={**FIELDS, "Points": "bigint"}), "retyped (decimal(18,4) -> bigint)"),
-        (replace(DECLARED, steps=(TIER,), changeable=False), "has no rules for seeds"),
-        (replace(DECLARED, partitions=12, changeable=False), "has no rules for seeds"),
+        (
+            replace(DECLARED, steps=(TIER,), unchangeable="it keeps 2 stores"),
+            "begin with another's content, as it keeps 2",
+        ),
+        (replace(DECLARED, partitions=12, unchangeable="it keeps 2 stores"), "as it keeps 2 stores."),
     ],
 )
 def test_what_would_orphan_or_break_state_is_refused(declared: DeclaredStore | None, told: str) -> None:

@@ -1,0 +1,84 @@
+"""How a generation of an app that is a `Processor` begins: with the tasks' state of the one before, byte for byte.
+
+A store's row needn't tell all that its app knows, so the tasks' state is copied as it was after the very batch that the
+rows are of. The rows themselves become the first records of the new changelog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+
+from spark_apps.generations.seed_rules import SeedRules
+from spark_apps.processor.packing import pack, packed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+STATE_VARIABLE = "task"
+"""What the state of tasks is called in a checkpoint: a map from bytes to bytes for each source partition."""
+
+STATE_DDL = "partition int, state binary"
+"""A part of a task's state as Spark SQL has it, packed."""
+_STATE = pa.schema([("partition", pa.int32()), ("state", pa.binary())])
+_ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
+_ROWS_DDL = "key binary, value binary"
+
+unpack_state = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]]).decode
+"""The keys and values in such a part."""
+
+
+def seed_row(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A row of the store, in version 1, as it is."""
+    return key, value
+
+
+def state_after(spark: SparkSession, checkpoint_dir: Path, batch_id: int) -> DataFrame:
+    """The state of all tasks after a finished batch, in rows of `STATE_DDL`: at least one, so that a batch begins.
+
+    Spark keeps the state after the last hundred batches. Raises errors of Spark's, or has them raised by whoever reads
+    the rows, if that batch is none of them.
+    """
+    begin = spark.createDataFrame([(0, pack([]))], STATE_DDL)
+    if not (checkpoint_dir / "state").exists():
+        return begin
+    # Whoever asks for the session's streams starts what reading a state needs.
+    _ = spark.streams
+    rows = (
+        spark.read.format("statestore")
+        .option("batchId", batch_id)
+        .option("stateVarName", STATE_VARIABLE)
+        .load(str(checkpoint_dir))
+    )
+    named = rows.select(F.col("key.partition"), F.col("user_map_key.key"), F.col("user_map_value.value"))
+    return begin.unionAll(named.mapInArrow(pack_state, STATE_DDL))
+
+
+def pack_state(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Packs Arrow batches of (partition, key, value)."""
+    for batch in batches:
+        parts: dict[int, list[tuple[bytes, bytes]]] = {}
+        for partition, key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            parts.setdefault(partition, []).append((key, value))
+        rows = [(partition, part) for partition, entries in parts.items() for part in packed(entries)]
+        yield pa.record_batch(
+            [pa.array(column, item.type) for column, item in zip(zip(*rows, strict=True), _STATE, strict=True)],
+            schema=_STATE,
+        )
+
+
+def _nothing(checkpoint_dir: Path, batch_id: int) -> Mapping[str, Any]:
+    del checkpoint_dir, batch_id
+    return {}
+
+
+def _begin(checkpoint_dir: Path, noted: Mapping[str, Any]) -> None:
+    del checkpoint_dir, noted
+
+
+SEED_RULES = SeedRules(schema=_ROWS, ddl=_ROWS_DDL, row=seed_row, notes=_nothing, begin=_begin, state=state_after)

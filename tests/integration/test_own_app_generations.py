@@ -1,0 +1,176 @@
+"""An app such as a user's own changes its state: real processes, a seed while it is idle, a hand-over under writes."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+
+from spark_apps.generations.comparison import read_changelog
+from spark_apps.heartbeat import AppState, Heartbeat
+from tests.broker import Broker, start_broker
+from tests.integration.app_process import AppProcesses, wait_until
+from tests.integration.counted_app import EVENTS, NOTES, RESET, SUMS, by_first_letter, row
+from tests.integration.topics import end_offsets, read_topic, write_topic
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+
+APP = "tests.integration.counted_app:COUNTED"
+MIGRATION = "tests.integration.counted_app:BY_LETTER"
+SECOND = f"{SUMS.changelog_topic}-g2"
+KEYS = [f"{letter}{number}".encode() for letter in "abcdef" for number in range(30)]
+
+
+@dataclass
+class Events:
+    """Writes events, some at once or on and on in a thread."""
+
+    bootstrap: str
+    _rng: random.Random = field(default_factory=lambda: random.Random(11))
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def some(self, count: int) -> None:
+        """So many, and all are there when it returns."""
+        write_topic(self.bootstrap, EVENTS, [self._one() for _ in range(count)])
+
+    def begin(self) -> None:
+        """Goes on until `end`."""
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """No more of them."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random"})
+        while not self._stop.wait(0.01):
+            key, value = self._one()
+            producer.produce(EVENTS, key=key, value=value)
+            producer.poll(0)
+        assert producer.flush(60) == 0
+
+    def _one(self) -> tuple[bytes, bytes]:
+        amount = RESET if self._rng.random() < 0.2 else self._rng.randint(1, 9)
+        return self._rng.choice(KEYS), b"%d" % amount
+
+
+@dataclass
+class Place:
+    """A broker and the app's processes."""
+
+    broker: Broker
+    apps: AppProcesses
+    events: Events
+
+    def step(self, *arguments: str) -> dict[str, Any]:
+        """Takes a step that must succeed."""
+        done: subprocess.CompletedProcess[str] = self.apps.run("generation", *arguments)
+        assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-3000:])
+        found: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def content(self, topic: str) -> dict[bytes, bytes]:
+        """What a changelog adds up to."""
+        rows: dict[bytes, bytes] = {}
+        for key, value in read_changelog(self.broker.bootstrap, topic):
+            assert key is not None
+            rows.pop(key, None)
+            if value is not None:
+                rows[key] = value
+        return rows
+
+    def expected(self) -> tuple[dict[bytes, bytes], dict[bytes, list[list[int]]]]:
+        """Rows of version 1 and notes, recomputed from all events."""
+        sums: dict[bytes, int] = {}
+        notes: dict[bytes, list[list[int]]] = defaultdict(list)
+        for event in read_topic(self.broker.bootstrap, EVENTS):
+            assert event.key is not None
+            assert event.value is not None
+            amount = int(event.value)
+            sums[event.key] = 0 if amount == RESET else sums.get(event.key, 0) + amount
+            notes[event.key].append([len(notes[event.key]) + 1, sums[event.key]])
+            if amount == RESET:
+                del sums[event.key]
+        return {key: row(key, total) for key, total in sums.items()}, notes
+
+    def notes(self) -> dict[bytes, list[list[int]]]:
+        """What the app told."""
+        told: dict[bytes, list[list[int]]] = defaultdict(list)
+        for key, value in read_changelog(self.broker.bootstrap, NOTES):
+            told[key].append(orjson.loads(value or b""))
+        return told
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    broker = start_broker(tmp_path / "broker")
+    apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200", "shuffle_partitions": "2"})
+    events = Events(broker.bootstrap)
+    try:
+        for topic in (EVENTS, NOTES):
+            broker.create_topic(topic)
+        broker.create_topic(SUMS.changelog_topic, config={"cleanup.policy": "compact"})
+        events.some(2000)
+        yield Place(broker, apps, events)
+    finally:
+        events.end()
+        apps.stop()
+        broker.stop()
+
+
+def running(generation: int, batch: int) -> Any:
+    def there(beat: Heartbeat) -> bool:
+        ran = beat.batch_id is not None and beat.batch_id >= batch
+        return beat.state is AppState.RUNNING and beat.generation == generation and ran
+
+    return there
+
+
+def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: Place) -> None:
+    live = place.apps.start_module("counted", "spark_apps", "run", APP)
+    live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
+    seed = place.step("seed", APP, "--migration", MIGRATION)["generations"][1]
+    assert seed["seed_rows"] == len(place.expected()[0])
+
+    # Nothing is written meanwhile: the seed alone must make the first batch. It is killed on the way.
+    beside = place.apps.start_module("counted-next", "spark_apps", "generation", "run", APP)
+    wait_until(lambda: bool(end_of(place, SECOND)), "the seed is being written")
+    beside.process.kill()
+    beside.await_exit()
+    beside = place.apps.start_module("counted-next", "spark_apps", "generation", "run", APP)
+    beside.await_beat(running(2, 0), "runs its first batch")
+    place.events.begin()
+    beside.await_beat(running(2, 2), "runs more batches")
+
+    assert place.step("handover", APP)["live"] == 2
+    live.await_beat(running(2, 3), "runs generation 2")
+    assert place.step("rollback", APP)["live"] == 1
+    answer = place.step("handover", APP)
+    assert answer["live"] == 2
+    assert answer["comparison"]["same"] > 0
+    place.step("retire", APP, "--delete")
+    assert beside.await_exit() == 0, beside.log_tail()
+    place.events.end()
+    live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
+    assert live.terminate() == 0, live.log_tail()
+
+    rows, notes = place.expected()
+    assert place.content(SECOND) == dict(new for old in rows.items() for new in by_first_letter(*old))
+    assert place.notes() == notes
+
+
+def end_of(place: Place, topic: str) -> int:
+    return sum(sum(own.values()) for own in end_offsets(place.broker.bootstrap, topic).values())
