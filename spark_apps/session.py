@@ -15,7 +15,10 @@ from pyspark.sql import SparkSession
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 
-_JVM_END_S = 15
+ARCHIVE = "spark-classes.jsa"
+"""What `spark_apps.class_archive` makes in the folder of jars."""
+
+_JVM_END_S = 15.0
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _STATE_STORE = "spark.sql.streaming.stateStore"
 
@@ -37,25 +40,26 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     # PySpark takes the interpreter of its workers from here alone, and the default is whatever python3 is on the PATH.
     os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
-    options = session_options(settings, scratch, jars)
+    options = session_options(settings, scratch)
     if settings.spark_master == "local" or settings.spark_master.startswith("local["):
-        options |= local_file_options(jars)
+        options |= local_options(jars)
+    else:
+        options["spark.jars"] = ",".join(map(str, jars))
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def session_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> dict[str, str]:
+def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
     """The configuration of every session, as Spark's own keys."""
     return {
-        "spark.jars": ",".join(map(str, jars)),
         "spark.driver.memory": settings.driver_memory,
         # A standalone master gives the first app every core there is, and the next one none, unless it is told.
         "spark.cores.max": str(settings.max_cores),
         "spark.executor.memory": settings.executor_memory,
         "spark.driver.host": settings.driver_host,
         "spark.driver.bindAddress": settings.driver_host,
-        "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData {settings.driver_java_options}",
+        "spark.driver.extraJavaOptions": f"{_java_options(settings, scratch)} {settings.driver_java_options}",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.log.level": settings.spark_log_level,
@@ -77,21 +81,31 @@ def session_options(settings: AppSettings, scratch: Path, jars: list[Path]) -> d
     }
 
 
-def local_file_options(jars: list[Path]) -> dict[str, str]:
-    """What lets a JVM that shares its machine with all of its tasks write files without starting a process for each.
+def _java_options(settings: AppSettings, scratch: Path) -> str:
+    options = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
+    archive = settings.jars_dir / ARCHIVE
+    if not archive.exists():
+        return options
+    # The JVM goes on without an archive that isn't of its class path, and would say so where programs read answers.
+    return f'{options} "-XX:SharedArchiveFile={archive}" -Xlog:disable -Xlog:all=error:stderr'
 
-    Without Hadoop's native library, Spark's local files get their permissions from `chmod`, and links are looked for by
-    `readlink`: a hundred processes for a small batch. A cluster's executors don't have the class from the start.
+
+def local_options(jars: list[Path]) -> dict[str, str]:
+    """What a JVM that runs all of its tasks itself starts and writes files faster with.
+
+    It has the jars on its class path, where the archive of classes knows them, and copies none. It writes files without
+    starting a process for each: without Hadoop's native library, Spark's local files get their permissions from
+    `chmod`, and links are looked for by `readlink`, a hundred processes for a small batch. A cluster's executors don't
+    have those classes from the start.
 
     Raises:
-        ConfigurationError: its jar is not there.
+        ConfigurationError: a jar is not there.
     """
-    local_files = [str(jar) for jar in jars if jar.name.startswith("hadoop-bare-naked-local-fs-")]
-    if not local_files:
+    if not any(jar.name.startswith("hadoop-bare-naked-local-fs-") for jar in jars):
         msg = f"{jars[0].parent} has no hadoop-bare-naked-local-fs: run `make setup`"
         raise ConfigurationError(msg)
     return {
-        "spark.driver.extraClassPath": local_files[0],
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
         # The default goes past that class, by another of Hadoop's ways to files.
         "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
@@ -104,8 +118,8 @@ def jvm_pid(spark: SparkSession) -> int | None:
     return None if process is None else process.pid
 
 
-def stop_session(spark: SparkSession) -> None:
-    """Stops the session and waits until its JVM is gone; kills it if need be. A later session gets a JVM of its own."""
+def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None:
+    """Stops the session and waits until its JVM is gone; kills it after that long. A later one gets another JVM."""
     gateway, process = spark.sparkContext._gateway, _jvm_process(spark)  # noqa: SLF001 (PySpark has no public way)
     # The JVM may be dead already, which makes every call to it fail in its own way.
     with contextlib.suppress(Exception):
@@ -120,7 +134,7 @@ def stop_session(spark: SparkSession) -> None:
         if process.stdin is not None:
             process.stdin.close()  # the JVM ends when it can't read this any more
     try:
-        process.wait(_JVM_END_S)
+        process.wait(patience_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.session import jvm_pid, start_session, stop_session
+from spark_apps.session import ARCHIVE, jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 
 pytestmark = pytest.mark.spark
@@ -51,3 +51,29 @@ def test_a_batch_starts_no_process_for_the_files_that_it_writes(
     assert list((tmp_path / "checkpoint" / "state").rglob("1.changelog"))
     told = started.read_text().splitlines() if started.exists() else []
     assert [line for line in told if str(tmp_path / "checkpoint") in line] == []
+
+
+def test_classes_come_from_the_archive(tmp_path: Path) -> None:
+    settings = AppSettings(run_dir=tmp_path / "run")
+    if not (settings.jars_dir / ARCHIVE).exists():
+        pytest.skip("there is no archive of classes: make setup")
+    log = tmp_path / "classes.log"
+    options = f"{settings.driver_java_options} -Xlog:class+load:file={log}"
+    stop_session(start_session("archived", settings.model_copy(update={"driver_java_options": options})))
+    (loaded,) = [line for line in log.read_text().splitlines() if " org.apache.spark.SparkContext source:" in line]
+    assert loaded.endswith("shared objects file (top)")
+
+
+def test_a_session_starts_without_a_word_beside_an_archive_that_is_damaged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    jars = AppSettings().jars_dir
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark").symlink_to(jars / "spark")
+    (tmp_path / "jars" / ARCHIVE).write_bytes(b"no archive" * 1000)
+    session = start_session("damaged", AppSettings(run_dir=tmp_path / "run", jars_dir=tmp_path / "jars"))
+    try:
+        assert session.range(3).count() == 3
+    finally:
+        stop_session(session)
+    assert capfd.readouterr().out == ""
