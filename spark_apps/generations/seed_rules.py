@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +20,9 @@ class SeedRules:
         notes: from a checkpoint's folder and a finished batch to what a successor must know beside the store's content
             to go on after that batch; JSON's own types. Raises `NotesGoneError` when the app has gone on too far.
         begin: hands such notes to the generation with that checkpoint folder, before its first start.
-        state: from a checkpoint's folder and a finished batch to what the app's own state was after it, if the store's
-            rows don't tell. Raises errors of Spark's, then or later, when that is there no more.
+        state: from a Spark session, a checkpoint's folder and a finished batch to a frame of what the app's own state
+            was after it, if the store's rows don't tell. Raises errors of Spark's, then or later, when that is there no
+            more.
     """
 
     schema: pa.Schema
@@ -32,4 +30,4 @@ class SeedRules:
     row: Callable[[bytes, bytes], tuple[Any, ...]]
     notes: Callable[[Path, int], Mapping[str, Any]]
     begin: Callable[[Path, Mapping[str, Any]], None]
-    state: Callable[[SparkSession, Path, int], DataFrame] | None = None
+    state: Callable[[Any, Path, int], Any] | None = None
