@@ -155,12 +155,10 @@ def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: 
     place.events.begin()
     beside.await_beat(running(2, 2), "runs more batches")
 
-    assert place.step("handover", APP)["live"] == 2
-    live.await_beat(running(2, 3), "runs generation 2")
-    assert place.step("rollback", APP)["live"] == 1
     answer = place.step("handover", APP)
     assert answer["live"] == 2
     assert answer["comparison"]["same"] > 0
+    live.await_beat(running(2, 3), "runs generation 2")
     place.step("retire", APP, "--delete")
     assert beside.await_exit() == 0, beside.log_tail()
     place.events.end()
@@ -174,3 +172,27 @@ def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: 
 
 def end_of(place: Place, topic: str) -> int:
     return sum(sum(own.values()) for own in end_offsets(place.broker.bootstrap, topic).values())
+
+
+@pytest.mark.long("the next generation is made in the same way")
+def test_a_generation_that_began_with_a_seed_seeds_another_with_other_partitions(place: Place) -> None:
+    live = place.apps.start_module("counted", "spark_apps", "run", APP)
+    live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
+    for number, change in ((2, ("--migration", MIGRATION)), (3, ("--partitions", "7"))):
+        place.step("seed", APP, *change)
+        beside = place.apps.start_module("counted-next", "spark_apps", "generation", "run", APP)
+        beside.await_beat(running(number, 0), "runs its first batch")
+        place.events.some(300)
+        assert place.step("handover", APP)["comparison"]["same"] > 0
+        live.await_beat(running(number, 0), f"runs generation {number}")
+        place.step("retire", APP, "--delete")
+        assert beside.await_exit() == 0, beside.log_tail()
+    place.events.some(300)
+    live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
+    assert live.terminate() == 0, live.log_tail()
+
+    rows, notes = place.expected()
+    third = f"{SUMS.changelog_topic}-g3"
+    assert len(end_offsets(place.broker.bootstrap, third)[third]) == 7
+    assert place.content(third) == dict(new for old in rows.items() for new in by_first_letter(*old))
+    assert place.notes() == notes

@@ -79,5 +79,5 @@ def test_a_generation_has_its_own_topic_and_fields_and_the_stores_table() -> Non
 
 
 def test_an_app_without_rules_for_seeds_has_no_generations() -> None:
-    with pytest.raises(GenerationRefusedError, match="pos_fanout can't begin with another's content"):
+    with pytest.raises(GenerationRefusedError, match="pos_fanout can't begin with another generation's content"):
         first_journal(app_named("pos_fanout"))
