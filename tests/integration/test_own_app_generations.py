@@ -184,6 +184,7 @@ def test_a_generation_that_began_with_a_seed_seeds_another_with_other_partitions
         beside.await_beat(running(number, 0), "runs its first batch")
         place.events.some(300)
         assert place.step("handover", APP)["comparison"]["same"] > 0
+        place.events.some(30)
         live.await_beat(running(number, 0), f"runs generation {number}")
         place.step("retire", APP, "--delete")
         assert beside.await_exit() == 0, beside.log_tail()
