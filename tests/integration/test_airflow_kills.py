@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 KILLS = 50
 _PURCHASES_PER_S = 10
-_S_PER_KILL = 16
+_S_PER_KILL = 12
 _RUNS_S = 300
 
 
