@@ -6,11 +6,13 @@ person must decide (the object has `error`); 1 not now, the same step may be tak
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
@@ -37,6 +39,8 @@ from state.security.cluster_secret import load_cluster_secret
 
 EXIT_FAILED = 1
 EXIT_REFUSED = 3
+_REMOVALS = 50
+_REMOVAL_PAUSE_S = 0.2
 
 generation_commands = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 _log = structlog.get_logger(__name__)
@@ -143,6 +147,22 @@ def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
     return journal
 
 
+def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) -> None:
+    """Removes a folder into which a JVM that is about to end, or has other work now, may still put a file.
+
+    Raises:
+        OSError: it can't be removed, or something was put there again and again.
+    """
+    for _ in range(_REMOVALS):
+        # Spark's upkeep of state runs on for a moment after the query's end.
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder)
+            return
+        wait(_REMOVAL_PAUSE_S)
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
 def _delete(taken: Steps, generation: Generation) -> None:
     settings = settings_of(taken.settings, generation)
     checkpoint = settings.checkpoint_dir(taken.spec.name)
@@ -156,7 +176,7 @@ def _delete(taken: Steps, generation: Generation) -> None:
         settings.generation_dir(taken.spec.name),
     ):
         if folder.is_dir():
-            shutil.rmtree(folder)
+            remove_folder(folder)
         else:
             folder.unlink(missing_ok=True)
 
