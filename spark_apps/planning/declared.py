@@ -29,8 +29,15 @@ def _declared(app: AppSpec, store: StoreSpec, partitions: int | None) -> Declare
         steps=tuple(_step(migration) for migration in migrations_of(store.name)),
         partitions=partitions,
         key_field=store.key_field,
-        unchangeable=app.why_no_generations,
+        unchangeable=_why_unchangeable(app),
     )
+
+
+def _why_unchangeable(app: AppSpec) -> str | None:
+    """Why the DAG can't change the app's store; None if it can."""
+    if app.why_no_generations is None and app.name in ON_DEMAND_APPS:
+        return "it runs together with other apps: start it by itself, and take the steps by hand (docs/migrations.md)"
+    return app.why_no_generations
 
 
 def _step(migration: StoreMigration) -> Step:

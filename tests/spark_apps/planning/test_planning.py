@@ -79,6 +79,13 @@ def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings
     assert not plan_changes(declared_stores(), _running(settings)).breaks
 
 
+def test_a_store_that_the_dag_cannot_change_says_what_to_do_instead() -> None:
+    reasons = {store.store: store.unchangeable for store in declared_stores()}
+    assert reasons["rewards"] is None
+    assert "take the steps by hand" in str(reasons["prices"])  # its app could, but runs together with others
+    assert "keeps 2 stores" in str(reasons["user-sessions"])
+
+
 def test_what_runs_is_told_by_the_journal_of_generations(settings: AppSettings) -> None:
     journal = planned(first_journal(LOYALTY), ("rewards-tier",), None)
     live = replace(journal.generation(2), state=GenerationState.LIVE)
