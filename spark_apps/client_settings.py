@@ -8,20 +8,29 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from spark_apps.settings import AppSettings
+from state.settings import parse_pairs
 
 if TYPE_CHECKING:
     from state.client.credentials import Credentials
 
 
 class ClientSettings(AppSettings):
-    """What nodes are shown. Each field is `STOREKEEPER_<NAME>`."""
+    """Where the nodes are, and what they are shown. Each field is `STOREKEEPER_<NAME>`."""
 
+    peers: str = Field(
+        default="", description="Query nodes as name=address, comma-separated; links lead to the page of the first."
+    )
     client_token_file: Path | None = Field(default=None, description="File with the bearer token to show to nodes.")
     client_ca_file: Path | None = Field(default=None, description="PEM file of authorities that nodes are signed by.")
     client_certificate_file: Path | None = Field(
         default=None, description="PEM file with a certificate to show to nodes."
     )
     client_key_file: Path | None = Field(default=None, description="PEM file of its key, if that is another one.")
+
+    @property
+    def node_addresses(self) -> dict[str, str]:
+        """Each query node's base address, in the order of the setting."""
+        return parse_pairs(self.peers)
 
     @property
     def credentials(self) -> Credentials:

@@ -7,7 +7,6 @@ from pathlib import Path
 from pydantic import Field
 
 from spark_apps.client_settings import ClientSettings
-from state.settings import parse_pairs
 
 
 class OperationsSettings(ClientSettings):
@@ -28,19 +27,10 @@ class OperationsSettings(ClientSettings):
     )
     watch_log_bytes: int = Field(2000, ge=0, description="How much of an app's log an alert shows.")
 
-    peers: str = Field(
-        default="", description="Query nodes as name=address, comma-separated; links lead to the page of the first."
-    )
-
     @property
     def query_url(self) -> str:
         """Where the page of the stores is; empty if no node is known."""
         return self.peers.partition(",")[0].partition("=")[2].strip()
-
-    @property
-    def node_addresses(self) -> dict[str, str]:
-        """Each query node's base address, in the order of the setting."""
-        return parse_pairs(self.peers)
 
     @property
     def supervisor_secret(self) -> Path:

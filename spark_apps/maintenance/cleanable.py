@@ -33,7 +33,8 @@ def purgeable_stores() -> dict[str, str]:
         part: app.name
         for app in apps.values()
         for store in app.stores
-        if app.seeding is not None and len(app.stores) == 1
+        # A processor's state is copied as it is, and forgets nothing.
+        if app.seeding is not None and app.has_generations
         for part in (store.name, *_parts(store.name))
     }
 

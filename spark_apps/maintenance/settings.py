@@ -5,13 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from spark_apps.client_settings import ClientSettings
-from state.settings import parse_pairs
 
 
 class MaintenanceSettings(ClientSettings):
     """What maintenance may be told. Each field is `STOREKEEPER_<NAME>`."""
 
-    peers: str = Field(default="", description="name=address of query nodes; without any, nodes are not compared.")
     growth_rows_per_day: float = Field(
         default=1_000_000, gt=0, description="A store that grows by more rows a day than this is reported."
     )
@@ -21,8 +19,3 @@ class MaintenanceSettings(ClientSettings):
     table_history_days: float = Field(
         default=7, ge=1, description="For so long every version of a Delta table can be read: what VACUUM promises."
     )
-
-    @property
-    def node_addresses(self) -> list[str]:
-        """The addresses of the nodes that are named."""
-        return list(parse_pairs(self.peers).values())

@@ -43,7 +43,7 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
     manifest = newest if newest is not None and newest.changelog_topic == topic else None
     with ExitStack() as stack:
         changelog = Changelog(settings.kafka_bootstrap, topic)
-        nodes = stack.enter_context(NodeCopies(settings.node_addresses, settings.credentials))
+        nodes = stack.enter_context(NodeCopies(list(settings.node_addresses.values()), settings.credentials))
         members = nodes.members() if settings.node_addresses else {}
 
         def copies_of(partition: int) -> list[Copy]:
