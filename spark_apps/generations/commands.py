@@ -6,7 +6,7 @@ person must decide (the object has `error`); 1 not now, the same step may be tak
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import shutil
 import time
 from collections.abc import Callable
@@ -154,13 +154,19 @@ def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) ->
         OSError: it can't be removed, or something was put there again and again.
     """
     for _ in range(_REMOVALS):
-        # Spark's upkeep of state runs on for a moment after the query's end.
-        with contextlib.suppress(OSError):
+        try:
             shutil.rmtree(folder)
+        except FileNotFoundError:  # of a file that the JVM has removed meanwhile, or of the folder itself
+            if not folder.exists():
+                return
+        except OSError as error:
+            # Spark's upkeep of state runs on for a moment after the query's end.
+            if error.errno != errno.ENOTEMPTY:
+                raise
+        else:
             return
         wait(_REMOVAL_PAUSE_S)
-    if folder.exists():
-        shutil.rmtree(folder)
+    shutil.rmtree(folder)
 
 
 def _delete(taken: Steps, generation: Generation) -> None:

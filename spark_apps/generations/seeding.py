@@ -111,6 +111,7 @@ class _Seeding:
     def _pinned(self, rules: SeedRules, settings: AppSettings) -> tuple[CommittedBatch, Any]:
         """A finished batch, and what the app noted at its end."""
         checkpoint = SparkCheckpoint(settings.checkpoint_dir(self.spec.name))
+        gone: NotesGoneError | None = None
         for _ in range(_TRIES):
             batch = CommittedBatch.of(checkpoint, settings.generation)
             if batch is None:
@@ -118,14 +119,14 @@ class _Seeding:
             try:
                 notes = rules.notes(checkpoint.path, batch.batch_id)
                 self._keep_state(rules, checkpoint.path, batch.batch_id)
-            except NotesGoneError:
+            except NotesGoneError as error:
+                gone = error
                 time.sleep(_PAUSE_S)
             else:
                 return batch, notes
-        msg = (
-            f"generation {settings.generation} of {self.spec.name} has no finished batch to seed from: let it run first"
-        )
-        raise GenerationPendingError(msg)
+        why = "it has no finished batch: let it run first" if gone is None else f"{gone}: see the log, and try again"
+        msg = f"generation {settings.generation} of {self.spec.name} can't be seeded from now: {why}"
+        raise GenerationPendingError(msg) from gone
 
     def _keep_state(self, rules: SeedRules, checkpoint_dir: Path, batch_id: int) -> None:
         """Writes down the app's own state after the batch, before Spark lets it go.
