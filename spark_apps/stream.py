@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from spark_apps.generations.journal import Generation
     from spark_apps.sink.batch_sink import BatchSink
+    from state.changelog.position import Position
 
 SEED = "seed"
 SEED_STATE = "seed-state"
@@ -51,6 +52,11 @@ class StreamContext:
     def is_seeded(self) -> bool:
         """Whether the generation that runs begins with a seed."""
         return self.generation is not None and self.generation.is_seeded
+
+    @property
+    def start(self) -> Position | None:
+        """Where the input of a generation that begins with a seed begins; None for the beginning of the topics."""
+        return self.generation.start if self.generation is not None and self.generation.is_seeded else None
 
     @property
     def seed_state_dir(self) -> Path:

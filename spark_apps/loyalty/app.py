@@ -76,16 +76,13 @@ def open_stream(context: StreamContext) -> Stream:
 
 def purchases(context: StreamContext) -> DataFrame:
     """The purchases as a stream, from where the generation's input begins."""
-    generation = context.generation
-    start = generation.start if generation is not None and generation.is_seeded else None
-    stream = read_stream(context.spark, context.settings, context.settings.topic_purchases, start=start)
+    stream = read_stream(context.spark, context.settings, context.settings.topic_purchases, start=context.start)
     return stream.select("key", "value", "partition")
 
 
 def with_seed(groups: DataFrame, context: StreamContext) -> DataFrame:
     """`groups` and, before the first of them, what the generation was seeded with. All of it comes in batch 0."""
-    generation = context.generation
-    if generation is None or not generation.is_seeded:
+    if not context.is_seeded:
         return groups
     seed = context.spark.readStream.schema(GROUPS_DDL).parquet(str(context.seed_dir))
     # The seed stays part of the query for as long as the generation lives, and Kafka is its first source.

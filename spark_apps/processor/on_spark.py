@@ -114,9 +114,8 @@ def spec_as_run(spec: AppSpec, running: AppSpec) -> AppSpec:
 
 def _packed_rows(context: StreamContext, plan: TaskPlan) -> DataFrame:
     """The input, packed; of a generation that begins with another's content, and before that, the tasks' state."""
-    start = context.generation.start if context.generation is not None and context.is_seeded else None
     packed_rows = (
-        read_stream(context.spark, context.settings, *plan.sources, start=start)
+        read_stream(context.spark, context.settings, *plan.sources, start=context.start)
         .select("topic", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"), "key", "value")
         .mapInArrow(pack_batches, _PACKED_DDL)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +19,10 @@ from spark_apps.records.loyalty import rewards_value
 from spark_apps.topics import Topics
 from state.cluster.alias_topic import read_aliases
 from state.security.cluster_secret import load_cluster_secret
-from tests.broker import Broker, start_broker
+from tests.broker import start_broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
+from tests.integration.generation_steps import GenerationSteps
 from tests.integration.purchases import PURCHASES, Tills
 from tests.integration.topics import end_offsets
 
@@ -33,24 +33,10 @@ SECOND = f"{CHANGELOG}-g2"
 
 
 @dataclass
-class Shop:
-    """A broker, tills that sell on and on, and the processes of loyalty."""
+class Shop(GenerationSteps):
+    """Tills that sell on and on, and the processes of loyalty."""
 
-    broker: Broker
-    apps: AppProcesses
     tills: Tills
-
-    def step(self, *arguments: str) -> dict[str, Any]:
-        """Takes a step that must succeed."""
-        code, answer = self.tried(*arguments)
-        assert code == 0, answer
-        return answer
-
-    def tried(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        """Takes a step; its exit code and its answer."""
-        done: subprocess.CompletedProcess[str] = self.apps.run("generation", *arguments)
-        assert done.stdout, done.stderr[-3000:]
-        return done.returncode, orjson.loads(done.stdout.splitlines()[-1])
 
     def cleaned(self, *arguments: str) -> dict[str, Any]:
         """A step of a clean-up, which must succeed."""
@@ -70,12 +56,9 @@ class Shop:
         return read_aliases(self.broker.bootstrap, secret)["rewards"].serving_topic
 
     def content(self, topic: str) -> dict[bytes, bytes]:
-        """What a changelog adds up to."""
-        rows: dict[bytes, bytes] = {}
-        for key, value in read_changelog(self.broker.bootstrap, topic):
-            assert value is not None
-            rows[key] = value
-        return rows
+        """What a changelog adds up to, which never has a deletion: loyalty deletes no row."""
+        assert all(value is not None for _, value in read_changelog(self.broker.bootstrap, topic))
+        return super().content(topic)
 
     def expected(self, chain: Chain) -> dict[bytes, bytes]:
         """What a store must hold whose records went through these changes."""

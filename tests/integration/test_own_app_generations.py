@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,9 +16,10 @@ from confluent_kafka import Producer
 
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.heartbeat import AppState, Heartbeat
-from tests.broker import Broker, start_broker
+from tests.broker import start_broker
 from tests.integration.app_process import AppProcesses, wait_until
 from tests.integration.counted_app import EVENTS, NOTES, RESET, SUMS, by_first_letter, row
+from tests.integration.generation_steps import GenerationSteps
 from tests.integration.topics import end_offsets, read_topic, write_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
@@ -68,29 +68,10 @@ class Events:
 
 
 @dataclass
-class Place:
-    """A broker and the app's processes."""
+class Place(GenerationSteps):
+    """The app's processes, and what writes its events."""
 
-    broker: Broker
-    apps: AppProcesses
     events: Events
-
-    def step(self, *arguments: str) -> dict[str, Any]:
-        """Takes a step that must succeed."""
-        done: subprocess.CompletedProcess[str] = self.apps.run("generation", *arguments)
-        assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-3000:])
-        found: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
-        return found
-
-    def content(self, topic: str) -> dict[bytes, bytes]:
-        """What a changelog adds up to."""
-        rows: dict[bytes, bytes] = {}
-        for key, value in read_changelog(self.broker.bootstrap, topic):
-            assert key is not None
-            rows.pop(key, None)
-            if value is not None:
-                rows[key] = value
-        return rows
 
     def expected(self) -> tuple[dict[bytes, bytes], dict[bytes, list[list[int]]]]:
         """Rows of version 1 and notes, recomputed from all events."""
