@@ -37,8 +37,7 @@ def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
 
 def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(platform: PlatformProcess, tmp_path: Path) -> None:
     report_path = tmp_path / "report.json"
-    count, told = ("--purchases", "2500", "--poison", "30"), ("--report", str(report_path))
-    demo = platform.begin("demo", "--apps", "pos", *count, *told)
+    demo = platform.begin("demo", "--purchases", "4000", "--poison", "48", "--report", str(report_path))
     try:
         _kill_one_after_the_other(platform.run_dir / "demo", demo)
         output, _ = demo.communicate(timeout=600)
@@ -48,8 +47,9 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(platform: Platfo
     report = json.loads(report_path.read_text())
     assert report["difference_count"] == 0
     assert report["verdict"] == "green"
-    assert report["counts"]["invoices"] == 2500
-    assert report["counts"]["dead letters"] >= 30
+    assert report["counts"]["invoices"] == 4000
+    assert report["counts"]["dead letters"] >= 48
+    assert report["counts"]["rows of the other stores"] > 500
     assert report["quality"] == "published"
     assert find_orphans(platform.run_dir / "demo") == []
 

@@ -97,7 +97,7 @@ export class QuestionBox {
   // Who is quicker than the list of stores is answered when it comes.
   #askOnceOffered() {
     this.#waits = this.#kinds.size === 0;
-    if (this.#waits) byId("answer").replaceChildren(element("p", { class: "quiet" }, "asked as soon as the stores are known"));
+    if (this.#waits) byId("answer").replaceChildren(element("p", { class: "quiet" }, "It is asked as soon as the stores are known."));
     else this.#ask();
   }
 

@@ -225,7 +225,7 @@ def test_a_question_that_comes_before_the_stores_are_known_is_asked_when_they_ar
         page.goto(shown.address)
         page.get_by_label("Key", exact=True).fill("k")
         page.get_by_label("Key", exact=True).press("Enter")
-        expect(page.locator("#answer")).to_have_text("asked as soon as the stores are known")
+        expect(page.locator("#answer")).to_have_text("It is asked as soon as the stores are known.")
         held[0].continue_()
         expect(page.locator("#answer")).to_contain_text('"value": 7')
 
