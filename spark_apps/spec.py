@@ -9,8 +9,6 @@ from spark_apps.settings import AppSettings
 from state.names import changelog_topic, checked_name
 from state.query.definitions import StoreDefinition, StoreKind
 
-_KINDS_WITH_GENERATIONS = frozenset({StoreKind.KEY_VALUE, StoreKind.RANKED, StoreKind.GLOBAL})
-
 
 @dataclass(frozen=True, slots=True)
 class ValueField:
@@ -115,12 +113,12 @@ class AppSpec:
     @property
     def why_no_generations(self) -> str | None:
         """Why its state can't be changed by a new generation; None if it can."""
-        if len(self.stores) != 1:
-            return f"it keeps {len(self.stores)} stores, and only an app with exactly one can"
-        if self.stores[0].kind not in _KINDS_WITH_GENERATIONS:
-            return f"its store is of kind {self.stores[0].kind}, whose rows are bound to windows of time"
+        if not self.stores:
+            return "it keeps no store"
         if self.seeding is None and self.topology is None:
             return "it has neither a topology nor rules for seeds: add `seeding` to its spec"
+        if self.seeding is not None and len(self.stores) > 1:
+            return f"its rules for seeds are of one store, and it keeps {len(self.stores)}"
         return None
 
     def settings(self, settings: AppSettings) -> AppSettings:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 SEED = "seed"
 SEED_STATE = "seed-state"
 """Folders of a generation, with what it begins with."""
+SEED_STORE = "store"
+"""The column of a seed that tells which of the app's own stores a row is of; the others are of its `SeedRules`."""
 
 ProcessBatch = Callable[["DataFrame", int], None]
 """Writes one batch: its rows and its id. Run again with the same rows and id after a crash, it must do no harm."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from spark_apps.generations.errors import GenerationRefusedError
@@ -13,6 +13,7 @@ from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.loyalty.migrations import MIGRATIONS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
+from state.query.definitions import WINDOWED, StoreKind
 
 _OF_PROCESSORS = "spark_apps.processor.seeding:SEED_RULES"
 _MIGRATIONS = {migration.name: migration for migration in MIGRATIONS}
@@ -42,21 +43,24 @@ def chain_of(names: Sequence[str]) -> Chain:
     """The migrations of these names, one after the other.
 
     Raises:
-        GenerationRefusedError: there is none of a name, or one doesn't begin where the one before it ends.
+        GenerationRefusedError: there is none of a name, or one doesn't begin where the one of its store before it ends.
     """
     steps = tuple(map(migration_named, names))
-    for version, step in enumerate(steps, start=1):
+    versions: dict[str, int] = {}
+    for step in steps:
+        version = versions.get(step.store, 1)
         if step.to_version != version + 1:
             msg = (
                 f"migration {step.name} makes version {step.to_version} of version {step.to_version - 1}, "
-                f"but the store would be at version {version}: put the missing ones in front of it"
+                f"but store {step.store} would be at version {version}: put the missing ones in front of it"
             )
             raise GenerationRefusedError(msg)
+        versions[step.store] = step.to_version
     return Chain(steps)
 
 
-def changing_app(spec: AppSpec) -> StoreSpec:
-    """The store of an app that can have generations.
+def check_changeable(spec: AppSpec) -> None:
+    """Refuses an app that can't have generations.
 
     Raises:
         GenerationRefusedError: it can't.
@@ -64,7 +68,30 @@ def changing_app(spec: AppSpec) -> StoreSpec:
     if spec.why_no_generations is not None:
         msg = f"{spec.name} can't begin with another generation's content: {spec.why_no_generations}"
         raise GenerationRefusedError(msg)
-    return spec.stores[0]
+
+
+def check_fitting(spec: AppSpec, migrations: Sequence[str]) -> None:
+    """Refuses migrations that are not of the app's stores, or of a kind that these can't undergo.
+
+    Raises:
+        GenerationRefusedError: one of them is.
+    """
+    kinds = {store.name: store.kind for store in spec.stores}
+    for step in map(migration_named, migrations):
+        why = _why_not_fitting(step, kinds)
+        if why is not None:
+            msg = f"migration {step.name} {why}"
+            raise GenerationRefusedError(msg)
+
+
+def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, StoreKind]) -> str | None:
+    if step.store not in kinds:
+        return f"is of store {step.store}, not of {' or '.join(kinds)}"
+    if step.stores and len(kinds) > 1:
+        return "puts rows into other stores, which only an app with exactly one store can do"
+    if step.changes_key and kinds[step.store] in WINDOWED:
+        return f"changes keys, and those of {step.store} hold windows of time: change its values alone"
+    return None
 
 
 def seed_rules(spec: AppSpec) -> SeedRules:
@@ -73,7 +100,7 @@ def seed_rules(spec: AppSpec) -> SeedRules:
     Raises:
         GenerationRefusedError: it has none.
     """
-    changing_app(spec)
+    check_changeable(spec)
     module, _, name = (spec.seeding or _OF_PROCESSORS).partition(":")
     rules: SeedRules = getattr(importlib.import_module(module), name)
     return rules
@@ -81,32 +108,41 @@ def seed_rules(spec: AppSpec) -> SeedRules:
 
 def first_journal(spec: AppSpec) -> Journal:
     """The journal of an app that has never changed."""
-    store = changing_app(spec)
-    return Journal.first(spec.name, store.name, store.changelog_topic)
+    check_changeable(spec)
+    return Journal.first(spec.name, {store.name: store.changelog_topic for store in spec.stores})
 
 
 def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
-    """The app as it is in one of its generations."""
-    if generation.number == FIRST_GENERATION:
-        return spec
-    return replace(spec, stores=stores_of(changing_app(spec), generation))
+    """The app as it is in one of its generations. Raises as `stores_of`."""
+    return replace(spec, stores=stores_of(spec, generation))
 
 
-def stores_of(store: StoreSpec, generation: Generation) -> tuple[StoreSpec, ...]:
-    """What an app's own store is in one of its generations, with topics and fields: itself, or several in its place."""
-    if generation.number == FIRST_GENERATION:
-        return (store,)
-    steps = chain_of(generation.migrations).steps
-    return tuple(
-        replace(
-            store,
-            name=name,
-            topic=topic,
-            schema_version=1 + len(steps),
-            value_fields=steps[-1].value_fields if steps else store.value_fields,
+def stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
+    """An app's stores in one of its generations, with topics and fields: themselves, or several in place of one.
+
+    Raises:
+        GenerationRefusedError: it was made with other stores than the app has now.
+    """
+    own = {store.name: store for store in spec.stores}
+    if own.keys() != generation.topics.keys():
+        msg = (
+            f"{spec.name} keeps {', '.join(own)} now, and its generation {generation.number} was made with "
+            f"{', '.join(generation.topics)}: put its stores back, or start it as another app"
         )
-        for name, topic in generation.changelogs(store.name).items()
+        raise GenerationRefusedError(msg)
+    if generation.number == FIRST_GENERATION:
+        return spec.stores
+    chain = chain_of(generation.migrations)
+    return tuple(
+        _in_generation(own[generation.own_store(name)], name, topic, chain)
+        for name, topic in generation.changelogs.items()
     )
+
+
+def _in_generation(store: StoreSpec, name: str, topic: str, chain: Chain) -> StoreSpec:
+    steps = chain.of(store.name).steps
+    fields = steps[-1].value_fields if steps else store.value_fields
+    return replace(store, name=name, topic=topic, schema_version=1 + len(steps), value_fields=fields)
 
 
 def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:

@@ -20,7 +20,7 @@ import structlog
 import typer
 
 from spark_apps.generations import steps
-from spark_apps.generations.catalog import changing_app, known, settings_of
+from spark_apps.generations.catalog import check_changeable, check_fitting, known, settings_of
 from spark_apps.generations.comparison import behind, compare_generations
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.handover import Steps
@@ -107,6 +107,7 @@ def retire(
 
 def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -> Journal:
     spec, settings, file = taken.spec, taken.settings, taken.journal_file
+    check_fitting(spec, migrations)
     with file.locked():
         journal = steps.planned(taken.read(), migrations, partitions)
         file.write(journal)
@@ -120,18 +121,19 @@ def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -
             journal = steps.seeded(journal, candidate.number, made.start, made.rows, made.purged)
             file.write(journal)
         if journal.generation(candidate.number).state is GenerationState.SEEDED:
-            _make_topics(settings, journal.store, journal.live_generation, candidate)
+            _make_topics(settings, journal.live_generation, candidate)
             taken.prepare(journal, candidate.number)
             journal = steps.started(journal, candidate.number)
             file.write(journal)
     return journal
 
 
-def _make_topics(settings: AppSettings, store: str, like: Generation, generation: Generation) -> None:
+def _make_topics(settings: AppSettings, live: Generation, generation: Generation) -> None:
     topics = Topics(settings.kafka_bootstrap)
-    partitions = generation.partitions or len(topics.partitions(like.topic))
-    for topic in generation.changelogs(store).values():
-        topics.ensure_internal(topic, partitions, topics.own_config(like.topic))
+    for store, topic in generation.changelogs.items():
+        like = live.topics[generation.own_store(store)]
+        partitions = generation.partitions or len(topics.partitions(like))
+        topics.ensure_internal(topic, partitions, topics.own_config(like))
 
 
 def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
@@ -175,7 +177,7 @@ def _delete(taken: Steps, generation: Generation) -> None:
     markers = f"{taken.spec.name}-gen-{generation.number}-"
     topics = Topics(settings.kafka_bootstrap)
     own = [name for name in topics.names() if name.startswith(markers) and name.endswith("-markers")]
-    topics.delete([*generation.changelogs(changing_app(taken.spec).name).values(), *own])
+    topics.delete([*generation.changelogs.values(), *own])
     for folder in (
         checkpoint,
         *checkpoint.parent.glob(f"{checkpoint.name}.*"),
@@ -210,7 +212,7 @@ def _answered(
 
 def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
     spec = app_named(app)
-    changing_app(spec)
+    check_changeable(spec)
     settings = AppSettings()
     secret = load_cluster_secret(settings.cluster_secret_file)
     return Steps(
@@ -228,10 +230,7 @@ def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
 def _compared(app: str, settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
     purged = [purged_keys(settings_of(settings, item).generation_dir(app)) for item in (source, target)]
     folder = settings.run_dir / "generations"
-    store = changing_app(app_named(app)).name
-    return compare_generations(
-        settings.kafka_bootstrap, folder, store, source, target, purged=frozenset().union(*purged)
-    )
+    return compare_generations(settings.kafka_bootstrap, folder, source, target, purged=frozenset().union(*purged))
 
 
 def _refusal(error: StateError) -> dict[str, Any]:
@@ -243,8 +242,7 @@ def _told(taken: Steps, journal: Journal) -> dict[str, Any]:
     transfer = journal.transfer
     return {
         "app": journal.app,
-        "store": journal.store,
-        "stores": [*journal.live_generation.changelogs(journal.store)],
+        "stores": [*journal.live_generation.changelogs],
         "live": journal.live,
         "candidate": None if journal.candidate is None else journal.candidate.number,
         "standby": None if journal.standby is None else journal.standby.number,
@@ -261,8 +259,7 @@ def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[s
     return {
         "generation": generation.number,
         "state": generation.state,
-        "topic": generation.topic,
-        "topics": dict(generation.changelogs(journal.store)),
+        "topics": dict(generation.changelogs),
         "migrations": list(generation.migrations),
         "schema": known(generation.migrations),
         "origin": generation.origin,

@@ -17,29 +17,35 @@ from state.changelog.stretch import read_topic
 from state.migration.compare import Change, ComparisonVerdict, compare
 
 
-def conversion(store: str, source: Generation, target: Generation) -> Callable[[str, bytes, bytes], list[PlacedRecord]]:
-    """From a row of one generation, with its store, to the rows that another must have for it, with theirs.
-
-    `store` is the app's own one.
-    """
+def conversion(source: Generation, target: Generation) -> Callable[[str, bytes, bytes], list[PlacedRecord]]:
+    """From a row of one generation, with its store, to the rows that another must have for it, with theirs."""
     shared = len(source.migrations)
     if target.migrations[:shared] == source.migrations:
         # The steps of a chain can be taken apart, since each takes the version before it.
-        return Chain(chain_of(target.migrations).steps[shared:]).placed
-    back, there = chain_of(source.migrations), chain_of(target.migrations)
-    return lambda _, key, value: there.placed(store, *back.revert(key, value))
+        rest = _by_store(Chain(chain_of(target.migrations).steps[shared:]), source)
+        return lambda store, key, value: rest[source.own_store(store)].placed(store, key, value)
+    back, there = (_by_store(chain_of(generation.migrations), source) for generation in (source, target))
+
+    def all_the_way(store: str, key: bytes, value: bytes) -> list[PlacedRecord]:
+        own = source.own_store(store)
+        return there[own].placed(own, *back[own].revert(key, value))
+
+    return all_the_way
+
+
+def _by_store(chain: Chain, generation: Generation) -> dict[str, Chain]:
+    return {store: chain.of(store) for store in generation.topics}
 
 
 def compare_generations(
     bootstrap: str,
     folder: Path,
-    store: str,
     source: Generation,
     target: Generation,
     *,
     purged: Container[bytes] = frozenset(),
 ) -> ComparisonVerdict:
-    """Compares two generations of the app with that store, which hold.
+    """Compares two generations of an app, which hold.
 
     All stores of each are compared as one content, in which a row is the same only if it is in the same store. Rows of
     `purged` keys, in whichever store, may have other values: one of the two has forgotten what they were before a
@@ -49,8 +55,8 @@ def compare_generations(
         ChangelogError: one of the changelogs isn't there, or the broker doesn't answer: that is retriable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    older, newer = (_content(bootstrap, generation.changelogs(store)) for generation in (source, target))
-    placed = conversion(store, source, target)
+    older, newer = (_content(bootstrap, generation.changelogs) for generation in (source, target))
+    placed = conversion(source, target)
 
     def convert(whole: bytes, value: bytes) -> list[StoreRecord]:
         name, key = _apart(whole)

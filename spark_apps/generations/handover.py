@@ -275,20 +275,25 @@ class Steps:
         return GenerationPendingError(msg)
 
     def _tell(self, chosen: Generation, other: Generation | None, *, prepare: bool = False) -> None:
-        """Publishes that readers are to read `chosen`, and to keep `other` warm; or to prepare it, with `prepare`."""
+        """Publishes that readers are to read `chosen`, and to keep `other` warm; or to prepare it, with `prepare`.
+
+        Stores change over one by one: whoever reads two of them may for a moment meet one before and one after it.
+        """
         newer, before = (other, chosen) if prepare and other is not None else (chosen, other)
-        alias = Alias(
-            self.spec.stores[0].name,
-            newer.number,
-            newer.topic,
-            None if before is None else before.topic,
-            self.clock.now_ms(),
-            prepare=prepare,
-            parts=newer.topics,
-            previous_parts={} if before is None else before.topics,
-            former=self.read().former_stores,
-        )
-        self.publish(alias)
+        former = self.read().former_stores
+        for store, topic in newer.topics.items():
+            alias = Alias(
+                store,
+                newer.number,
+                topic,
+                None if before is None else before.topics[store],
+                self.clock.now_ms(),
+                prepare=prepare,
+                parts=newer.parts,
+                previous_parts={} if before is None else before.parts,
+                former=former,
+            )
+            self.publish(alias)
 
     def _write(self, journal: Journal) -> Journal:
         self.journal_file.write(journal)

@@ -81,19 +81,20 @@ class Generation:
         state: where it is in its life.
         origin: the generation that it was seeded from; None for the first.
         migrations: names of all migrations from version 1 to what it holds, in order.
-        topic: its changelog; the first of them, if it has several stores.
-        partitions: of that topic, and of each other; None leaves it to the topic that is there.
+        topics: the changelog that the app writes the changes of each of its own stores to, by store.
+        partitions: of each of its changelogs; None leaves it to those that are there.
         seed_rows: how many the seed has.
         purged_rows: how many the seed has not, that clean-ups have deleted and the origin's own state still holds.
         start: where its input begins: the end of what the seed holds.
         outputs: ranges of its batches (first and last, both inclusive; None is open) whose outputs other than the
             changelog it writes. The ranges of all generations together cover the input without gap or overlap.
-        topics: changelog by store, if it has other stores than the app's own one; else empty.
+        parts: changelog by store, if its rows are in other stores than the app's own one, of which there is only one
+            then: what is written to that goes on to these, and its changelog is the first of theirs. Else empty.
     """
 
     number: int
     state: GenerationState
-    topic: str
+    topics: Mapping[str, str]
     origin: int | None = None
     migrations: tuple[str, ...] = ()
     partitions: int | None = None
@@ -101,11 +102,16 @@ class Generation:
     purged_rows: int = 0
     start: Position = field(default_factory=Position)
     outputs: tuple[tuple[int, int | None], ...] = ()
-    topics: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
-    def changelogs(self, store: str) -> Mapping[str, str]:
-        """Its changelogs by store, given the name of the app's own one."""
-        return self.topics or {store: self.topic}
+    @property
+    def changelogs(self) -> Mapping[str, str]:
+        """Its changelogs by store."""
+        return self.parts or self.topics
+
+    def own_store(self, store: str) -> str:
+        """The app's own store that the rows of one of its stores are of."""
+        return store if store in self.topics else next(iter(self.topics))
 
     @property
     def is_seeded(self) -> bool:
@@ -131,16 +137,15 @@ class Journal:
     """All generations of an app. `live` is the one that readers read."""
 
     app: str
-    store: str
     live: int
     generations: Mapping[int, Generation]
     transfer: Transfer | None = None
 
     @classmethod
-    def first(cls, app: str, store: str, topic: str) -> Self:
-        """The journal of an app that has never changed."""
-        first = Generation(FIRST_GENERATION, GenerationState.LIVE, topic, outputs=((0, None),))
-        return cls(app, store, FIRST_GENERATION, {FIRST_GENERATION: first})
+    def first(cls, app: str, topics: Mapping[str, str]) -> Self:
+        """The journal of an app that has never changed. `topics`: changelog by store."""
+        first = Generation(FIRST_GENERATION, GenerationState.LIVE, topics, outputs=((0, None),))
+        return cls(app, FIRST_GENERATION, {FIRST_GENERATION: first})
 
     def generation(self, number: int) -> Generation:
         """One of the generations.
@@ -174,13 +179,13 @@ class Journal:
     @property
     def every_store(self) -> frozenset[str]:
         """Names of the stores of all generations that there are or were."""
-        return frozenset(name for item in self.generations.values() for name in item.changelogs(self.store))
+        return frozenset(name for item in self.generations.values() for name in item.changelogs)
 
     @property
     def former_stores(self) -> tuple[str, ...]:
         """Names of stores that only retired generations have, sorted."""
         there = [item for item in self.generations.values() if item.state is not GenerationState.RETIRED]
-        return tuple(sorted(self.every_store.difference(*(item.changelogs(self.store) for item in there))))
+        return tuple(sorted(self.every_store.difference(*(item.changelogs for item in there))))
 
     @property
     def other(self) -> Generation | None:
@@ -208,10 +213,10 @@ class Journal:
         """
         try:
             content = orjson.loads(data)
-            generations = [_generation(item) for item in content["generations"]]
+            generations = [_generation(_renewed(item, content)) for item in content["generations"]]
             transfer = None if content["transfer"] is None else _transfer(content["transfer"])
             by_number = {g.number: g for g in generations}
-            return cls(content["app"], content["store"], content["live"], by_number, transfer)
+            return cls(content["app"], content["live"], by_number, transfer)
         except (ValueError, TypeError, KeyError) as error:
             msg = "the journal of generations is damaged: put it back from a copy"
             raise GenerationRefusedError(msg) from error
@@ -263,6 +268,14 @@ def _encoded(item: Generation | Transfer) -> dict[str, Any]:
         name: orjson.loads(getattr(item, name).to_json()) if name in positions else value
         for name, value in asdict(item).items()
     }
+
+
+def _renewed(item: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
+    """A generation of a journal that was written when an app could have one store only."""
+    if "topic" not in item:
+        return item
+    rest = {name: value for name, value in item.items() if name != "topic"}
+    return rest | {"topics": {content["store"]: item["topic"]}, "parts": item.get("topics", {})}
 
 
 def _generation(item: dict[str, Any]) -> Generation:

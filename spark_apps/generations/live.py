@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spark_apps.generations.catalog import changing_app, settings_of, stores_of
-from spark_apps.generations.journal import Journal, JournalFile
+from spark_apps.generations.catalog import settings_of, stores_of
+from spark_apps.generations.journal import Generation, Journal, JournalFile
 from spark_apps.registry import APPS, ON_DEMAND_APPS, ON_DEMAND_STORES, STORES, store_named
 from spark_apps.settings import AppSettings
-from spark_apps.spec import StoreSpec
+from spark_apps.spec import AppSpec, StoreSpec
 from state.errors import UnknownStoreError
 from state.snapshots.manifest import SnapshotManifest
 
@@ -28,9 +28,9 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
     if journal is None or "generation" in settings.model_fields_set:
         return store, settings
     live = journal.live_generation
-    found = next((item for item in stores_of(store, live) if item.name == name), None)
+    found = next((item for item in stores_of(_app_of(store), live) if item.name == name), None)
     if found is None:
-        msg = f"the rows of store {name} are in {', '.join(live.changelogs(store.name))} now: name one of those"
+        msg = f"the rows of store {name} are in {', '.join(_in_place_of(store, live))} now: name one of those"
         raise UnknownStoreError(msg)
     return found, settings_of(settings, live)
 
@@ -41,8 +41,8 @@ def live_stores(name: str, settings: AppSettings) -> list[str]:
     journal = journal_of(store, settings)
     if journal is None or "generation" in settings.model_fields_set:
         return [name]
-    live = journal.live_generation.changelogs(store.name)
-    return [name] if name in live else [*live]
+    live = journal.live_generation
+    return [name] if name in live.changelogs else _in_place_of(store, live)
 
 
 def of_each(name: str, settings: AppSettings, done: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
@@ -62,9 +62,8 @@ def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings
     generation = None if journal is None else journal.generations.get(manifest.generation)
     if generation is None:
         return store
-    return next(
-        (item for item in stores_of(_own_store(store.name, settings), generation) if item.name == store.name), store
-    )
+    there = stores_of(_app_of(_own_store(store.name, settings)), generation)
+    return next((item for item in there if item.name == store.name), store)
 
 
 def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
@@ -77,8 +76,15 @@ def _own_store(name: str, settings: AppSettings) -> StoreSpec:
     if name not in STORES | ON_DEMAND_STORES:
         for app in (APPS | ON_DEMAND_APPS).values():
             journal = JournalFile(settings.run_dir, app.name).read() if app.has_generations else None
-            if journal is not None and any(
-                name in item.changelogs(journal.store) for item in journal.generations.values()
-            ):
-                return changing_app(app)
+            if journal is not None and name in journal.every_store:
+                return store_named(journal.live_generation.own_store(name))
     return store_named(name)
+
+
+def _app_of(store: StoreSpec) -> AppSpec:
+    return (APPS | ON_DEMAND_APPS)[store.app]
+
+
+def _in_place_of(store: StoreSpec, generation: Generation) -> list[str]:
+    """The stores of a generation that the rows of an app's own one are in."""
+    return [name for name in generation.changelogs if generation.own_store(name) == store.name]

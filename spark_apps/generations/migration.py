@@ -109,9 +109,16 @@ class StoreMigration:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Migrations one after the other; of none, records stay as they are. Can be sent to other processes."""
+    """Migrations one after the other; of none, records stay as they are. Can be sent to other processes.
+
+    Those of an app may be of several of its stores: what becomes of a record is asked of the chain `of` its store.
+    """
 
     steps: tuple[StoreMigration, ...] = ()
+
+    def of(self, store: str) -> Chain:
+        """Those of one of the app's own stores."""
+        return Chain(tuple(step for step in self.steps if step.store == store))
 
     def convert(self, key: bytes, value: bytes) -> list[StoreRecord]:
         """The records that take the place of one, whichever stores they are in. Raises what the functions raise."""

@@ -40,10 +40,10 @@ def as_generation(records_of: MapRecords, generation: Generation | None, batch_i
 
 
 def _check_stores(chain: Chain, generation: Generation) -> None:
-    declared = set(chain.stores(""))
-    if declared != generation.topics.keys() and (generation.topics or len(declared) > 1):
+    declared = {name for store in generation.topics for name in chain.of(store).stores(store)}
+    if declared != generation.changelogs.keys():
         msg = (
-            f"generation {generation.number} has the stores {', '.join(generation.topics) or 'of version 1'}, and its "
+            f"generation {generation.number} has the stores {', '.join(generation.changelogs)}, and its "
             f"migrations are declared to lead to {', '.join(sorted(declared))}: put them back as they were"
         )
         raise GenerationRefusedError(msg)
@@ -52,35 +52,39 @@ def _check_stores(chain: Chain, generation: Generation) -> None:
 def passed(
     batches: Iterator[pa.RecordBatch], *, records_of: MapRecords, generation: Generation, chain: Chain, speaks: bool
 ) -> Iterator[SinkRecord]:
-    """The changelog's records, converted by `chain`, and if it `speaks` the others as they are.
+    """The changelogs' records, converted by `chain`, and if it `speaks` the others as they are.
 
-    The app writes its changes to `generation.topic`; those of a generation with several stores go on to their own.
+    The app writes its changes to `generation.topics`; those of a generation with parts go on to theirs.
 
     Raises:
         UnconvertibleRowsError: a record can't be converted.
     """
-    changelog, topics = generation.topic, generation.topics
+    stores, parts = {topic: store for store, topic in generation.topics.items()}, generation.parts
+    chains = {store: chain.of(store) for store in generation.topics}
     marked = _Marked()
     for record in records_of(batches):
         topic, key, value, headers, partition = record
-        if topic != changelog:
+        own = stores.get(topic)
+        if own is None:
             if speaks:
                 yield record
-        elif key is None or not chain.steps:
+        elif key is None or not chains[own].steps:
             yield record
         else:
-            for store, new_key, new_value in _converted(chain, key, value):
-                if topics:
-                    yield topics[store], new_key, new_value, marked.of(store, headers), partition
+            for store, new_key, new_value in _converted(chains[own], own, key, value):
+                if parts:
+                    yield parts[store], new_key, new_value, marked.of(store, headers), partition
                 else:
                     yield topic, new_key, new_value, headers, partition
 
 
-def _converted(chain: Chain, key: bytes, value: bytes | None) -> Sequence[tuple[str, bytes, bytes | None]]:
+def _converted(
+    chain: Chain, own_store: str, key: bytes, value: bytes | None
+) -> Sequence[tuple[str, bytes, bytes | None]]:
     try:
         if value is None:
-            return [(store, new_key, None) for store, new_key in chain.placed_keys("", key)]
-        return chain.placed("", key, value)
+            return [(store, new_key, None) for store, new_key in chain.placed_keys(own_store, key)]
+        return chain.placed(own_store, key, value)
     except ConfigurationError as error:
         raise UnconvertibleRowsError(str(error)) from error
     except Exception as error:  # whatever a function of the app's own raises

@@ -15,8 +15,8 @@ class SeedRules:
     """One app's rules.
 
     Attributes:
-        schema, ddl: columns of a seed's rows, as Arrow and as Spark SQL have them.
-        row: from a record of the store, in version 1, to such a row. Raises any exception for a record that is none.
+        schema, ddl: columns of a seed's rows, as Arrow and as Spark SQL have them; none is called as `SEED_STORE`.
+        row: from a record of a store, in version 1, to such a row. Raises any exception for a record that is none.
         notes: from a checkpoint's folder and a finished batch to what a successor must know beside the store's content
             to go on after that batch; JSON's own types. Raises `NotesGoneError` when the app has gone on too far.
         begin: hands such notes to the generation with that checkpoint folder, before its first start.

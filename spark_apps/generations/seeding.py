@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.generations.catalog import chain_of, changing_app, seed_rules, settings_of, stores_of
+from spark_apps.generations.catalog import chain_of, seed_rules, settings_of, stores_of
 from spark_apps.generations.errors import (
     GenerationPendingError,
     GenerationRefusedError,
@@ -39,7 +39,7 @@ from spark_apps.snapshot.job import Snapshot, snapshot_session
 from spark_apps.snapshot.table import SnapshotTable
 from spark_apps.snapshot.verify import compared
 from spark_apps.spec import AppSpec, StoreSpec
-from spark_apps.stream import SEED, SEED_STATE
+from spark_apps.stream import SEED, SEED_STATE, SEED_STORE
 from spark_apps.topics import Topics
 from state.changelog.position import Position
 from state.clock import Clock
@@ -74,7 +74,7 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
         GenerationPendingError: the live generation has not finished a batch yet.
         BrokerUnavailableError, AppRunningError: it can't be made now.
     """
-    stores = stores_of(changing_app(spec), journal.live_generation)
+    stores = stores_of(spec, journal.live_generation)
     with snapshot_session(stores, settings, clock) as spark:
         return _Seeding(spark, spec, settings, journal, journal.generation(number)).make()
 
@@ -89,15 +89,14 @@ class _Seeding:
 
     def make(self) -> Seed:
         rules, live = seed_rules(self.spec), self.journal.live_generation
-        settings, stores = settings_of(self.settings, live), stores_of(changing_app(self.spec), live)
+        settings, stores = settings_of(self.settings, live), stores_of(self.spec, live)
         batch, notes = self._pinned(rules, settings)
         snapshots = {store: self._snapshot(settings, store, batch) for store in stores}
         own = settings_of(self.settings, self.generation)
         purged = note_purged(self._cleaned(snapshots), own.generation_dir(self.spec.name))
-        rows = reduce(DataFrame.unionAll, snapshots.values())
-        seed = rows.mapInArrow(
-            partial(seed_rows, back=chain_of(live.migrations), there=chain_of(self.generation.migrations), rules=rules),
-            f"{rules.ddl}, {_PROBLEM} string",
+        seed = reduce(
+            DataFrame.unionAll,
+            (self._seed_of(live.own_store(store.name), rows, rules) for store, rows in snapshots.items()),
         ).persist()
         try:
             self._refuse_problems(seed)
@@ -107,6 +106,15 @@ class _Seeding:
         rules.begin(own.checkpoint_dir(self.spec.name), notes)
         _log.info("seeded", app=self.spec.name, generation=self.generation.number, rows=count, purged=purged)
         return Seed(batch.source, count, purged)
+
+    def _seed_of(self, store: str, rows: DataFrame, rules: SeedRules) -> DataFrame:
+        """What rows of one of the app's own stores become, or what is wrong with them."""
+        live = self.journal.live_generation
+        back, there = (chain_of(names).of(store) for names in (live.migrations, self.generation.migrations))
+        made = rows.mapInArrow(
+            partial(seed_rows, back=back, there=there, rules=rules), f"{rules.ddl}, {_PROBLEM} string"
+        )
+        return made.withColumn(SEED_STORE, F.lit(store))
 
     def _pinned(self, rules: SeedRules, settings: AppSettings) -> tuple[CommittedBatch, Any]:
         """A finished batch, and what the app noted at its end."""
@@ -168,13 +176,17 @@ class _Seeding:
 
     def _refuse_problems(self, seed: DataFrame) -> None:
         problems = (
-            seed.where(F.col(_PROBLEM).isNotNull()).groupBy(_PROBLEM).count().orderBy(F.desc("count"), _PROBLEM)
+            seed.where(F.col(_PROBLEM).isNotNull())
+            .groupBy(SEED_STORE, _PROBLEM)
+            .count()
+            .orderBy(F.desc("count"), SEED_STORE, _PROBLEM)
         ).collect()
         if problems:
             total = sum(row["count"] for row in problems)
+            stores = " and ".join(sorted({row[SEED_STORE] for row in problems}))
             shown = "; ".join(f"{row['count']} x {row[_PROBLEM]}" for row in problems[:_SHOWN_PROBLEMS])
             msg = (
-                f"{total} rows of {self.journal.store} can't be converted ({shown}): nothing was started; mend the "
+                f"{total} rows of {stores} can't be converted ({shown}): nothing was started; mend the "
                 f"rows or the migration and seed again, or retire generation {self.generation.number}"
             )
             raise UnconvertibleRowsError(msg)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal, Transfer, TransferPhase
+from spark_apps.generations.migration import Chain
 from spark_apps.registry import ON_DEMAND_STORES, STORES
 from state.changelog.position import Position
 from state.names import changelog_topic
@@ -28,10 +29,10 @@ def generation_topic(first_topic: str, number: int) -> str:
 
 
 def planned(journal: Journal, migrations: Sequence[str], partitions: int | None) -> Journal:
-    """The journal with a generation on its way that changes the live one by `migrations`.
+    """The journal with a generation on its way that changes the live one by `migrations`, which fit the app.
 
     Raises:
-        GenerationRefusedError: another one is on its way or stands by, or the migrations don't fit.
+        GenerationRefusedError: another one is on its way or stands by, or the migrations don't follow on what is live.
     """
     wanted = (*journal.live_generation.migrations, *migrations)
     candidate = journal.candidate
@@ -43,24 +44,28 @@ def planned(journal: Journal, migrations: Sequence[str], partitions: int | None)
     if journal.standby is not None:
         msg = f"generation {journal.standby.number} stands by for a roll-back: retire it first"
         raise GenerationRefusedError(msg)
-    for step in chain_of(wanted).steps:
-        if step.store != journal.store:
-            msg = f"migration {step.name} is of store {step.store}, not of {journal.store}"
-            raise GenerationRefusedError(msg)
     number = max(journal.generations) + 1
-    first = journal.generation(min(journal.generations)).topic
-    stores = chain_of(wanted).stores(journal.store)
-    topics = {} if stores == (journal.store,) else topics_of_parts(journal.app, stores, number)
+    parts = _parts(journal, chain_of(wanted), number)
+    first = journal.generation(min(journal.generations)).topics
     generation = Generation(
         number,
         GenerationState.PLANNED,
-        topics[stores[0]] if topics else generation_topic(first, number),
+        {store: next(iter(parts.values()), generation_topic(topic, number)) for store, topic in first.items()},
         origin=journal.live,
         migrations=wanted,
         partitions=partitions,
-        topics=topics,
+        parts=parts,
     )
     return journal.updated(generation)
+
+
+def _parts(journal: Journal, chain: Chain, number: int) -> dict[str, str]:
+    """The changelogs of the stores that are to take the place of the app's own one, by store; none if it stays."""
+    own = tuple(journal.live_generation.topics)
+    if len(own) > 1:
+        return {}
+    stores = chain.stores(own[0])
+    return {} if stores == own else topics_of_parts(journal.app, stores, number)
 
 
 def topics_of_parts(app: str, stores: Sequence[str], number: int) -> dict[str, str]:

@@ -15,11 +15,12 @@ import structlog
 import typer
 
 from spark_apps.cli import configure_logging, exit_code
-from spark_apps.generations.catalog import changing_app
+from spark_apps.generations.catalog import check_changeable
 from spark_apps.planning.declared import declared_stores
 from spark_apps.planning.describe import describe
 from spark_apps.registry import app_named
 from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
 from state.clock import SystemClock
 from state.errors import ConfigurationError, StateError
 from state.migration.contract import DeclaredStore, Description, RunningStore
@@ -56,6 +57,14 @@ def plan_of_app(declared: DeclaredStore, running: RunningStore, migrations: list
     return change
 
 
+def _only_store(spec: AppSpec) -> str:
+    check_changeable(spec)
+    if len(spec.stores) > 1:
+        msg = f"{spec.name} keeps {len(spec.stores)} stores: take the steps by hand (docs/migrations.md)"
+        raise ConfigurationError(msg)
+    return spec.stores[0].name
+
+
 def _rest(known: list[str], running: RunningStore) -> str:
     return " -> ".join(name for name in known if name not in running.migrations) or "none"
 
@@ -68,7 +77,7 @@ def plan(
     copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing is to be changed.")] = False,
 ) -> None:
     """Plan a new generation of an app."""
-    store = changing_app(app_named(app)).name
+    store = _only_store(app_named(app))
     running = describe(AppSettings(), SystemClock()).stores.get(store)
     if running is None:
         msg = f"{app} has not begun yet: there is nothing to change; start it with the version that you want"

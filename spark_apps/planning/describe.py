@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from spark_apps.errors import BrokerUnavailableError
+from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.journal import Journal, JournalFile
 from spark_apps.registry import APPS, ON_DEMAND_APPS
 from spark_apps.settings import AppSettings
@@ -47,8 +48,8 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
         journal = JournalFile(settings.run_dir, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
-            name = manifest.store if journal is None else journal.store
-            told = _of_snapshot(path, manifest, journal, specs.get(name))
+            name = manifest.store if journal is None else journal.live_generation.own_store(manifest.store)
+            told = _of_snapshot(path, manifest, name, journal, specs.get(name))
             found[name] = _together(found[name], told) if name in found else told
     for store in specs.values():
         if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
@@ -70,17 +71,18 @@ def _snapshots(root: Path) -> Iterator[tuple[Path, SnapshotManifest]]:
 
 
 def _of_snapshot(
-    path: Path, manifest: SnapshotManifest, journal: Journal | None, spec: StoreSpec | None
+    path: Path, manifest: SnapshotManifest, name: str, journal: Journal | None, spec: StoreSpec | None
 ) -> RunningStore:
+    """A store's snapshot, or that of one of its parts."""
     table = DeltaTable(str(path))
     return RunningStore(
-        store=manifest.store if journal is None else journal.store,
+        store=name,
         app=manifest.app,
-        topic=_first_topic(journal, manifest.changelog_topic),
+        topic=_first_topic(journal, name, manifest.changelog_topic),
         kind=(StoreKind.KEY_VALUE if spec is None else spec.kind).value,
         score_field=None if spec is None else spec.score_field,
         generation=manifest.generation,
-        migrations=() if journal is None else journal.live_generation.migrations,
+        migrations=_migrations(journal, name),
         fields=_fields(table),
         partitions=len(manifest.changelog_offsets),
         keys=manifest.row_count,
@@ -102,24 +104,29 @@ def _together(one: RunningStore, other: RunningStore) -> RunningStore:
 
 
 def _parts(journal: Journal | None) -> tuple[str, ...]:
-    return () if journal is None else tuple(journal.live_generation.topics)
+    return () if journal is None else tuple(journal.live_generation.parts)
+
+
+def _migrations(journal: Journal | None, store: str) -> tuple[str, ...]:
+    steps = () if journal is None else chain_of(journal.live_generation.migrations).of(store).steps
+    return tuple(step.name for step in steps)
 
 
 def _of_spec(store: StoreSpec, journal: Journal | None) -> RunningStore:
     return RunningStore(
         store=store.name,
         app=store.app,
-        topic=_first_topic(journal, store.changelog_topic),
+        topic=_first_topic(journal, store.name, store.changelog_topic),
         kind=store.kind.value,
         score_field=store.score_field,
         generation=1 if journal is None else journal.live,
-        migrations=() if journal is None else journal.live_generation.migrations,
+        migrations=_migrations(journal, store.name),
         parts=_parts(journal),
     )
 
 
-def _first_topic(journal: Journal | None, topic: str) -> str:
-    return topic if journal is None else journal.generation(min(journal.generations)).topic
+def _first_topic(journal: Journal | None, store: str, topic: str) -> str:
+    return topic if journal is None else journal.generation(min(journal.generations)).topics[store]
 
 
 def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> dict[str, RunningStore]:
@@ -127,7 +134,7 @@ def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> d
     told: dict[str, RunningStore] = {}
     for name, store in found.items():
         journal = JournalFile(settings.run_dir, store.app).read()
-        topic = store.topic if journal is None else journal.live_generation.topic
+        topic = store.topic if journal is None else journal.live_generation.topics[name]
         try:
             partitions = len(topics.partitions(topic)) or store.partitions
         except (BrokerUnavailableError, StateError) as error:

@@ -23,19 +23,21 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from spark_apps.dead_letters import counted
+from spark_apps.generations.catalog import chain_of
+from spark_apps.generations.journal import FIRST_GENERATION, Generation
 from spark_apps.generations.outputs import as_generation
 from spark_apps.kafka_io import HEADERS_TYPE, read_stream, records_of_rows, write_records
 from spark_apps.processor.packing import packed, unpack_outputs, unpack_sources
 from spark_apps.processor.plans import task_plan
 from spark_apps.processor.processor import Processor
 from spark_apps.processor.records import STREAM_TIME_KEY, OutputRecord, SourceRecord, told_time
-from spark_apps.processor.seeding import STATE_DDL, STATE_VARIABLE, unpack_state
+from spark_apps.processor.seeding import PLACED_DDL, STATE_DDL, STATE_VARIABLE, placed_rows, unpack_state
 from spark_apps.processor.state import MemoryTaskState
 from spark_apps.processor.task import TaskPlan, run_task
 from spark_apps.processor.timers import stream_time_ms
 from spark_apps.progress import STREAM_TIME
 from spark_apps.spec import AppSpec, StoreSpec
-from spark_apps.stream import Stream, StreamContext
+from spark_apps.stream import SEED_STORE, Stream, StreamContext
 from spark_apps.topics import Topics
 from state.changelog.headers import ChangelogHeaders
 
@@ -65,7 +67,7 @@ def open_processor_stream(
     With `keeps_state` False its tasks begin each batch without state, time or timers, which is much faster: right for a
     processor that uses none of these.
     """
-    settings, spec = context.settings, spec_as_run(spec, context.spec)
+    settings, spec = context.settings, spec_as_run(spec, context.generation)
     changelogs = {store.changelog_topic: store for store in reversed(spec.stores)}
     topics = Topics(settings.kafka_bootstrap)
     plan = task_plan(spec, settings, {topic: len(topics.partitions(topic)) for topic in changelogs})
@@ -92,7 +94,7 @@ def open_processor_stream(
         records_of = as_generation(records_of_rows, context.generation, batch_id)
         if batch_id == 0 and context.is_seeded:
             # First, so that what the batch says of a key is the newer.
-            rows = _seed_rows(context, spec.stores[0]).withColumn("headers", headers)
+            rows = _seed_rows(context, spec, plan).withColumn("headers", headers)
             write_records(rows, batch_id, context, sink="seed", records_of=records_of)
         rows = batch.withColumn("headers", headers)
         write_records(rows, batch_id, context, by_key=keeps_state, records_of=records_of)
@@ -100,14 +102,14 @@ def open_processor_stream(
     return Stream(frame, process)
 
 
-def spec_as_run(spec: AppSpec, running: AppSpec) -> AppSpec:
-    """The app's own spec with the changelogs and schema versions of the generation that runs.
-
-    Of stores that take one store's place, the changelog is the first's: from there each row goes on to its own.
-    """
+def spec_as_run(spec: AppSpec, generation: Generation | None) -> AppSpec:
+    """The app's own spec with the changelogs that it writes to in a generation, and the schema versions there."""
+    if generation is None or generation.number == FIRST_GENERATION:
+        return spec
+    chain = chain_of(generation.migrations)
     stores = (
-        replace(own, topic=now.changelog_topic, schema_version=now.schema_version)
-        for own, now in zip(spec.stores, running.stores, strict=False)
+        replace(own, topic=generation.topics[own.name], schema_version=1 + len(chain.of(own.name).steps))
+        for own in spec.stores
     )
     return replace(spec, stores=tuple(stores))
 
@@ -126,15 +128,12 @@ def _packed_rows(context: StreamContext, plan: TaskPlan) -> DataFrame:
     return packed_rows.unionByName(states, allowMissingColumns=True)
 
 
-def _seed_rows(context: StreamContext, store: StoreSpec) -> DataFrame:
-    """The rows of the store that a generation begins with, in version 1, as records to be written."""
-    return context.spark.read.parquet(str(context.seed_dir)).select(
-        F.lit(store.changelog_topic).alias("topic"),
-        "key",
-        "value",
-        F.lit(None).cast("int").alias("partition"),
-        F.array().cast(HEADERS_TYPE).alias("headers"),
-    )
+def _seed_rows(context: StreamContext, spec: AppSpec, plan: TaskPlan) -> DataFrame:
+    """The rows of the stores that a generation begins with, in version 1, as records to be written."""
+    rows = context.spark.read.parquet(str(context.seed_dir)).select(SEED_STORE, "key", "value")
+    kinds = {store.name: store.kind for store in spec.stores}
+    placed = rows.mapInArrow(partial(placed_rows, kinds=kinds, plan=plan), PLACED_DDL)
+    return placed.withColumn("headers", F.array().cast(HEADERS_TYPE))
 
 
 class TaskProcessor(StatefulProcessor):

@@ -1,7 +1,7 @@
 """How a generation of an app that is a `Processor` begins: with the tasks' state of the one before, byte for byte.
 
 A store's row needn't tell all that its app knows, so the tasks' state is copied as it was after the very batch that the
-rows are of. The rows themselves become the first records of the new changelog.
+rows are of. The rows themselves become the first records of the new changelogs.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.processor.packing import pack, packed
+from spark_apps.processor.task import TaskPlan
+from state.changelog.partitioner import partition_for
+from state.keys.sessions import decode_session_row_key
+from state.keys.windows import decode_window_row_key
+from state.query.definitions import StoreKind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,13 +33,16 @@ STATE_DDL = "partition int, state binary"
 _STATE = pa.schema([("partition", pa.int32()), ("state", pa.binary())])
 _ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 _ROWS_DDL = "key binary, value binary"
+_PLACED = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
+PLACED_DDL = "topic string, key binary, value binary, partition int"
+"""A seed's row as a record to be written, but for its headers. Without a partition, the key decides."""
 
 unpack_state = msgspec.msgpack.Decoder(list[tuple[bytes, bytes]]).decode
 """The keys and values in such a part."""
 
 
 def seed_row(key: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """A row of the store, in version 1, as it is."""
+    """A row of a store, in version 1, as it is."""
     return key, value
 
 
@@ -70,6 +78,29 @@ def pack_state(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             [pa.array(column, item.type) for column, item in zip(zip(*rows, strict=True), _STATE, strict=True)],
             schema=_STATE,
         )
+
+
+def placed_rows(
+    batches: Iterable[pa.RecordBatch], *, kinds: Mapping[str, StoreKind], plan: TaskPlan
+) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of (store, key, value) as rows of `PLACED_DDL`, where a task would write them."""
+    for batch in batches:
+        rows = [
+            (plan.changelogs[store], key, value, _partition(kinds[store], key, plan.partitions[plan.changelogs[store]]))
+            for store, key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        ]
+        if rows:
+            columns = zip(zip(*rows, strict=True), _PLACED, strict=True)
+            yield pa.record_batch([pa.array(column, item.type) for column, item in columns], schema=_PLACED)
+
+
+def _partition(kind: StoreKind, key: bytes, count: int) -> int | None:
+    """Where a row belongs whose key alone doesn't tell: with the other windows of the key inside it."""
+    if kind is StoreKind.WINDOW:
+        return partition_for(decode_window_row_key(key)[0], count)
+    if kind is StoreKind.SESSION:
+        return partition_for(decode_session_row_key(key)[0], count)
+    return None
 
 
 def _nothing(checkpoint_dir: Path, batch_id: int) -> Mapping[str, Any]:

@@ -31,6 +31,10 @@ class StoreKind(StrEnum):
     GLOBAL = "global"
 
 
+WINDOWED = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
+"""Kinds whose row keys hold times behind the key that they are asked by."""
+
+
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
     """One store that a node serves.

@@ -12,6 +12,8 @@ from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
 from spark_apps.stream import Stream, StreamContext
+from state.keys.windows import window_row_key
+from state.query.definitions import StoreKind
 
 EVENTS, NOTES = "counted-events", "counted-notes"
 RESET = 0
@@ -22,6 +24,14 @@ SUMS = StoreSpec(
     app="counted",
     value_fields=(ValueField("Key", "string"), ValueField("Sum", "bigint")),
 )
+TENS = StoreSpec(
+    name="tens",
+    app="counted",
+    kind=StoreKind.WINDOW,
+    value_fields=(ValueField("Key", "string"), ValueField("Events", "bigint")),
+)
+"""Windows of ten events of a key each, of which the last `KEPT` stay. The n-th begins at n minutes."""
+TEN, KEPT, MINUTE_MS = 10, 2, 60_000
 COUNTED = AppSpec(
     name="counted",
     title="Sums and numbers of events",
@@ -29,13 +39,13 @@ COUNTED = AppSpec(
     topology=__name__,
     sources=lambda _: (EVENTS,),
     sinks=lambda _: (NOTES,),
-    stores=(SUMS,),
+    stores=(SUMS, TENS),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The row has the sum since the last reset; the state has the number of all events, too."""
+    """A row has the sum since the last reset, a window its events; the state has the number of all events."""
 
     def process(self, record: SourceRecord, context: ProcessorContext) -> None:
         """Adds an amount, or deletes the row."""
@@ -45,6 +55,10 @@ class Counted:
         context.put(key, orjson.dumps([events, total]))
         context.forward(NOTES, key, orjson.dumps([events, total]))
         context.change(SUMS.name, key, None if amount == RESET else row(key, total))
+        number = (events - 1) // TEN
+        context.change(TENS.name, window_key(key, number), window(key, events - number * TEN), inner_key=key)
+        if number >= KEPT:
+            context.change(TENS.name, window_key(key, number - KEPT), None, inner_key=key)
 
     def punctuate(self, key: bytes, context: ProcessorContext) -> None:
         """Never called."""
@@ -58,6 +72,29 @@ def open_stream(context: StreamContext) -> Stream:
 def row(key: bytes, total: int) -> bytes:
     """A row of version 1."""
     return orjson.dumps({"Key": key.decode(), "Sum": total})
+
+
+def window_key(key: bytes, number: int) -> bytes:
+    """The row key of one of a key's windows, from 0."""
+    return window_row_key(key, number * MINUTE_MS)
+
+
+def window(key: bytes, events: int) -> bytes:
+    """A window of version 1."""
+    return orjson.dumps({"Key": key.decode(), "Events": events})
+
+
+def with_full(key: bytes, value: bytes) -> list[StoreRecord]:
+    """From version 1 of a window to version 2: whether it is full."""
+    old = orjson.loads(value)
+    return [(key, orjson.dumps(old | {"Full": old["Events"] == TEN}))]
+
+
+def without_full(key: bytes, value: bytes) -> StoreRecord:
+    """From version 2 of a window to version 1."""
+    old = orjson.loads(value)
+    del old["Full"]
+    return key, orjson.dumps(old)
 
 
 def by_first_letter(key: bytes, value: bytes) -> list[StoreRecord]:
@@ -95,3 +132,14 @@ BY_LETTER = StoreMigration(
 )
 BY_HALF = replace(BY_LETTER, name="by-half", stores=("low", "high"), route=f"{__name__}:half_of")
 """The same, and two stores in place of one."""
+WITH_FULL = StoreMigration(
+    name="with-full",
+    store=TENS.name,
+    summary="Says of windows whether they are full.",
+    to_version=2,
+    convert=f"{__name__}:with_full",
+    revert=f"{__name__}:without_full",
+    value_fields=(*TENS.value_fields, ValueField("Full", "boolean")),
+)
+BY_NUMBER = replace(WITH_FULL, name="by-number", changes_key=True)
+"""What can't be: keys of windows stay."""

@@ -124,7 +124,7 @@ def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_
             "_key": b"a",
         }
     ]
-    manifest = SnapshotManifest("rewards", "loyalty", 2, 2, second.topic, {}, Position(), 1, {}, "test", 1)
+    manifest = SnapshotManifest("rewards", "loyalty", 2, 2, second.topics["rewards"], {}, Position(), 1, {}, "test", 1)
     write_deltalake(
         table,
         pa.Table.from_pylist(new, schema=pa.schema([*SECOND, ("_key", pa.binary())])),

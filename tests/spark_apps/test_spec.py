@@ -4,39 +4,64 @@ from dataclasses import replace
 
 import pytest
 
-from spark_apps.generations.catalog import changing_app, seed_rules
+from spark_apps.generations.catalog import check_changeable, check_fitting, first_journal, seed_rules, stores_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.seed_rules import SeedRules
-from spark_apps.leaderboard.spec import LEADERBOARD
 from spark_apps.loyalty.seeding import SEED_RULES
 from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.new_app.template_app.spec import TEMPLATE_APP
 from spark_apps.pos_fanout.spec import POS_FANOUT
 from spark_apps.processor.seeding import SEED_RULES as OF_PROCESSORS
-from spark_apps.session_tracker.spec import SESSION_TRACKER
+from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.spec import AppSpec
 from spark_apps.ticks.spec import TICKS
+from tests.integration.counted_app import COUNTED
 
 
 @pytest.mark.parametrize(
-    ("spec", "rules"), [(LOYALTY, SEED_RULES), (TICKS, OF_PROCESSORS), (TEMPLATE_APP, OF_PROCESSORS)]
+    ("spec", "rules"),
+    [
+        (LOYALTY, SEED_RULES),
+        *((spec, OF_PROCESSORS) for spec in (TEMPLATE_APP, *ON_DEMAND_APPS.values())),
+    ],
+    ids=lambda item: getattr(item, "name", ""),
 )
-def test_an_app_with_one_store_of_lasting_rows_can_have_generations(spec: AppSpec, rules: SeedRules) -> None:
+def test_an_app_with_a_store_that_is_a_processor_or_has_rules_can_have_generations(
+    spec: AppSpec, rules: SeedRules
+) -> None:
     assert spec.has_generations
-    assert changing_app(spec) == spec.stores[0]
     assert seed_rules(spec) is rules
 
 
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        (LEADERBOARD, "keeps 2 stores"),
-        (POS_FANOUT, "keeps 0 stores"),
-        (replace(SESSION_TRACKER, stores=SESSION_TRACKER.stores[:1]), "of kind session, whose rows are bound"),
+        (POS_FANOUT, "keeps no store"),
+        (replace(LOYALTY, stores=(*LOYALTY.stores, *TICKS.stores)), "of one store, and it keeps 2"),
         (replace(TICKS, topology=None), "add `seeding` to its spec"),
     ],
 )
 def test_another_app_says_why_it_cannot(spec: AppSpec, why: str) -> None:
     assert not spec.has_generations
     with pytest.raises(GenerationRefusedError, match=why):
-        changing_app(spec)
+        check_changeable(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "why"),
+    [
+        (TICKS, "BY_LETTER", "is of store sums, not of prices"),
+        (COUNTED, "BY_HALF", "only an app with exactly one store can do"),
+        (COUNTED, "BY_NUMBER", "those of tens hold windows of time"),
+    ],
+)
+def test_a_change_that_does_not_fit_the_apps_stores_is_refused(spec: AppSpec, name: str, why: str) -> None:
+    with pytest.raises(GenerationRefusedError, match=why):
+        check_fitting(spec, [f"tests.integration.counted_app:{name}"])
+
+
+def test_an_app_whose_stores_are_others_than_those_of_its_generations_is_refused() -> None:
+    first = first_journal(COUNTED).live_generation
+    assert stores_of(COUNTED, first) == COUNTED.stores
+    with pytest.raises(GenerationRefusedError, match="keeps sums now, and its generation 1 was made with sums, tens"):
+        stores_of(replace(COUNTED, stores=COUNTED.stores[:1]), first)

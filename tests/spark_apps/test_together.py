@@ -20,7 +20,9 @@ def test_an_app_with_generations_runs_in_a_process_of_its_own(tmp_path: Path, li
     first = first_journal(TICKS)
     states = {1: GenerationState.STANDBY, 2: GenerationState.STARTED} | {live: GenerationState.LIVE}
     both = first.updated(
-        replace(first.generation(1), state=states[1]), Generation(2, states[2], "ticks-g2", origin=1), live=live
+        replace(first.generation(1), state=states[1]),
+        Generation(2, states[2], {"prices": "ticks-g2"}, origin=1),
+        live=live,
     )
     JournalFile(tmp_path, TICKS.name).write(both)
     with pytest.raises(ConfigurationError, match="start it by `run ticks`, and name the other apps here"):

@@ -179,7 +179,7 @@ def test_a_step_killed_at_any_place_is_taken_again(
         played.go_on()
     step()
     assert played.steps.read().live == (1 if backwards else 2)
-    assert played.aliases[-1].serving_topic == played.steps.read().live_generation.topic
+    assert played.aliases[-1].serving_topic == played.steps.read().live_generation.topics["rewards"]
     played.settle()
     played.check()
 

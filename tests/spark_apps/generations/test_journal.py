@@ -19,13 +19,14 @@ generations = st.builds(
     Generation,
     number=st.integers(2, 9),
     state=st.sampled_from(GenerationState),
-    topic=st.just(TOPIC),
+    topics=st.dictionaries(st.sampled_from(["rewards", "points"]), st.sampled_from([TOPIC, "other"]), min_size=1),
     origin=st.none() | st.integers(1, 9),
     migrations=st.lists(st.sampled_from(["tier", "cents"])).map(tuple),
     partitions=st.none() | st.integers(1, 64),
     purged_rows=st.integers(0, 2**50),
     seed_rows=st.integers(0, 10**9),
     start=positions,
+    parts=st.dictionaries(st.sampled_from(["north", "south"]), st.just(TOPIC)),
     outputs=st.lists(st.tuples(st.integers(0, 99), st.none() | st.integers(0, 99))).map(tuple),
 )
 transfers = st.none() | st.builds(
@@ -40,7 +41,7 @@ transfers = st.none() | st.builds(
 
 
 def first() -> Journal:
-    return Journal.first("loyalty", "rewards", TOPIC)
+    return Journal.first("loyalty", {"rewards": TOPIC})
 
 
 @given(generations, transfers)
@@ -58,8 +59,8 @@ def test_a_damaged_journal_is_refused(damaged: bytes) -> None:
 @given(st.lists(st.integers(0, 5), max_size=6))
 def test_handing_over_to_and_fro_leaves_every_batch_of_input_to_one_writer(lengths: list[int]) -> None:
     """Both generations run side by side, batch by batch; outputs change hands after the given numbers of batches."""
-    ours = Generation(1, GenerationState.LIVE, TOPIC, outputs=((0, None),))
-    theirs = Generation(2, GenerationState.VERIFIED, TOPIC)
+    ours = Generation(1, GenerationState.LIVE, {"rewards": TOPIC}, outputs=((0, None),))
+    theirs = Generation(2, GenerationState.VERIFIED, {"rewards": TOPIC})
     writers: dict[int, int] = {}
     batch, writer = -1, 1
     for length in lengths:
@@ -85,7 +86,7 @@ def test_an_app_that_never_changed_writes_all_its_outputs() -> None:
 def test_a_journal_knows_who_is_on_its_way_and_who_stands_by() -> None:
     journal = first()
     assert (journal.candidate, journal.standby) == (None, None)
-    second = Generation(2, GenerationState.PLANNED, f"{TOPIC}-g2", origin=1)
+    second = Generation(2, GenerationState.PLANNED, {"rewards": f"{TOPIC}-g2"}, origin=1)
     journal = journal.updated(second)
     assert journal.candidate == second
     standby = replace(journal.live_generation, state=GenerationState.STANDBY)

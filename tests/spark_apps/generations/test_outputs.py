@@ -31,7 +31,7 @@ def odd(_: Iterator[Any]) -> Iterator[SinkRecord]:
 
 def generation(*migrations: str, heard_from: int | None = 8) -> Generation:
     outputs = () if heard_from is None else ((heard_from, None),)
-    return Generation(2, GenerationState.STARTED, TOPIC, origin=1, migrations=migrations, outputs=outputs)
+    return Generation(2, GenerationState.STARTED, {"rewards": TOPIC}, origin=1, migrations=migrations, outputs=outputs)
 
 
 def test_a_batch_that_is_not_its_own_to_tell_of_changes_only_the_store() -> None:
@@ -63,32 +63,32 @@ def test_a_row_that_cannot_be_converted_stops_the_batch_without_being_quoted() -
 
 def test_rows_of_a_store_that_was_split_go_to_their_own_changelogs_under_their_own_name() -> None:
     names = ("rewards-tier", "rewards-by-region", "rewards-split")
-    topics = {store: f"loyalty-{store}-changelog-g2" for store in REWARDS_SPLIT.stores}
-    apart = replace(generation(*names), topic=topics["rewards-north"], topics=topics)
+    parts = {store: f"loyalty-{store}-changelog-g2" for store in REWARDS_SPLIT.stores}
+    apart = replace(generation(*names), topics={"rewards": parts["rewards-north"]}, parts=parts)
 
     def of_two(_: Iterator[Any]) -> Iterator[SinkRecord]:
         headers = [("store", b"rewards"), ("batch-id", b"7")]
         for card in ("4629", "4610"):
-            yield apart.topic, card.encode(), rewards_value(card, 1, 1, 1), headers, BY_KEY
+            yield apart.topics["rewards"], card.encode(), rewards_value(card, 1, 1, 1), headers, BY_KEY
 
     south, east = as_generation(of_two, apart, 8)(iter(()))
-    assert (south[0], south[1]) == (topics["rewards-south"], b"4629")
+    assert (south[0], south[1]) == (parts["rewards-south"], b"4629")
     assert south[3] == [("store", b"rewards-south"), ("batch-id", b"7")]
-    assert (east[0], east[3]) == (topics["rewards-east"], [("store", b"rewards-east"), ("batch-id", b"7")])
+    assert (east[0], east[3]) == (parts["rewards-east"], [("store", b"rewards-east"), ("batch-id", b"7")])
     assert next(iter(as_generation(written, apart, 8)(iter(())))) == NOTE
 
 
 def test_a_deletion_goes_where_its_row_went() -> None:
-    topics = {store: f"counted-{store}-changelog-g2" for store in ("low", "high")}
-    apart = replace(generation(BY_HALF), topic=topics["low"], topics=topics)
+    parts = {store: f"counted-{store}-changelog-g2" for store in ("low", "high")}
+    apart = replace(generation(BY_HALF), topics={"sums": parts["low"]}, parts=parts)
 
     def deleted(_: Iterator[Any]) -> Iterator[SinkRecord]:
-        yield apart.topic, b"x9", None, [("store", b"sums")], BY_KEY
+        yield parts["low"], b"x9", None, [("store", b"sums")], BY_KEY
 
-    together = as_generation(deleted, replace(apart, topics={}, migrations=(BY_LETTER,)), 8)
-    assert list(together(iter(()))) == [(topics["low"], b"x|x9", None, [("store", b"sums")], BY_KEY)]
+    together = as_generation(deleted, replace(apart, parts={}, migrations=(BY_LETTER,)), 8)
+    assert list(together(iter(()))) == [(parts["low"], b"x|x9", None, [("store", b"sums")], BY_KEY)]
     assert list(as_generation(deleted, apart, 8)(iter(()))) == [
-        (topics["high"], b"x|x9", None, [("store", b"high")], BY_KEY)
+        (parts["high"], b"x|x9", None, [("store", b"high")], BY_KEY)
     ]
 
 
@@ -103,8 +103,23 @@ def test_a_deletion_whose_new_key_nobody_tells_stops_the_batch() -> None:
     ]
 
 
-@pytest.mark.parametrize("topics", [{}, {"rewards-north": TOPIC, "rewards-there": "other"}])
-def test_a_generation_whose_split_is_declared_otherwise_by_now_writes_nothing(topics: dict[str, str]) -> None:
-    apart = replace(generation("rewards-tier", "rewards-by-region", "rewards-split"), topics=topics)
+@pytest.mark.parametrize("parts", [{}, {"rewards-north": TOPIC, "rewards-there": "other"}])
+def test_a_generation_whose_split_is_declared_otherwise_by_now_writes_nothing(parts: dict[str, str]) -> None:
+    apart = replace(generation("rewards-tier", "rewards-by-region", "rewards-split"), parts=parts)
     with pytest.raises(GenerationRefusedError, match="put them back as they were"):
         as_generation(written, apart, 8)
+
+
+def test_rows_of_each_store_go_through_the_changes_of_that_store() -> None:
+    topics = {"sums": "counted-sums-changelog-g2", "tens": "counted-tens-changelog-g2"}
+    changes = tuple(f"tests.integration.counted_app:{name}" for name in ("BY_LETTER", "WITH_FULL"))
+
+    def of_both(_: Iterator[Any]) -> Iterator[SinkRecord]:
+        yield topics["tens"], b"window", b'{"Events":10}', HEADERS, 3
+        yield topics["sums"], b"x9", b'{"Sum":4}', HEADERS, BY_KEY
+
+    both = replace(generation(*changes), topics=topics)
+    assert list(as_generation(of_both, both, 8)(iter(()))) == [
+        (topics["tens"], b"window", b'{"Events":10,"Full":true}', HEADERS, 3),
+        (topics["sums"], b"x|x9", b'{"Sum":4,"Even":true}', HEADERS, BY_KEY),
+    ]

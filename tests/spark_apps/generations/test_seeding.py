@@ -70,12 +70,14 @@ def test_a_limit_lets_nothing_begin_behind_it() -> None:
 
 
 def test_a_generation_has_its_own_topic_and_fields_and_the_stores_table() -> None:
-    second = Generation(2, GenerationState.LIVE, f"{REWARDS.changelog_topic}-g2", migrations=("rewards-tier",))
-    (store,) = stores_of(REWARDS, second)
-    assert (store.changelog_topic, store.table_name, store.schema_version) == (second.topic, "rewards", 2)
+    second = Generation(
+        2, GenerationState.LIVE, {"rewards": f"{REWARDS.changelog_topic}-g2"}, migrations=("rewards-tier",)
+    )
+    (store,) = stores_of(LOYALTY, second)
+    assert (store.changelog_topic, store.table_name, store.schema_version) == (second.topics["rewards"], "rewards", 2)
     assert [item.name for item in store.value_fields][:2] == ["CustomerCardNo", "Tier"]
     assert spec_of(LOYALTY, second).stores == (store,)
-    assert spec_of(LOYALTY, first_journal(LOYALTY).live_generation) is LOYALTY
+    assert spec_of(LOYALTY, first_journal(LOYALTY).live_generation) == LOYALTY
 
 
 def test_an_app_without_rules_for_seeds_has_no_generations() -> None:

@@ -19,7 +19,7 @@ END = Position({"pos": {0: 20}})
 
 
 def first() -> Journal:
-    return Journal.first("loyalty", "rewards", TOPIC)
+    return Journal.first("loyalty", {"rewards": TOPIC})
 
 
 def ready() -> Journal:
@@ -44,7 +44,7 @@ def who(journal: Journal) -> tuple[int | None, int | None]:
 def test_a_generation_is_planned_once_with_the_changes_of_the_one_before() -> None:
     journal = steps.planned(first(), ["rewards-tier"], None)
     assert journal.candidate == Generation(
-        2, GenerationState.PLANNED, f"{TOPIC}-g2", origin=1, migrations=("rewards-tier",)
+        2, GenerationState.PLANNED, {"rewards": f"{TOPIC}-g2"}, origin=1, migrations=("rewards-tier",)
     )
     assert steps.planned(journal, ["rewards-tier"], None) == journal
     with pytest.raises(GenerationRefusedError, match="generation 2 is on its way already"):
@@ -56,7 +56,7 @@ def test_changes_follow_those_that_were_made_before() -> None:
     journal = steps.planned(journal, ["rewards-by-region"], 12)
     candidate = journal.candidate
     assert candidate is not None
-    assert (candidate.number, candidate.topic, candidate.origin) == (3, f"{TOPIC}-g3", 2)
+    assert (candidate.number, candidate.topics, candidate.origin) == (3, {"rewards": f"{TOPIC}-g3"}, 2)
     assert candidate.migrations == ("rewards-tier", "rewards-by-region")
 
 
@@ -74,12 +74,12 @@ def split() -> Journal:
 def test_a_split_has_a_changelog_for_each_store_and_a_merge_has_one_again() -> None:
     journal = split()
     live = journal.live_generation
-    assert (dict(live.topics), live.topic) == (PARTS, PARTS["rewards-north"])
+    assert (live.parts, live.topics) == (PARTS, {"rewards": PARTS["rewards-north"]})
     assert Journal.from_json(journal.to_json()) == journal
     journal = steps.planned(steps.retired(journal, 1), ["rewards-merge"], None)
     candidate = journal.candidate
     assert candidate is not None
-    assert (candidate.changelogs("rewards"), candidate.topics) == ({"rewards": f"{TOPIC}-g3"}, {})
+    assert (candidate.topics, candidate.parts) == ({"rewards": f"{TOPIC}-g3"}, {})
 
 
 def test_a_name_is_a_former_one_once_every_generation_that_has_it_is_retired() -> None:
@@ -92,11 +92,27 @@ def test_a_name_is_a_former_one_once_every_generation_that_has_it_is_retired() -
     assert journal.every_store == {"rewards", *PARTS}
 
 
-def test_a_journal_of_before_there_were_splits_is_read() -> None:
-    content = orjson.loads(handed_over().to_json())
+@pytest.mark.parametrize("had_parts", [True, False])
+def test_a_journal_of_before_apps_could_have_several_stores_is_read(*, had_parts: bool) -> None:
+    written = split() if had_parts else handed_over()
+    content = orjson.loads(written.to_json()) | {"store": "rewards"}
     for item in content["generations"]:
+        item["topic"] = item["topics"]["rewards"]
+        parts = item.pop("parts")
         del item["topics"]
-    assert Journal.from_json(orjson.dumps(content)) == handed_over()
+        if had_parts:
+            item["topics"] = parts
+    assert Journal.from_json(orjson.dumps(content)) == written
+
+
+def test_a_generation_of_an_app_with_several_stores_has_a_changelog_for_each() -> None:
+    topics = {"sums": "counted-sums-changelog", "tens": "counted-tens-changelog"}
+    counted = "tests.integration.counted_app"
+    journal = steps.planned(Journal.first("counted", topics), [f"{counted}:BY_LETTER", f"{counted}:WITH_FULL"], None)
+    candidate = journal.candidate
+    assert candidate is not None
+    assert (candidate.topics, candidate.parts) == ({store: f"{topic}-g2" for store, topic in topics.items()}, {})
+    assert [candidate.own_store(store) for store in candidate.changelogs] == ["sums", "tens"]
 
 
 def test_rows_never_go_to_another_apps_store() -> None:

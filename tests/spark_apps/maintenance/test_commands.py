@@ -138,7 +138,7 @@ def handed_over(journal: Journal) -> Journal:
 
 def test_maintenance_follows_a_store_to_its_next_generation(broker: Broker, tmp_path: Path) -> None:
     file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), ("rewards-tier",), None)
-    old, new = REWARDS.changelog_topic, journal.generation(2).topic
+    old, new = REWARDS.changelog_topic, journal.generation(2).topics["rewards"]
     preview = ("cleanup", "preview", "rewards", "--ttl-days", "1e-8", "--keep-compute-state", "--canary-share", "0")
     for topic, rows in ((old, 5), (new, 3)):
         with suppress(KafkaException):

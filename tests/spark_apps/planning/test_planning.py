@@ -83,7 +83,6 @@ def test_a_store_that_the_dag_cannot_change_says_what_to_do_instead() -> None:
     reasons = {store.store: store.unchangeable for store in declared_stores()}
     assert reasons["rewards"] is None
     assert "take the steps by hand" in str(reasons["prices"])  # its app could, but runs together with others
-    assert "keeps 2 stores" in str(reasons["user-sessions"])
 
 
 def test_what_runs_is_told_by_the_journal_of_generations(settings: AppSettings) -> None:
@@ -105,7 +104,7 @@ def test_the_parts_of_a_split_are_told_as_the_store_that_they_were(settings: App
     rows = ROWS.drop_columns("TotalLoyaltyPoints")
     for store in REWARDS_SPLIT.stores[:2]:
         manifest = SnapshotManifest(
-            store, "loyalty", 2, 4, live.topics[store], {0: 1}, Position(), 2, {0: 0}, "test", 0
+            store, "loyalty", 2, 4, live.parts[store], {0: 1}, Position(), 2, {0: 0}, "test", 0
         )
         metadata = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
         write_deltalake(settings.run_dir / "delta" / store, rows, commit_properties=metadata)

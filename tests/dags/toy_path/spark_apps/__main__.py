@@ -74,7 +74,6 @@ def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
     return {
         **{name: state[name] for name in ("live", "candidate", "standby")},
         "generations": [{"generation": 2, "records_behind_live": state["behind"]}],
-        "store": "rewards",
         "processes": {app: beat, f"{app}-next": beat},
     }
 
