@@ -67,6 +67,15 @@ def test_a_figure_is_the_measured_one(words: str, benchmark: str, measure: str, 
     assert any(row in line and f"`{benchmark}`" in line for line in README.splitlines())
 
 
+def test_what_is_said_of_kills_was_seen() -> None:
+    result = json.loads((ROOT / "benchmarks" / "results" / "crash.json").read_text())
+    wrong = [m["ours"] for m in result["measures"] if m["measure"].endswith((", lost", ", doubled"))]
+    assert len(wrong) == 22
+    (row,) = [line for line in README.splitlines() if "`crash`" in line]
+    assert row.startswith(f"| {result['settings']['rounds']} `kill -9`")
+    assert f"| {sum(wrong):.0f}, {sum(wrong):.0f} | 0, 0 |" in row
+
+
 def test_every_command_that_it_names_exists() -> None:
     from deploy.cli import app
 

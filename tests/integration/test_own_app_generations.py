@@ -36,7 +36,9 @@ from tests.integration.counted_app import (
     with_full,
 )
 from tests.integration.generation_steps import GenerationSteps
+from tests.integration.node_process import NodeProcess, make_nodes, started
 from tests.integration.topics import end_offsets, read_topic, write_topic
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
@@ -168,6 +170,32 @@ def place(tmp_path: Path) -> Iterator[Place]:
         broker.stop()
 
 
+@pytest.fixture
+def node(place: Place) -> Iterator[NodeProcess]:
+    """A node that serves both stores."""
+    stores = f"{SUMS.name}={SUMS.changelog_topic},{TENS.name}={TENS.changelog_topic}:window"
+    (made,) = make_nodes(place.broker, place.apps.run_dir, stores, names=("alpha",), handover_ms=500)
+    with started([made]):
+        yield made
+
+
+def await_answers(place: Place, node: NodeProcess) -> None:
+    """Waits until the node answers what there must be in version 2, of a key of each kind."""
+    expected = place.expected()
+    key, value = next(new for old in expected.sums.items() for new in by_first_letter(*old))
+    asked = KEYS[0]
+    of_key = [new for old in windows(asked, len(expected.notes[asked])) for new in with_full(*old)]
+
+    def answered() -> bool:
+        row = node.value(key.decode(), SUMS.name)
+        page = node.get(f"/state/windowed/{TENS.name}/{asked.decode()}/0/{1 << 40}")
+        page.raise_for_status()
+        found = [item["value"] for item in page.json()]
+        return bool(row == orjson.loads(value) and found == [orjson.loads(wanted) for _, wanted in of_key])
+
+    eventually(answered, 60, "the node answers from the new changelogs")
+
+
 def running(generation: int, batch: int) -> Any:
     def there(beat: Heartbeat) -> bool:
         ran = beat.batch_id is not None and beat.batch_id >= batch
@@ -176,7 +204,7 @@ def running(generation: int, batch: int) -> Any:
     return there
 
 
-def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: Place) -> None:
+def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: Place, node: NodeProcess) -> None:
     live = place.apps.start_module("counted", "spark_apps", "run", APP)
     live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))
     seed = place.step("seed", APP, *MIGRATIONS)["generations"][1]
@@ -203,6 +231,7 @@ def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: 
     assert live.terminate() == 0, live.log_tail()
 
     place.check(2)
+    await_answers(place, node)
 
 
 def end_of(place: Place, topic: str) -> int:

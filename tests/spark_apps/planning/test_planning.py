@@ -103,9 +103,7 @@ def test_the_parts_of_a_split_are_told_as_the_store_that_they_were(settings: App
     JournalFile(settings.run_dir, "loyalty").write(replace(journal.updated(live), live=2))
     rows = ROWS.drop_columns("TotalLoyaltyPoints")
     for store in REWARDS_SPLIT.stores[:2]:
-        manifest = SnapshotManifest(
-            store, "loyalty", 2, 4, live.parts[store], {0: 1}, Position(), 2, {0: 0}, "test", 0
-        )
+        manifest = SnapshotManifest(store, "loyalty", 2, 4, live.parts[store], {0: 1}, Position(), 2, {0: 0}, "test", 0)
         metadata = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
         write_deltalake(settings.run_dir / "delta" / store, rows, commit_properties=metadata)
     found = _running(settings).stores
