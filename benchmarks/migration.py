@@ -7,7 +7,8 @@ retired. For each step: failed reads, p99 beside that of the quiet time before (
 when the first purchase was made that it lacks. In the end the store must be what the purchases add up to, and each must
 have been notified once. It fails if a read failed, a row differs, or going back took ten seconds.
 
-A reader that gets no row by a card's old key asks by the new one: keys change with the hand-over.
+A reader that gets no row by a card's old key asks by the new one, and the other way round: keys change with the hand-over.
+If that is between its two questions, neither finds a row, and the first one is asked again.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class CardReader(Reader):
     async def ask(self, stream: Stream, number: int, reads: Reads) -> None:
         """There must be a row. How old it is, is told by the first purchase that it lacks."""
         card, began_s = self._cards[number % len(self._cards)], time.monotonic()
-        for by_region in (self._by_region, not self._by_region):
+        first = self._by_region
+        for by_region in (first, not first, first):
             key = f"{region_of(card)}%7C{card}" if by_region else card
             status, body = await get(stream, f"/state/keyvalue/rewards/{key}")
             if status == 200:
