@@ -123,6 +123,15 @@ def stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
     Raises:
         GenerationRefusedError: it was made with other stores than the app has now.
     """
+    return _with_topics(spec, generation, generation.changelogs)
+
+
+def written_stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
+    """An app's own stores in one of its generations, with the topics that it writes to. Raises as `stores_of`."""
+    return _with_topics(spec, generation, generation.topics)
+
+
+def _with_topics(spec: AppSpec, generation: Generation, topics: Mapping[str, str]) -> tuple[StoreSpec, ...]:
     own = {store.name: store for store in spec.stores}
     if own.keys() != generation.topics.keys():
         msg = (
@@ -133,10 +142,7 @@ def stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
     if generation.number == FIRST_GENERATION:
         return spec.stores
     chain = chain_of(generation.migrations)
-    return tuple(
-        _in_generation(own[generation.own_store(name)], name, topic, chain)
-        for name, topic in generation.changelogs.items()
-    )
+    return tuple(_in_generation(own[generation.own_store(name)], name, topic, chain) for name, topic in topics.items())
 
 
 def _in_generation(store: StoreSpec, name: str, topic: str, chain: Chain) -> StoreSpec:

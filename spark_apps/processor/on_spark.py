@@ -23,8 +23,8 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from spark_apps.dead_letters import counted
-from spark_apps.generations.catalog import chain_of
-from spark_apps.generations.journal import FIRST_GENERATION, Generation
+from spark_apps.generations.catalog import written_stores_of
+from spark_apps.generations.journal import Generation
 from spark_apps.generations.outputs import as_generation
 from spark_apps.kafka_io import HEADERS_TYPE, read_stream, records_of_rows, write_records
 from spark_apps.processor.packing import packed, unpack_outputs, unpack_sources
@@ -104,14 +104,7 @@ def open_processor_stream(
 
 def spec_as_run(spec: AppSpec, generation: Generation | None) -> AppSpec:
     """The app's own spec with the changelogs that it writes to in a generation, and the schema versions there."""
-    if generation is None or generation.number == FIRST_GENERATION:
-        return spec
-    chain = chain_of(generation.migrations)
-    stores = (
-        replace(own, topic=generation.topics[own.name], schema_version=1 + len(chain.of(own.name).steps))
-        for own in spec.stores
-    )
-    return replace(spec, stores=tuple(stores))
+    return spec if generation is None else replace(spec, stores=written_stores_of(spec, generation))
 
 
 def _packed_rows(context: StreamContext, plan: TaskPlan) -> DataFrame:
