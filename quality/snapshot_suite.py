@@ -1,7 +1,7 @@
 """What must be true of a store's snapshot, from the fields of its values alone.
 
-Every field is there; what is counted or summed is never negative; and of a key that was in the snapshot before, nothing
-that only grows has become less.
+Every field that a row owes is there; what is counted or summed is never negative; and of a key that was in the snapshot
+before, nothing that only grows has become less.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def snapshot_expectations(store: StoreSpec) -> list[Expectation]:
     """What a frame of the value fields, and `fell_column` of each growing one, must be."""
     expectations: list[Expectation] = []
     for item in store.value_fields:
-        expectations.append(gxe.ExpectColumnValuesToNotBeNull(column=item.name, notes=f"{item.name} is there."))
+        if not item.nullable:
+            expectations.append(gxe.ExpectColumnValuesToNotBeNull(column=item.name, notes=f"{item.name} is there."))
         if item.name in NEVER_NEGATIVE and item.sql_type != "timestamp":
             note = f"{item.name} isn't negative."
             expectations.append(gxe.ExpectColumnValuesToBeBetween(column=item.name, min_value=0, notes=note))

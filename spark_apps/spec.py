@@ -14,11 +14,13 @@ from state.query.definitions import StoreDefinition, StoreKind
 class ValueField:
     """A field of a store's JSON value, and the column that it becomes in the store's snapshots.
 
-    `sql_type` is a Spark SQL type. A field of type `timestamp` holds epoch milliseconds.
+    `sql_type` is a Spark SQL type. A field of type `timestamp` holds epoch milliseconds. A row may lack one that is
+    `nullable`; a row without any other is not one of the store's, and stops its snapshots.
     """
 
     name: str
     sql_type: str
+    nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ PLAYERS = StoreSpec(
     score_field="HighScore",
     value_fields=(
         ValueField("PlayerID", "string"),
-        ValueField("Name", "string"),
+        ValueField("Name", "string", nullable=True),
         ValueField("HighScore", "bigint"),
         ValueField("HighScoreProduct", "string"),
         ValueField("GamesPlayed", "bigint"),

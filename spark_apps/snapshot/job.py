@@ -169,7 +169,8 @@ class Snapshot:
             changes.unpersist()
 
     def _check_fields(self, changes: DataFrame) -> None:
-        incomplete = " or ".join(f"`{item.name}` is null" for item in self._store.value_fields)
+        owed = [item.name for item in self._store.value_fields if not item.nullable]
+        incomplete = " or ".join(["false", *(f"`{name}` is null" for name in owed)])
         found = changes.where(f"_value is not null and ({incomplete})").select("_partition", F.col("_offset")).head()
         if found is not None:
             msg = (

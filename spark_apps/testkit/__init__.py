@@ -11,7 +11,17 @@ the same calls on both. `fixtures` has a pytest fixture that runs a test on eith
 """
 
 from spark_apps.testkit.crash import Crash, Step
+from spark_apps.testkit.declared import UndeclaredRowError
 from spark_apps.testkit.driver import PlainDriver, ReplayDiffersError, TopologyDriver, plain_driver
 from spark_apps.testkit.store_view import StoreView
 
-__all__ = ["Crash", "PlainDriver", "ReplayDiffersError", "Step", "StoreView", "TopologyDriver", "plain_driver"]
+__all__ = [
+    "Crash",
+    "PlainDriver",
+    "ReplayDiffersError",
+    "Step",
+    "StoreView",
+    "TopologyDriver",
+    "UndeclaredRowError",
+    "plain_driver",
+]

@@ -12,6 +12,7 @@ from spark_apps.processor.state import MemoryTaskState
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.testkit.crash import Crash, Step
+from spark_apps.testkit.declared import check_row
 from spark_apps.testkit.store_view import StoreView
 from spark_apps.testkit.topologies import Topology, topology_of
 from state.changelog.partitioner import partition_for
@@ -68,6 +69,7 @@ class PlainDriver:
     def __init__(self, topology: Topology, stores: Mapping[str, StoreSpec]) -> None:
         self._topology = topology
         self._stores = stores
+        self._changelogs = {store.changelog_topic: store for store in stores.values()}
         self._now_ms = START_MS
         self._ends: dict[tuple[str, int], int] = {}
         self._piped: list[SourceRecord] = []
@@ -100,6 +102,7 @@ class PlainDriver:
 
         Raises:
             ReplayDiffersError: a batch that was cut off after it had written wrote something else now.
+            UndeclaredRowError: a row is not as its store's spec declares.
         """
         if self._planned:
             self._batch(None)
@@ -142,6 +145,8 @@ class PlainDriver:
         if self._written is None:
             for record in output:
                 if record.topic is not None:
+                    if record.topic in self._changelogs and record.value is not None:
+                        check_row(self._changelogs[record.topic], record.value)
                     self._output.setdefault(record.topic, []).append(_placed(record))
         elif self._written != output:
             msg = f"the batch wrote {len(self._written)} records, and when it was run again {len(output)} others"

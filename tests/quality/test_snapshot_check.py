@@ -9,12 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
+from great_expectations.expectations import ExpectColumnValuesToNotBeNull
 
 from quality.snapshot_check import check_snapshot
 from quality.snapshot_suite import snapshot_expectations
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
+from spark_apps.leaderboard.spec import PLAYERS
 from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.registry import ON_DEMAND_STORES, STORES
 from spark_apps.settings import AppSettings
@@ -98,6 +100,13 @@ def test_a_bad_row_is_told_by_rule_and_number_and_never_by_value(
     snapshot(tmp_path, 0, [row("a"), row("b")])
     snapshot(tmp_path, 1, [bad, row("b"), row("c")])
     assert reason in reasons(tmp_path)
+
+
+def test_a_nullable_field_is_not_owed() -> None:
+    expected = {
+        item.column for item in snapshot_expectations(PLAYERS) if isinstance(item, ExpectColumnValuesToNotBeNull)
+    }
+    assert expected == {item.name for item in PLAYERS.value_fields} - {"Name"}
 
 
 def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_by_the_one_before(

@@ -198,6 +198,16 @@ def test_a_value_without_a_declared_field_stops_the_snapshot(app: App) -> None:
         app.snapshot()
 
 
+def test_a_value_may_lack_a_field_that_is_nullable(app: App) -> None:
+    app.store = replace(
+        app.store, value_fields=(*app.store.value_fields, ValueField("Missing", "bigint", nullable=True))
+    )
+    app.write(0, {"a": "apple"})
+    app.commit(0)
+    app.snapshot()
+    assert app.rows().keys() == {b"a"}
+
+
 def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
     app.write(0, {"a": "apple", "b": "bread", "c": "cider"})
     app.commit(0)

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
 from spark_apps.processor.records import OutputRecord, SourceRecord
 from spark_apps.processor.state import TaskState
-from spark_apps.spec import AppSpec
-from spark_apps.testkit import Crash, ReplayDiffersError, plain_driver
+from spark_apps.spec import AppSpec, StoreSpec, ValueField
+from spark_apps.testkit import Crash, ReplayDiffersError, UndeclaredRowError, plain_driver
 from spark_apps.ticks.spec import TICKS
 from state.changelog.partitioner import partition_for
 from state.errors import ConfigurationError, InvalidArgumentError, UnknownStoreError
@@ -92,3 +93,35 @@ def test_a_store_that_there_is_not_is_refused_with_those_that_there_are() -> Non
 def test_an_app_without_a_topology_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="names no topology"):
         plain_driver(SPEC)
+
+
+@pytest.mark.parametrize(
+    ("nullable", "value", "says"),
+    [
+        (False, b'{"Name": "Ada"}', None),
+        (True, b'{"Name": null}', None),
+        (True, b"{}", None),
+        (False, b'{"Name": null}', "a row of store names lacks Name: write it, or declare it as"),
+        (False, b'{"Nick": "Ada"}', "lacks Name"),
+        (False, b"Ada", "is no JSON object"),
+        (True, b"[]", "is no JSON object"),
+    ],
+)
+def test_a_row_is_what_its_store_declares(nullable: bool, value: bytes, says: str | None) -> None:
+    names = StoreSpec("names", "named", (ValueField("Name", "string", nullable=nullable),))
+
+    class Written:
+        def tasks(self, records: Sequence[SourceRecord]) -> Mapping[int, Sequence[SourceRecord]]:
+            return {0: records}
+
+        def run(self, _: TaskState, records: Sequence[SourceRecord]) -> list[OutputRecord]:
+            return [OutputRecord(names.changelog_topic, record.key, value) for record in records]
+
+    driver = plain_driver(replace(SPEC, stores=(names,)), topology=Written())
+    driver.pipe("in", "k", "v")
+    if says is None:
+        driver.run()
+        assert len(driver.store("names")) == 1
+    else:
+        with pytest.raises(UndeclaredRowError, match=says):
+            driver.run()
