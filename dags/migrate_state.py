@@ -154,7 +154,7 @@ with DAG(
     snapshot = GenerationOperator(
         task_id="snapshot",
         task_display_name="Take its first snapshot",
-        arguments=["snapshot", "{{ ti.xcom_pull(task_ids='hand_over')['store'] }}"],
+        arguments=["snapshot", "{{ ti.xcom_pull(task_ids='hand_over')['own_stores'][0] }}"],
         execution_timeout=timedelta(hours=1),
     )
     watch = PauseOperator(

@@ -242,6 +242,7 @@ def _told(taken: Steps, journal: Journal) -> dict[str, Any]:
     transfer = journal.transfer
     return {
         "app": journal.app,
+        "own_stores": [*journal.live_generation.topics],
         "stores": [*journal.live_generation.changelogs],
         "live": journal.live,
         "candidate": None if journal.candidate is None else journal.candidate.number,

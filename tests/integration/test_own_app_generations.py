@@ -221,7 +221,7 @@ def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: 
     beside.await_beat(running(2, 2), "runs more batches")
 
     answer = place.step("handover", APP)
-    assert answer["live"] == 2
+    assert (answer["live"], answer["own_stores"]) == (2, [store.name for store in COUNTED.stores])
     assert answer["comparison"]["same"] >= seed["seed_rows"] - len(KEYS)
     live.await_beat(running(2, 3), "runs generation 2")
     place.step("retire", APP, "--delete")

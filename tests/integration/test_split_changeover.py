@@ -124,10 +124,15 @@ def readers(broker: Broker, nodes: list[NodeProcess]) -> Iterator[list[Reader]]:
     found = [Reader(node, writer) for node in nodes]
     with ExitStack() as stack:
         stack.enter_context(running(writer.run, writer.stopped))
-        eventually(lambda: bool(writer.acknowledged), 30, "a first round is written")
+        eventually(lambda: all(is_served(node) for node in nodes), 60, "a first round is served")
         for reader in found:
             stack.enter_context(running(reader.run, reader.stopped))
         yield found
+
+
+def is_served(node: NodeProcess) -> bool:
+    """Whether a node answers with a row for each key."""
+    return all(node.status(f"/state/keyvalue/points/{key}") == 200 for key in KEYS)
 
 
 def await_names(nodes: list[NodeProcess], *names: str) -> None:
