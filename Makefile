@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
+# The packages of Python come while Maven fetches the jars; lint and types are looked at side by side.
+MAKEFLAGS += --jobs=3
 
 .PHONY: help setup lock demo up down status test check lint types clean
 
@@ -29,6 +31,9 @@ $(JARS)/%/.ready: deploy/jars/%/pom.xml
 	@echo "setup: fetching the $* jars"
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/$*
 	@touch $@
+
+# One after the other: two Mavens at once may spoil the repository that they share.
+$(JARS)/broker/.ready: | $(JARS)/spark/.ready
 
 $(JARS)/spark-classes.jsa: $(VENV)/.ready $(JARS)/spark/.ready
 	@echo "setup: archiving Spark's classes, so that sessions start in half the time (once; a minute)"
