@@ -7,15 +7,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
-# The packages of Python come while Maven fetches the jars; lint and types are looked at side by side.
-MAKEFLAGS += --jobs=3
 
 .PHONY: help setup lock demo up down status test check lint types clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+%?:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.ready $(JARS)/spark/.ready $(JARS)/broker/.ready $(JARS)/spark-classes.jsa ## virtual environment from the lock, jars from the poms
+SET_UP := $(VENV)/.ready $(JARS)/spark/.ready $(JARS)/broker/.ready $(JARS)/spark-classes.jsa
+
+# The packages of Python come while Maven fetches the jars; what else one names beside it stays one after the other.
+setup: ## virtual environment from the lock, jars from the poms
+	@$(MAKE) --silent --jobs=2 $(SET_UP)
 
 $(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml deploy/preflight.py
 	@$(PYTHON) deploy/preflight.py
