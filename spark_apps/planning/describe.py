@@ -17,14 +17,14 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from spark_apps.errors import BrokerUnavailableError
-from spark_apps.generations.catalog import chain_of
+from spark_apps.generations.catalog import migration_named
 from spark_apps.generations.journal import Journal, JournalFile
 from spark_apps.registry import APPS, ON_DEMAND_APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
 from spark_apps.topics import Topics
 from state.clock import Clock
-from state.errors import StateError
+from state.errors import ConfigurationError, StateError
 from state.migration.contract import Description, RunningStore
 from state.query.definitions import StoreKind
 from state.snapshots.manifest import SnapshotManifest, newest_manifest
@@ -108,8 +108,16 @@ def _parts(journal: Journal | None) -> tuple[str, ...]:
 
 
 def _migrations(journal: Journal | None, store: str) -> tuple[str, ...]:
-    steps = () if journal is None else chain_of(journal.live_generation.migrations).of(store).steps
-    return tuple(step.name for step in steps)
+    made = () if journal is None else journal.live_generation.migrations
+    return tuple(name for name in made if _may_be_of(name, store))
+
+
+def _may_be_of(migration: str, store: str) -> bool:
+    """Whether a migration is of a store. One that there is no more may be of any: whoever plans must meet it."""
+    try:
+        return migration_named(migration).store == store
+    except ConfigurationError:
+        return True
 
 
 def _of_spec(store: StoreSpec, journal: Journal | None) -> RunningStore:

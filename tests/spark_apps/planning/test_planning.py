@@ -123,6 +123,17 @@ def test_a_split_is_made_when_it_is_named_and_else_not_proposed(settings: AppSet
     assert change.conf["migrations"] == names[:2]
 
 
+def test_a_migration_that_runs_and_is_not_there_any_more_breaks_the_plan(settings: AppSettings) -> None:
+    journal = first_journal(LOYALTY)
+    live = replace(journal.live_generation, migrations=("rewards-tier", "gone.changes:ADD_LEVEL"))
+    JournalFile(settings.run_dir, "loyalty").write(journal.updated(live))
+    running = _running(settings)
+    assert running.stores["rewards"].migrations == ("rewards-tier", "gone.changes:ADD_LEVEL")
+    (change,) = plan_changes([_rewards()], running).changes
+    assert change.verdict is Verdict.BREAKS
+    assert "gone.changes:ADD_LEVEL" in " ".join(change.details)
+
+
 def test_a_table_that_can_not_be_read_hides_no_other(settings: AppSettings) -> None:
     log = settings.run_dir / "delta" / "broken" / "_delta_log"
     log.mkdir(parents=True)
