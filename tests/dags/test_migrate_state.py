@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,25 @@ def _toy(run_dir: Path, **state: Any) -> dict[str, Any]:
         path.write_text(json.dumps(state))
     found: dict[str, Any] = json.loads(path.read_text())
     return found
+
+
+def test_the_toy_tells_nothing_that_the_steps_do_not(tmp_path: Path) -> None:
+    def told(**environment: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "spark_apps", "generation", "status", "loyalty"],
+            env={**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), **environment},  # noqa: TID251 (a child's own)
+            cwd=PROJECT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    real, toy = told(), told(**TOYS)
+    assert toy.keys() <= real.keys()
+    assert toy["generations"][0].keys() <= real["generations"][0].keys()
+    assert (real["own_stores"], real["processes"].keys()) == (toy["own_stores"], toy["processes"].keys())
 
 
 def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: RunDag, supervised: Supervised) -> None:
