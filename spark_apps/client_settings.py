@@ -18,7 +18,9 @@ class ClientSettings(AppSettings):
     """Where the nodes are, and what they are shown. Each field is `STOREKEEPER_<NAME>`."""
 
     peers: str = Field(
-        default="", description="Query nodes as name=address, comma-separated; links lead to the page of the first."
+        default="",
+        description="Query nodes as name=address, comma-separated; links lead to the page of the first, and without "
+        "any no node's copies are compared.",
     )
     client_token_file: Path | None = Field(default=None, description="File with the bearer token to show to nodes.")
     client_ca_file: Path | None = Field(default=None, description="PEM file of authorities that nodes are signed by.")

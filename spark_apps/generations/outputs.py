@@ -59,19 +59,19 @@ def passed(
     Raises:
         UnconvertibleRowsError: a record can't be converted.
     """
-    stores, parts = {topic: store for store, topic in generation.topics.items()}, generation.parts
-    chains = {store: chain.of(store) for store in generation.topics}
-    marked = _Marked()
+    changelogs = {topic: (store, chain.of(store)) for store, topic in generation.topics.items()}
+    parts, marked = generation.parts, _Marked()
     for record in records_of(batches):
         topic, key, value, headers, partition = record
-        own = stores.get(topic)
-        if own is None:
+        if topic not in changelogs:
             if speaks:
                 yield record
-        elif key is None or not chains[own].steps:
+            continue
+        own, changes = changelogs[topic]
+        if key is None or not changes.steps:
             yield record
         else:
-            for store, new_key, new_value in _converted(chains[own], own, key, value):
+            for store, new_key, new_value in _converted(changes, own, key, value):
                 if parts:
                     yield parts[store], new_key, new_value, marked.of(store, headers), partition
                 else:

@@ -24,7 +24,6 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
 from spark_apps.dead_letters import counted
 from spark_apps.generations.catalog import written_stores_of
-from spark_apps.generations.journal import Generation
 from spark_apps.generations.outputs import as_generation
 from spark_apps.kafka_io import HEADERS_TYPE, read_stream, records_of_rows, write_records
 from spark_apps.processor.packing import packed, unpack_outputs, unpack_sources
@@ -67,7 +66,9 @@ def open_processor_stream(
     With `keeps_state` False its tasks begin each batch without state, time or timers, which is much faster: right for a
     processor that uses none of these.
     """
-    settings, spec = context.settings, spec_as_run(spec, context.generation)
+    settings = context.settings
+    if context.generation is not None:
+        spec = replace(spec, stores=written_stores_of(spec, context.generation))
     changelogs = {store.changelog_topic: store for store in reversed(spec.stores)}
     topics = Topics(settings.kafka_bootstrap)
     plan = task_plan(spec, settings, {topic: len(topics.partitions(topic)) for topic in changelogs})
@@ -100,11 +101,6 @@ def open_processor_stream(
         write_records(rows, batch_id, context, by_key=keeps_state, records_of=records_of)
 
     return Stream(frame, process)
-
-
-def spec_as_run(spec: AppSpec, generation: Generation | None) -> AppSpec:
-    """The app's own spec with the changelogs that it writes to in a generation, and the schema versions there."""
-    return spec if generation is None else replace(spec, stores=written_stores_of(spec, generation))
 
 
 def _packed_rows(context: StreamContext, plan: TaskPlan) -> DataFrame:

@@ -18,9 +18,8 @@ from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.processor.packing import pack, packed
 from spark_apps.processor.task import TaskPlan
 from state.changelog.partitioner import partition_for
-from state.keys.sessions import decode_session_row_key
-from state.keys.windows import decode_window_row_key
-from state.query.definitions import StoreKind
+from state.query.definitions import WINDOWED, StoreKind
+from state.query.row_times import RowLayout, timed_key
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -96,11 +95,8 @@ def placed_rows(
 
 def _partition(kind: StoreKind, key: bytes, count: int) -> int | None:
     """Where a row belongs whose key alone doesn't tell: with the other windows of the key inside it."""
-    if kind is StoreKind.WINDOW:
-        return partition_for(decode_window_row_key(key)[0], count)
-    if kind is StoreKind.SESSION:
-        return partition_for(decode_session_row_key(key)[0], count)
-    return None
+    timed = timed_key(RowLayout(kind), key) if kind in WINDOWED else None
+    return None if timed is None else partition_for(timed.key, count)
 
 
 def _nothing(checkpoint_dir: Path, batch_id: int) -> Mapping[str, Any]:

@@ -20,8 +20,11 @@ from spark_apps.generations.orders import Role
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.settings import AppSettings
+from state.clock import ManualClock
 from state.cluster.aliases import Alias
 from state.migration.compare import ComparisonVerdict
+from tests.integration.counted_app import COUNTED
 from tests.integration.dying_step import PLACES_OF_TRANSFER, mark
 from tests.spark_apps.generations.played_apps import PlayedApp, World, at, world_in
 
@@ -93,6 +96,17 @@ def play(path: Path, seed: int = 1, crashes: float = 0.0, migrations: Sequence[s
     for _ in range(60):
         found.go_on()
     return found
+
+
+def test_readers_are_told_of_every_store_of_an_app(tmp_path: Path) -> None:
+    aliases: list[Alias] = []
+    settings = AppSettings(run_dir=tmp_path)
+    taken = Steps(COUNTED, settings, ManualClock(), lambda _: None, aliases.append, lambda *_: SAME)
+    journal = steps.planned(taken.read(), [], None)
+    taken.prepare(journal, 2)
+    assert [(alias.store, alias.topic, alias.previous_topic, alias.prepare) for alias in aliases] == [
+        (store.name, f"{store.changelog_topic}-g2", store.changelog_topic, True) for store in COUNTED.stores
+    ]
 
 
 @pytest.mark.parametrize("seed", range(6))
