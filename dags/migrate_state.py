@@ -1,4 +1,4 @@
-"""Change what a store holds: its fields, keys or partitions, while reads and writes go on.
+"""Change what an app's stores hold: their fields, keys or partitions, while reads and writes go on.
 
 **What it does.** Spark can't rewrite the state of a running aggregation, so a new *generation* of the app is made
 beside the one that runs: seeded from a snapshot through the migrations, reading the input on from there. When it has
@@ -13,9 +13,9 @@ watch, whether to retire the old generation, keep both, or roll back.
 
 | param | values | meaning |
 |---|---|---|
-| `app` | an app that can have generations | whose store |
+| `app` | an app that can have generations | whose stores |
 | `migrations` | names, in order | the changes; none only copies |
-| `partitions` | 0 to 10000 | of the new changelog; 0 leaves them as they are |
+| `partitions` | 0 to 10000 | of each new changelog; 0 leaves them as they are |
 | `copy` | true, false | go on even if nothing changes: the new generation forgets what clean-ups have deleted |
 | `approval` | true, false | whether somebody must approve the plan |
 | `max_behind` | 0 or more | input records that the new one may be behind when the hand-over begins |
@@ -33,6 +33,9 @@ its old name, too, until the old generation is retired.
 **How to resume.** Every task may be cleared and run again; each goes on where it was. A run that was lost can be
 replaced by a new one with the same params.
 
+**What becomes of the processes.** An app that shares a process with others leaves it for good and runs by itself; it
+reads no input until it has started. The new generation runs as `<app>-next`.
+
 **If it fails.** *plan* refused: the reason says which migrations fit. *seed* refused: rows can't be converted, nothing
 was started; correct the migration or the rows, then clear the task. *catch_up* failed: see the log of `<app>-next`.
 *hand_over* refused: the generations differ; nothing has changed for readers, the old one is live. Retire the new one
@@ -49,18 +52,17 @@ from airflow.sdk import DAG, Param
 from dags.operators.deadlines import done_within
 from dags.operators.generation import (
     ASK,
+    CHANGEABLE_APPS,
     PLANNING_MODULE,
     CaughtUpSensor,
     DecideOperator,
     GenerationOperator,
+    GenerationProcessOperator,
     HealthyAfterwardsOperator,
-    SuccessorOperator,
 )
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.stream_app import AppAction
-from spark_apps.registry import APPS
 
-_APPS = [app.name for app in APPS.values() if app.has_generations]
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
 _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partitions else '' }}"
@@ -79,7 +81,9 @@ with DAG(
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=2)),
     params={
-        "app": Param(_APPS[0], type="string", enum=_APPS, title="App", description="Whose store is to change."),
+        "app": Param(
+            CHANGEABLE_APPS[0], type="string", enum=CHANGEABLE_APPS, title="App", description="Whose stores may change."
+        ),
         "migrations": Param(
             [],
             type="array",
@@ -123,13 +127,26 @@ with DAG(
         ignore_downstream_trigger_rules=True,
         retries=0,
     )
+    detach = GenerationOperator(
+        task_id="detach",
+        task_display_name="Have it run by itself",
+        arguments=["generation detach", _APP],
+        execution_timeout=timedelta(minutes=10),
+    )
+    live = GenerationProcessOperator(
+        task_id="live",
+        task_display_name="See that it runs",
+        app=_APP,
+        action=AppAction.ENSURE,
+        execution_timeout=timedelta(minutes=15),
+    )
     seed = GenerationOperator(
         task_id="seed",
         task_display_name="Make the new generation from a snapshot",
         arguments=["generation seed", _APP, _CHANGES, _PARTITIONS],
         execution_timeout=timedelta(hours=2),
     )
-    start = SuccessorOperator(
+    start = GenerationProcessOperator(
         task_id="start",
         task_display_name="Start it beside the old one",
         app="{{ params.app }}-next",
@@ -154,7 +171,7 @@ with DAG(
     snapshot = GenerationOperator(
         task_id="snapshot",
         task_display_name="Take its first snapshot",
-        arguments=["snapshot", "{{ ti.xcom_pull(task_ids='hand_over')['own_stores'][0] }}"],
+        arguments=["snapshot", "{{ ti.xcom_pull(task_ids='hand_over')['own_stores'] | join(' ') }}"],
         execution_timeout=timedelta(hours=1),
     )
     watch = PauseOperator(
@@ -195,5 +212,5 @@ with DAG(
         arguments=["generation rollback", _APP],
         execution_timeout=timedelta(minutes=30),
     )
-    plan >> approve >> seed >> start >> catch_up >> hand_over >> snapshot >> watch >> check >> decide
+    plan >> approve >> detach >> live >> seed >> start >> catch_up >> hand_over >> snapshot >> watch >> check >> decide
     decide >> [retire, keep, roll_back]

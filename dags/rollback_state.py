@@ -22,10 +22,8 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.generation import GenerationOperator, SkipUnlessOperator
-from spark_apps.registry import APPS
+from dags.operators.generation import CHANGEABLE_APPS, GenerationOperator, SkipUnlessOperator
 
-_APPS = [app.name for app in APPS.values() if app.has_generations]
 _APP = "{{ params.app }}"
 
 with DAG(
@@ -40,7 +38,9 @@ with DAG(
     dagrun_timeout=timedelta(hours=2),
     deadline=done_within(timedelta(minutes=15)),
     params={
-        "app": Param(_APPS[0], type="string", enum=_APPS, title="App", description="Whose generation."),
+        "app": Param(
+            CHANGEABLE_APPS[0], type="string", enum=CHANGEABLE_APPS, title="App", description="Whose generation."
+        ),
         "discard": Param(False, type="boolean", title="Discard", description="Leave nothing of what was given up."),
     },
 ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.layout import RunLayout
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.registry import ON_DEMAND_APPS
+from spark_apps.homes import sharing_apps
 
 HEARTBEAT_STALE_MS = 30_000
 
@@ -22,8 +22,8 @@ def heartbeat_problem(heartbeat: Heartbeat | None, pid: int, now_ms: int) -> str
 
 
 def together_problem(layout: RunLayout, pid: int, now_ms: int) -> str | None:
-    """The same for the process of all on-demand apps: the problem of the first one that has one."""
-    for app in ON_DEMAND_APPS:
+    """The same for the process that on-demand apps share: the problem of the first one that has one."""
+    for app in sharing_apps(layout.root):
         problem = heartbeat_problem(read_heartbeat(layout.heartbeat(app)), pid, now_ms)
         if problem is not None:
             return f"{app}: {problem}"

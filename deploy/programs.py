@@ -16,7 +16,11 @@ from spark_apps.generations.orders import Role
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 APPS = tuple(registry.APPS)
-SUCCESSORS = tuple(Role.NEXT.program(app.name) for app in registry.APPS.values() if app.has_generations)
+ON_DEMAND = tuple(registry.ON_DEMAND_APPS)
+"""The processes of on-demand apps; each runs only if its app doesn't share one with the others."""
+SUCCESSORS = tuple(
+    Role.NEXT.program(app.name) for app in (registry.APPS | registry.ON_DEMAND_APPS).values() if app.has_generations
+)
 """The processes of generations that are not live; they run only while there is one."""
 METRICS = "metrics"
 """The process that tells Prometheus how apps, snapshots and the quality gate are."""
@@ -79,9 +83,13 @@ def platform_programs(
 
 def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
     """The processes of the stream apps alone."""
+    names = APPS + ON_DEMAND if settings.apps == "all" else APPS
     together = (_together_program(layout, settings),) if settings.apps == "all" else ()
-    successors = (_successor_program(name, layout, settings) for name in SUCCESSORS)
-    return (*(_app_program(name, layout, settings) for name in APPS), *successors, *together)
+    return (
+        *(_app_program(name, layout, settings) for name in names),
+        *(_successor_program(name, layout, settings) for name in names if Role.NEXT.program(name) in SUCCESSORS),
+        *together,
+    )
 
 
 def _airflow_program(name: str, settings: PlatformSettings) -> Program:
@@ -114,8 +122,8 @@ def _app_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Pr
     )
 
 
-def _successor_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
-    app = next(app for app in APPS if Role.NEXT.program(app) == name)
+def _successor_program(app: str, layout: RunLayout, settings: PlatformSettings) -> Program:
+    name = Role.NEXT.program(app)
     return Program(
         name=name,
         command=_paced(layout, name, "spark_apps", "generation", "run", app),

@@ -15,11 +15,11 @@ from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.instance import Instance
 from deploy.layout import RunLayout
-from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, METRICS, SUCCESSORS, TOGETHER, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, METRICS, ON_DEMAND, SUCCESSORS, TOGETHER, node_program
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
-from spark_apps import registry
 from spark_apps.heartbeat import read_heartbeat
+from spark_apps.homes import detached_apps, sharing_apps
 
 _AIRFLOW_COMPONENTS = {
     "airflow-api-server": "metadatabase",
@@ -31,7 +31,10 @@ _AIRFLOW_COMPONENTS = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """One process. `state` is the supervisor's; `healthy` says that it also does its work; `detail` says why not."""
+    """One process. `state` is the supervisor's; `healthy` says that it also does its work; `detail` says why not.
+
+    One that is not `needed` is healthy when it doesn't run.
+    """
 
     name: str
     state: str
@@ -40,6 +43,7 @@ class ProcessStatus:
     uptime_s: int | None
     address: str | None
     detail: str
+    needed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +92,24 @@ class Problems:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
+        self._detached = detached_apps(instance.layout.root)
         self._airflow_health: dict[str, str] | None = None
+
+    def needs(self, info: ProcessView) -> bool:
+        """Whether a process is to run, or was to and failed.
+
+        That of an on-demand app that shares another, and that of a generation that there is none of, may be stopped, or
+        have ended well.
+        """
+        if info.name not in SUCCESSORS and (info.name not in ON_DEMAND or info.name in self._detached):
+            return True
+        return info.state != "STOPPED" and (info.state, info.exit_status) != ("EXITED", 0)
 
     def of(self, info: ProcessView) -> str | None:
         """Why a running process is not healthy; None if it is."""
         if info.name == KAFKA:
             return None if answers(self._instance.settings.kafka_bootstrap) else "does not answer"
-        if info.name in (*APPS, *SUCCESSORS):
+        if info.name in (*APPS, *ON_DEMAND, *SUCCESSORS):
             return heartbeat_problem(
                 read_heartbeat(self._instance.layout.heartbeat(info.name)), info.pid, int(time.time() * 1000)
             )
@@ -133,7 +148,8 @@ def _unanswered(url: str) -> str | None:
 
 def process_status(info: ProcessView, problems: Problems, addresses: dict[str, str]) -> ProcessStatus:
     """How one supervised process is."""
-    problem = problems.of(info) if info.state == "RUNNING" else _stopped_because(info)
+    needed = problems.needs(info)
+    problem = problems.of(info) if info.state == "RUNNING" else _stopped_because(info) if needed else None
     return ProcessStatus(
         name=info.name,
         state=info.state,
@@ -142,17 +158,11 @@ def process_status(info: ProcessView, problems: Problems, addresses: dict[str, s
         uptime_s=int(time.time()) - info.started_s if info.pid else None,
         address=addresses.get(info.name),
         detail=problem or "",
+        needed=needed,
     )
 
 
-def _is_not_needed(info: ProcessView) -> bool:
-    """Whether it is the process of a generation that there is none of."""
-    return info.name in SUCCESSORS and (info.state == "STOPPED" or (info.state, info.exit_status) == ("EXITED", 0))
-
-
-def _stopped_because(info: ProcessView) -> str | None:
-    if _is_not_needed(info):
-        return None
+def _stopped_because(info: ProcessView) -> str:
     if info.state == "EXITED":
         return f"ended with exit code {info.exit_status}: see its log"
     return info.spawn_error or info.state.lower()
@@ -173,7 +183,7 @@ def _app_fields(layout: RunLayout, processes: Iterable[ProcessStatus]) -> dict[s
     known = {process.name: process for process in processes}
     homes = {app: app for app in APPS}
     if TOGETHER in known:
-        homes |= dict.fromkeys(registry.ON_DEMAND_APPS, TOGETHER)
+        homes |= dict.fromkeys(sharing_apps(layout.root), TOGETHER) | {app: app for app in detached_apps(layout.root)}
     return {app: _app_field(layout, app, known.get(home)) for app, home in homes.items()}
 
 
@@ -181,6 +191,7 @@ def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> di
     heartbeat = read_heartbeat(layout.heartbeat(app))
     pid = process.pid if process is not None and process.state == "RUNNING" else None
     return {
+        "process": None if process is None else process.name,
         "state": process.state if process else "DOWN",
         "healthy": pid is not None and heartbeat_problem(heartbeat, pid, int(time.time() * 1000)) is None,
         "heartbeat": asdict(heartbeat) if heartbeat else None,
@@ -189,5 +200,6 @@ def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> di
 
 def _reading_order(instance: Instance) -> Any:
     nodes = (node_program(name) for name in instance.settings.node_names)
-    order = {name: index for index, name in enumerate((KAFKA, *AIRFLOW_PROGRAMS, *APPS, TOGETHER, *nodes, METRICS))}
+    known = (KAFKA, *AIRFLOW_PROGRAMS, *APPS, *ON_DEMAND, TOGETHER, *nodes, METRICS)
+    order = {name: index for index, name in enumerate(known)}
     return lambda process: order.get(process.name, len(order))

@@ -9,11 +9,10 @@ from rich.table import Table
 
 from deploy.programs import TOGETHER
 from deploy.status import PlatformStatus, ProcessStatus
-from spark_apps.registry import ON_DEMAND_APPS
 
 
 def status_table(status: PlatformStatus) -> RenderableType:
-    """One row a process, and where the data is."""
+    """One row a process that is needed, and where the data is."""
     if not status.processes:
         return f"The platform in {status.run_dir} is down: start it with `storekeeper up`."
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -21,10 +20,13 @@ def status_table(status: PlatformStatus) -> RenderableType:
         # Names and addresses are there to be copied: only the words about health may wrap.
         table.add_column(heading, justify="right" if heading in {"pid", "up"} else "left", no_wrap=heading != "health")
     for process in status.processes:
+        if not process.needed:
+            continue
         table.add_row(*_row(process, status.apps.get(process.name)))
         if process.name == TOGETHER:
-            for app in ON_DEMAND_APPS:
-                table.add_row(f"  {app}", _app_health(status.apps[app]), "", "", _progress(status.apps[app]))
+            for name, app in status.apps.items():
+                if app["process"] == TOGETHER:
+                    table.add_row(f"  {name}", _app_health(app), "", "", _progress(app))
     return Group(table, "", f"run directory  {status.run_dir}", f"Delta tables   {status.delta_root}")
 
 

@@ -25,6 +25,7 @@ from deploy.supervision import is_current, running_supervisor, start_supervisor,
 from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
+from spark_apps.homes import detached_apps
 
 START_APPS_DAG = "stream_apps"
 SCHEDULED_DAGS = (
@@ -111,7 +112,8 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
         _await_dag(instance, client, airflow)
         if settings.apps == "all":
             report("starting the on-demand apps, in one process")
-            client.start(TOGETHER)
+            for program in (TOGETHER, *detached_apps(instance.layout.root)):
+                client.start(program)
         report("Airflow is up and brings up the Spark apps")
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
         for dag in SCHEDULED_DAGS:

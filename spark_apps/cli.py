@@ -20,7 +20,8 @@ from pydantic import ValidationError
 from spark_apps.generations.commands import generation_commands
 from spark_apps.generations.live import live_store, live_stores, of_each
 from spark_apps.generations.orders import Role
-from spark_apps.registry import ON_DEMAND_APPS, app_named
+from spark_apps.homes import sharing_apps
+from spark_apps.registry import app_named
 from spark_apps.scale import scaled
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
@@ -76,12 +77,13 @@ def _run_generation(spec: AppSpec, settings: AppSettings, stop: threading.Event,
 @cli.command("run-together")
 def run_together_command(
     apps: Annotated[
-        list[str] | None, typer.Argument(help="The apps' names; all on-demand apps if none is given.")
+        list[str] | None,
+        typer.Argument(help="The apps' names; if none is given, all on-demand apps that don't run by themselves."),
     ] = None,
 ) -> None:
     """Run several apps in one process, on one JVM, until TERM. If one fails, all stop."""
-    specs = [app_named(app) for app in apps or ON_DEMAND_APPS]
     settings = AppSettings()
+    specs = [app_named(app) for app in apps or sharing_apps(settings.run_dir)]
     stop = _stop_on_signals()
     from spark_apps.together import run_together  # noqa: PLC0415 (loads Spark)
 
@@ -98,18 +100,22 @@ def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
 
 
 @cli.command()
-def snapshot(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
+def snapshot(stores: Annotated[list[str], typer.Argument(help="The store's name; or several, of one app.")]) -> None:
     """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary.
 
-    Of a store that was split, the tables of all its parts, at the end of the same batch.
+    Of a store that was split, the tables of all its parts; of several stores, those of each: at the end of the same
+    batch.
     """
+    found = [live_store(name, AppSettings()) for store in stores for name in live_stores(store, AppSettings())]
+    specs, settings = [spec for spec, _ in found], found[0][1]
+    if len({spec.app for spec in specs}) > 1:
+        msg = f"{' and '.join(stores)} are stores of several apps, which have batches of their own: name those of one"
+        raise ConfigurationError(msg)
     from spark_apps.snapshot.job import take_snapshots  # noqa: PLC0415 (loads Spark)
 
-    found = [live_store(name, AppSettings()) for name in live_stores(store, AppSettings())]
-    specs, settings = [spec for spec, _ in found], found[0][1]
     summaries = take_snapshots(specs, settings, SystemClock())
     taken = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
-    _answer(taken.get(store) or {"store": store, "stores": taken})
+    _answer(taken[stores[0]] if [*taken] == stores[:1] else {"store": ",".join(stores), "stores": taken})
 
 
 @cli.command()

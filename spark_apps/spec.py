@@ -88,7 +88,8 @@ class AppSpec:
     `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `module` has the
     function `open_stream` and is imported only by the process that runs the app. `topology` has the function
     `processor`, free of Spark, if the app is a `Processor`. `resources` are its own, in place of the settings.
-    `seeding` is `<module>:<variable>` of its `SeedRules`; an app that is a `Processor` needs none.
+    `seeding` is `<module>:<variable>` of its `SeedRules`; an app that is a `Processor` needs none. `migrations` is that
+    of a tuple of the `StoreMigration`s that its stores can undergo: so plans and steps know them by name.
 
     Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
     """
@@ -102,6 +103,7 @@ class AppSpec:
     stores: tuple[StoreSpec, ...] = field(default=())
     topology: str | None = None
     seeding: str | None = None
+    migrations: str | None = None
     resources: Resources = field(default_factory=Resources)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """Several small apps in one process: one JVM and one Spark session; lease, checkpoint and heartbeat are each app's own.
 
-They share fate: when one fails, all stop, and whoever keeps the process alive starts them all again.
+They share fate: when one fails, all stop, and whoever keeps the process alive starts them all again. An app whose state
+is to be changed leaves them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from spark_apps.generations.journal import FIRST_GENERATION, JournalFile
+from spark_apps.generations.journal import FIRST_GENERATION
+from spark_apps.generations.run_lease import generation_lease
 from spark_apps.heartbeat import AppState
+from spark_apps.homes import has_own_process
 from spark_apps.lease import Lease
 from spark_apps.preflight import preflight
 from spark_apps.pulse import Pulse
@@ -30,6 +33,8 @@ from state.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_POLL_S = 0.2
+
 _log = structlog.get_logger(__name__)
 
 
@@ -42,46 +47,56 @@ class _Member(AppRun):
     def _run(self, lease: Lease, pulse: Pulse) -> None:
         spark = self.spark
         assert spark is not None  # noqa: S101 (given by `run_together`)
-        found = preflight(self.spec, self.settings, Topics(self.settings.kafka_bootstrap), self.clock)
-        if self.stop.is_set():
-            return
-        pid = jvm_pid(spark)
-        if pid is not None:
-            lease.record_jvm(pid)
-        pulse.enter(AppState.STARTING, jvm_pid=pid)
-        self._stream(spark, pulse, found)
+        # Whoever takes a step with the app's generations takes it as a sign that the first one runs.
+        name = generation_lease(self.spec.name, FIRST_GENERATION)
+        with Lease(self.settings.lease_file(name), clock=self.clock, wait=time.sleep) as generation:
+            generation.acquire(self.settings.lease_timeout_s)
+            found = preflight(self.spec, self.settings, Topics(self.settings.kafka_bootstrap), self.clock)
+            if self.stop.is_set():
+                return
+            pid = jvm_pid(spark)
+            if pid is not None:
+                lease.record_jvm(pid)
+                generation.record_jvm(pid)
+            pulse.enter(AppState.STARTING, jvm_pid=pid)
+            self._stream(spark, pulse, found)
 
 
 def run_together(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
     """Runs apps side by side until `stop` is set, then lets their running batches finish.
 
+    An app that is to run by itself from now on (`has_own_process`) is let go as it were stopped; the others go on.
+
     Raises:
-        ConfigurationError: the state of one of them was changed by a generation, or is being changed.
+        ConfigurationError: one of them runs by itself already.
         StateError: what the first app to fail failed with; see `AppRun`. The others were stopped.
     """
     for app in apps:
-        _check_unchanged(app, settings)
+        if has_own_process(app.name, settings.run_dir):
+            msg = (
+                f"the state of {app.name} was changed, or is being changed, which takes a process of its own: "
+                f"start it by `run {app.name}`, and name the other apps here"
+            )
+            raise ConfigurationError(msg)
     with Lease(settings.lease_file(TOGETHER), clock=clock, wait=time.sleep) as lease:
         lease.acquire(settings.lease_timeout_s)
-        spark = start_session(TOGETHER, settings)
-        try:
-            pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
-            members = [_Member(app, app.settings(settings), clock, stop, spark=spark) for app in apps]
-            _run_all(members, stop)
-        finally:
-            stop_session(spark)
+        if apps:
+            _run_on_one_session(apps, settings, clock, stop, lease)
+        # With nothing to run it is still there to be stopped: whoever keeps it alive would start it again and again.
+        stop.wait()
 
 
-def _check_unchanged(app: AppSpec, settings: AppSettings) -> None:
-    journal = JournalFile(settings.run_dir, app.name).read()
-    if journal is not None and (journal.live != FIRST_GENERATION or journal.other is not None):
-        msg = (
-            f"{app.name} has generation {journal.live} live and another one beside it or before it, which takes a "
-            f"process of its own: start it by `run {app.name}`, and name the other apps here"
-        )
-        raise ConfigurationError(msg)
+def _run_on_one_session(
+    apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event, lease: Lease
+) -> None:
+    spark = start_session(TOGETHER, settings)
+    try:
+        pid = jvm_pid(spark)
+        if pid is not None:
+            lease.record_jvm(pid)
+        _run_all([_Member(app, app.settings(settings), clock, threading.Event(), spark=spark) for app in apps], stop)
+    finally:
+        stop_session(spark)
 
 
 def _run_all(members: Sequence[_Member], stop: threading.Event) -> None:
@@ -93,14 +108,15 @@ def _run_all(members: Sequence[_Member], stop: threading.Event) -> None:
         except BaseException as error:
             _log.exception("app_failed", app=member.spec.name)
             failures.append(error)
-            stop.set()
 
-    threads = [threading.Thread(target=run, args=(member,), name=member.spec.name) for member in members]
+    threads = {threading.Thread(target=run, args=(member,), name=member.spec.name): member for member in members}
     for thread in threads:
         thread.start()
-    for thread in threads:
-        # In short steps, so that signals are handled meanwhile.
-        while thread.is_alive():
-            thread.join(0.2)
+    # In short steps, so that signals are handled meanwhile.
+    while any(thread.is_alive() for thread in threads):
+        for member in threads.values():
+            if stop.is_set() or failures or has_own_process(member.spec.name, member.settings.run_dir):
+                member.stop.set()
+        time.sleep(_POLL_S)
     if failures:
         raise failures[0]

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from dags.operators.spark_job import SparkJobOperator
 from dags.operators.stream_app import StreamAppOperator
+from spark_apps.registry import APPS, ON_DEMAND_APPS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 APPS_MODULE = "spark_apps"
 PLANNING_MODULE = "spark_apps.planning"
 ASK = "ask"
+CHANGEABLE_APPS = [app.name for app in (APPS | ON_DEMAND_APPS).values() if app.has_generations]
 _REFUSED_EXIT = 3
 _STATUS_S = 120
 _STALE_MS = 60_000
@@ -47,8 +49,8 @@ class GenerationOperator(SparkJobOperator):
         return super().execute(context)
 
 
-class SuccessorOperator(StreamAppOperator):
-    """As `StreamAppOperator`, for the process that runs the generation that is not live. `app` is templated, too."""
+class GenerationProcessOperator(StreamAppOperator):
+    """As `StreamAppOperator`, for the process of one of an app's generations. `app` is templated, too."""
 
     template_fields: Sequence[str] = ("app", "selected", "action")
 

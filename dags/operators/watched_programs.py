@@ -7,21 +7,24 @@ from pathlib import Path
 
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.orders import Role, orders_for
-from spark_apps.registry import APPS, ON_DEMAND_APPS, TOGETHER
+from spark_apps.homes import detached_apps, sharing_apps
+from spark_apps.registry import APPS, TOGETHER
 
 
 def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:
     """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
 
     Args:
-        known: the programs that the supervisor has. The process of the on-demand apps is optional.
+        known: the programs that the supervisor has. Those of the on-demand apps are optional.
         run_dir: where the journals of generations are: one that isn't live has a process of its own.
     """
-    found: dict[str, tuple[str, ...]] = {app: (app,) for app in APPS}
-    for app in APPS:
+    apps = [*APPS, *(app for app in detached_apps(run_dir) if app in known)]
+    found: dict[str, tuple[str, ...]] = {app: (app,) for app in apps}
+    for app in apps:
         journal = JournalFile(run_dir, app).read()
         if journal is not None and orders_for(journal, Role.NEXT) is not None:
             found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
-    if TOGETHER in known:
-        found[TOGETHER] = tuple(ON_DEMAND_APPS)
+    sharing = tuple(sharing_apps(run_dir))
+    if TOGETHER in known and sharing:
+        found[TOGETHER] = sharing
     return found

@@ -3,7 +3,8 @@
 topics     makes the topics that are missing
 database   brings Airflow's database to the installed version
 streams    unpauses the scheduled DAGs and has Airflow bring up the stream apps
-together   starts the one process of the smaller apps; it shares the supervisor's network namespace
+together   starts the process of the smaller apps, and each of them that runs by itself; the container shares the
+           supervisor's network namespace
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
+from spark_apps.homes import detached_apps
 from spark_apps.settings import AppSettings
 from state.errors import StateError
 
@@ -75,7 +77,7 @@ def begin_streams(settings: PlatformSettings, airflow_url: str) -> None:
 
 
 def begin_together(settings: PlatformSettings) -> None:
-    """Has the supervisor start the process of the smaller apps; it may run already.
+    """Has the supervisor start the process of the smaller apps, and of those that run by themselves; they may run.
 
     Raises:
         StartError: the supervisor didn't answer in time.
@@ -84,7 +86,9 @@ def begin_together(settings: PlatformSettings) -> None:
 
     def started() -> bool:
         try:
-            SupervisorClient.of(read_supervisor_credentials(layout)).start(TOGETHER)
+            supervisor = SupervisorClient.of(read_supervisor_credentials(layout))
+            for program in (TOGETHER, *detached_apps(settings.run_dir)):
+                supervisor.start(program)
         except (NotRunningError, SupervisorUnreachableError):
             return False
         return True

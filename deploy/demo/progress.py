@@ -13,6 +13,7 @@ from deploy.programs import TOGETHER
 from spark_apps import registry
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.homes import sharing_apps
 from spark_apps.settings import AppSettings
 from spark_apps.topics import Topics
 
@@ -93,6 +94,6 @@ def _give_up(instance: Instance, found: list[AppProgress], timeout_s: float) -> 
     state = heartbeat.state if heartbeat else AppState.STOPPED
     msg = (
         f"{behind.app} ({state}) has processed {behind.processed} of {behind.total} records after {timeout_s:.0f} s: "
-        f"see {instance.layout.log(behind.app if behind.app in registry.APPS else TOGETHER)}."
+        f"see {instance.layout.log(TOGETHER if behind.app in sharing_apps(instance.layout.root) else behind.app)}."
     )
     raise StartError(msg)

@@ -5,18 +5,36 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import FIRST_GENERATION, Generation, Journal
 from spark_apps.generations.migration import Chain, StoreMigration, function_named
 from spark_apps.generations.seed_rules import SeedRules
-from spark_apps.loyalty.migrations import MIGRATIONS
+from spark_apps.registry import APPS, ON_DEMAND_APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
+from state.errors import ConfigurationError
 from state.query.definitions import WINDOWED, StoreKind
 
 _OF_PROCESSORS = "spark_apps.processor.seeding:SEED_RULES"
-_MIGRATIONS = {migration.name: migration for migration in MIGRATIONS}
+
+
+@cache
+def registered_migrations() -> Mapping[str, StoreMigration]:
+    """The migrations that the registered apps name in their specs, by name.
+
+    Raises:
+        ConfigurationError: an app names what is none, or two migrations have one name.
+    """
+    found: dict[str, StoreMigration] = {}
+    for app in (APPS | ON_DEMAND_APPS).values():
+        for migration in () if app.migrations is None else _imported_all(app.migrations):
+            if migration.name in found:
+                msg = f"{app.name} names a second migration {migration.name!r}: give it another name"
+                raise ConfigurationError(msg)
+            found[migration.name] = migration
+    return found
 
 
 def migration_named(name: str) -> StoreMigration:
@@ -27,15 +45,16 @@ def migration_named(name: str) -> StoreMigration:
     """
     if ":" in name:
         return _imported(name)
-    if name not in _MIGRATIONS:
-        msg = f"there is no migration {name[:140]!r}: choose one of {', '.join(_MIGRATIONS)}"
+    registered = registered_migrations()
+    if name not in registered:
+        msg = f"there is no migration {name[:140]!r}: choose one of {', '.join(registered)}"
         raise GenerationRefusedError(msg)
-    return _MIGRATIONS[name]
+    return registered[name]
 
 
 def migrations_of(store: str) -> tuple[StoreMigration, ...]:
     """The registered migrations of a store, in the order of their versions."""
-    own = [migration for migration in _MIGRATIONS.values() if migration.store == store]
+    own = [migration for migration in registered_migrations().values() if migration.store == store]
     return tuple(sorted(own, key=lambda migration: migration.to_version))
 
 
@@ -166,4 +185,12 @@ def _imported(name: str) -> StoreMigration:
     if not isinstance(found, StoreMigration):
         msg = f"{name[:140]!r} is no migration: name the variable that holds one"
         raise GenerationRefusedError(msg)
+    return found
+
+
+def _imported_all(name: str) -> tuple[StoreMigration, ...]:
+    found: object = function_named(name)
+    if not isinstance(found, tuple) or not all(isinstance(item, StoreMigration) for item in found):
+        msg = f"{name[:140]!r} is no tuple of migrations: name the variable that holds one"
+        raise ConfigurationError(msg)
     return found

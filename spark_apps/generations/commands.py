@@ -28,7 +28,7 @@ from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Role
 from spark_apps.generations.purged import purged_keys
 from spark_apps.heartbeat import read_heartbeat
-from spark_apps.registry import app_named
+from spark_apps.registry import ON_DEMAND_APPS, app_named
 from spark_apps.settings import AppSettings
 from spark_apps.topics import Topics
 from state.clock import SystemClock
@@ -64,6 +64,16 @@ def seed(
 ) -> None:
     """Make a generation out of a verified snapshot of the live one, ready to run beside it."""
     _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions))
+
+
+@generation_commands.command()
+def detach(app: _App) -> None:
+    """Have an on-demand app leave the process that it shares with others, so that its state can be changed.
+
+    From then on it runs by itself: `python -m spark_apps run APP`, which supervisor and Airflow's DAGs do. An app that
+    has a process of its own anyway is left as it is.
+    """
+    _answered(app, _detached)
 
 
 @generation_commands.command()
@@ -103,6 +113,14 @@ def retire(
 ) -> None:
     """End the generation that is not live. With --delete nothing is left of it."""
     _answered(app, lambda taken: _retired(taken, generation, delete=delete), timeout_s=timeout_s)
+
+
+def _detached(taken: Steps) -> Journal:
+    with taken.journal_file.locked():
+        journal = taken.read()
+        if taken.spec.name in ON_DEMAND_APPS and not taken.journal_file.exists:
+            taken.journal_file.write(journal)
+    return journal
 
 
 def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -> Journal:

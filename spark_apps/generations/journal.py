@@ -228,6 +228,11 @@ class JournalFile:
     def __init__(self, run_dir: Path, app: str) -> None:
         self._path = run_dir / "generations" / f"{app}.json"
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is one, be it damaged."""
+        return self._path.exists()
+
     def read(self) -> Journal | None:
         """The journal; None if the app has never changed."""
         try:

@@ -24,4 +24,5 @@ LOYALTY = AppSpec(
     sinks=lambda settings: (settings.topic_loyalty,),
     stores=(REWARDS,),
     seeding="spark_apps.loyalty.seeding:SEED_RULES",
+    migrations="spark_apps.loyalty.migrations:MIGRATIONS",
 )

@@ -7,6 +7,7 @@ do and it can be done, 3 refused (the object has `error` and `reasons`), 1 faile
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -20,84 +21,114 @@ from spark_apps.planning.declared import declared_stores
 from spark_apps.planning.describe import describe
 from spark_apps.registry import app_named
 from spark_apps.settings import AppSettings
-from spark_apps.spec import AppSpec
 from state.clock import SystemClock
 from state.errors import ConfigurationError, StateError
 from state.migration.contract import DeclaredStore, Description, RunningStore
-from state.migration.explain import explain_change
-from state.migration.plan import Change, Verdict, plan_changes, plan_copy
+from state.migration.explain import explain_plan
+from state.migration.plan import Plan, Verdict, in_one_generation, plan_changes, plan_copy
 
 EXIT_REFUSED = 3
 
 _log = structlog.get_logger(__name__)
 
 
-def plan_of_app(declared: DeclaredStore, running: RunningStore, migrations: list[str], *, copy: bool = False) -> Change:
-    """What changing one store by the migrations named would be; with `copy`, also without any change.
+def plan_of_app(
+    declared: Sequence[DeclaredStore],
+    running: Mapping[str, RunningStore],
+    migrations: Sequence[str],
+    *,
+    copy: bool = False,
+) -> Plan:
+    """What changing an app's stores by the migrations named would be; with `copy`, also without any change.
+
+    Args:
+        declared: all of the app's stores.
+        running: the same as they run, by name.
+        migrations: names, in order; they may be of several of the stores.
+        copy: whether to plan a generation even if nothing changes.
 
     Raises:
         ConfigurationError: there is no such migration, it is made already, or one in between is left out.
     """
-    known = [step.name for step in declared.steps]
-    made = [name for name in migrations if name in running.migrations]
-    unknown = [name for name in migrations if name not in known]
-    if unknown or made:
-        what = f"there is no migration {unknown[0][:140]!r}" if unknown else f"migration {made[0]} is made already"
-        msg = f"{what}: those of {declared.store} that are not made are {_rest(known, running)}"
+    of_app = [step.name for store in declared for step in store.steps]
+    unknown = [name for name in migrations if name not in of_app]
+    if unknown:
+        pending = [name for store in declared for name in _pending(store, running[store.store])]
+        rest = f"those of {declared[0].app} that are not made are {_told(pending)}"
+        msg = f"there is no migration {unknown[0][:140]!r}: {rest}"
         raise ConfigurationError(msg)
-    pending = [name for name in known if name not in running.migrations]
-    if migrations != pending[: len(migrations)]:
-        msg = f"migrations build on one another: name them in the order {_rest(known, running)}, and leave none out"
+    wanted = [_as_wanted(store, running[store.store], migrations) for store in declared]
+    plan = plan_changes(wanted, Description(0, {store.store: running[store.store] for store in declared}))
+    if copy and all(change.verdict is Verdict.UNCHANGED for change in plan.changes):
+        return Plan(in_one_generation([plan_copy(store, running[store.store]) for store in wanted]))
+    return plan
+
+
+def _as_wanted(store: DeclaredStore, running: RunningStore, migrations: Sequence[str]) -> DeclaredStore:
+    """The store with those of its migrations offered that are made or named.
+
+    Raises:
+        ConfigurationError: one is made already, or one in between is left out.
+    """
+    own = [step.name for step in store.steps]
+    named = [name for name in migrations if name in own]
+    pending = _pending(store, running)
+    made = [name for name in named if name in running.migrations]
+    if made:
+        msg = f"migration {made[0]} is made already: those of {store.store} that are not made are {_told(pending)}"
         raise ConfigurationError(msg)
-    kept = {*running.migrations, *migrations}
-    wanted = replace(declared, steps=tuple(replace(step, offered=True) for step in declared.steps if step.name in kept))
-    if copy:
-        return plan_copy(wanted, running)
-    (change,) = plan_changes([wanted], Description(0, {running.store: running})).changes
-    return change
-
-
-def _only_store(spec: AppSpec) -> str:
-    check_changeable(spec)
-    if len(spec.stores) > 1:
-        msg = f"{spec.name} keeps {len(spec.stores)} stores: take the steps by hand (docs/migrations.md)"
+    if named != pending[: len(named)]:
+        msg = f"migrations build on one another: name them in the order {_told(pending)}, and leave none out"
         raise ConfigurationError(msg)
-    return spec.stores[0].name
+    kept = {*running.migrations, *named}
+    return replace(store, steps=tuple(replace(step, offered=True) for step in store.steps if step.name in kept))
 
 
-def _rest(known: list[str], running: RunningStore) -> str:
-    return " -> ".join(name for name in known if name not in running.migrations) or "none"
+def _pending(store: DeclaredStore, running: RunningStore) -> list[str]:
+    return [step.name for step in store.steps if step.name not in running.migrations]
+
+
+def _told(names: Sequence[str]) -> str:
+    return " -> ".join(names) or "none"
 
 
 def plan(
     app: Annotated[str, typer.Argument(help="The app's name.")],
     migration: Annotated[list[str] | None, typer.Option(help="A change to make, by name; again for the next.")] = None,
-    partitions: Annotated[int, typer.Option(min=0, help="Of the new changelog; 0 leaves them as they are.")] = 0,
+    partitions: Annotated[int, typer.Option(min=0, help="Of the new changelogs; 0 leaves them as they are.")] = 0,
     *,
     copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing is to be changed.")] = False,
 ) -> None:
     """Plan a new generation of an app."""
-    store = _only_store(app_named(app))
-    running = describe(AppSettings(), SystemClock()).stores.get(store)
-    if running is None:
+    spec = app_named(app)
+    check_changeable(spec)
+    stores = [store.name for store in spec.stores]
+    running = describe(AppSettings(), SystemClock()).stores
+    if not running.keys() >= set(stores):
         msg = f"{app} has not begun yet: there is nothing to change; start it with the version that you want"
         raise ConfigurationError(msg)
-    wanted = {store: partitions} if partitions else {}
-    declared = next(found for found in declared_stores(wanted) if found.store == store)
-    change = plan_of_app(declared, running, migration or [], copy=copy)
+    wanted = dict.fromkeys(stores, partitions) if partitions else {}
+    declared = [found for found in declared_stores(wanted) if found.store in stores]
+    _answer(app, plan_of_app(declared, running, migration or [], copy=copy))
+
+
+def _answer(app: str, plan: Plan) -> None:
+    """Prints a plan.
+
+    Raises:
+        typer.Exit: nothing is to be done, or nothing can be.
+    """
+    can_be_made = not plan.breaks and any(change.verdict is Verdict.MIGRATE for change in plan.changes)
     answer = {
         "app": app,
-        "store": store,
-        "verdict": change.verdict,
-        "keys": change.keys,
-        "size_bytes": change.size_bytes,
-        "minutes": change.minutes,
-        "conf": dict(change.conf),
-        "reasons": list(change.details),
-        "text": explain_change(change),
+        "stores": [change.store for change in plan.changes],
+        "verdict": Verdict.BREAKS if plan.breaks else Verdict.MIGRATE if can_be_made else Verdict.UNCHANGED,
+        "conf": next((dict(change.conf) for change in plan.changes if change.conf), {}),
+        "reasons": [detail for change in plan.changes for detail in change.details],
+        "text": explain_plan(plan),
     }
     typer.echo(orjson.dumps(answer, option=orjson.OPT_SORT_KEYS).decode())
-    if change.verdict is not Verdict.MIGRATE:
+    if not can_be_made:
         raise typer.Exit(EXIT_REFUSED)
 
 

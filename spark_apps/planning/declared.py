@@ -8,14 +8,36 @@ from spark_apps.generations.catalog import migrations_of
 from spark_apps.generations.migration import StoreMigration
 from spark_apps.registry import APPS, ON_DEMAND_APPS
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
+from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Fields, Step
 
 
 def declared_stores(partitions: Mapping[str, int] | None = None) -> list[DeclaredStore]:
-    """Every store of every app. `partitions`: how many a store's changelog is to have, where that is to change."""
-    wanted = partitions or {}
+    """Every store of every app.
+
+    Args:
+        partitions: how many a store's changelog is to have, where that is to change. Those of all stores of its app
+            change with it, for a generation has one number.
+
+    Raises:
+        ConfigurationError: two stores of one app are to have different numbers.
+    """
     apps = [*APPS.values(), *ON_DEMAND_APPS.values()]
-    return [_declared(app, store, wanted.get(store.name)) for app in apps for store in app.stores]
+    return [
+        _declared(app, store, number)
+        for app in apps
+        for number in [_one_number(app, partitions or {})]
+        for store in app.stores
+    ]
+
+
+def _one_number(app: AppSpec, partitions: Mapping[str, int]) -> int | None:
+    wanted = {store.name: partitions[store.name] for store in app.stores if store.name in partitions}
+    if len(set(wanted.values())) > 1:
+        named = " and ".join(f"{store}={number}" for store, number in wanted.items())
+        msg = f"{named} can't be: all stores of {app.name} change in one generation, to one number of partitions"
+        raise ConfigurationError(msg)
+    return next(iter(wanted.values()), None)
 
 
 def _declared(app: AppSpec, store: StoreSpec, partitions: int | None) -> DeclaredStore:
@@ -29,15 +51,8 @@ def _declared(app: AppSpec, store: StoreSpec, partitions: int | None) -> Declare
         steps=tuple(_step(migration) for migration in migrations_of(store.name)),
         partitions=partitions,
         key_field=store.key_field,
-        unchangeable=_why_unchangeable(app),
+        unchangeable=app.why_no_generations,
     )
-
-
-def _why_unchangeable(app: AppSpec) -> str | None:
-    """Why the DAG can't change the app's store; None if it can."""
-    if app.why_no_generations is None and app.name in ON_DEMAND_APPS:
-        return "it runs together with other apps: start it by itself, and take the steps by hand (docs/migrations.md)"
-    return app.why_no_generations
 
 
 def _step(migration: StoreMigration) -> Step:

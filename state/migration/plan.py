@@ -46,7 +46,7 @@ class Change:
         details: sentences that say what changes, and for BREAKS what to do instead.
         keys, size_bytes: how much there is; None if that isn't known.
         minutes: an estimate, for MIGRATE; None if the keys aren't known.
-        conf: what to trigger the DAG `migrate_state` with, for MIGRATE.
+        conf: what to trigger the DAG `migrate_state` with, for MIGRATE; empty if another store's does it.
     """
 
     store: str
@@ -75,7 +75,7 @@ class Plan:
 
 
 def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Plan:
-    """Compares every store that is declared or runs."""
+    """Compares every store that is declared or runs. One generation makes all changes of an app's stores."""
     by_name = {store.store: store for store in declared}
     changes: list[Change] = []
     for name in sorted(by_name.keys() | running.stores.keys()):
@@ -86,7 +86,27 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
             changes.append(_orphaned(found, by_name.values(), running))
         else:
             changes.append(_change(wanted, found))
-    return Plan(tuple(changes))
+    return Plan(in_one_generation(changes))
+
+
+def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """The changes, where those of one app are triggered at once: by the `conf` of the first of its stores.
+
+    All of an app's stores get the same number of partitions, if any does.
+    """
+    told: list[Change] = []
+    for change in changes:
+        made = [other for other in changes if other.conf and other.conf["app"] == change.conf.get("app")]
+        if len(made) < 2:
+            told.append(change)
+        elif change is made[0]:
+            names = [name for other in made for name in other.conf["migrations"]]
+            conf = {item: value for other in made for item, value in other.conf.items()} | {"migrations": names}
+            told.append(replace(change, conf=conf))
+        else:
+            note = f"made by the same generation of {change.conf['app']} as {made[0].store}"
+            told.append(replace(change, details=(*change.details, note), conf={}))
+    return tuple(told)
 
 
 def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:

@@ -10,7 +10,7 @@ from spark_apps.loyalty.spec import REWARDS
 from state.clock import SystemClock
 from state.maintenance.expiry import DAY_MS
 from tests.broker import Broker
-from tests.dags.conftest import RunDag
+from tests.dags.conftest import DAGS, RunDag
 from tests.integration.test_cleanup_under_writes import COMPACTED, content, fill
 
 pytestmark = [pytest.mark.airflow, pytest.mark.broker, pytest.mark.slow]
@@ -56,7 +56,9 @@ def test_an_app_that_is_to_forget_what_was_deleted_gets_a_new_generation(run_dag
     broker.create_topic(topic, 4, COMPACTED)
     fill(broker, topic, range(20), b"old", 100)
     conf = {"store": "rewards", "ttl_days": 30, "approval": False, "canary_share": 0, "canary_wait_minutes": 0}
-    run = run_dag("cleanup_stores", {**conf, "purge_compute_state": True}, STOREKEEPER_KAFKA_BOOTSTRAP=broker.bootstrap)
+    # What is to be triggered must be known, so all DAGs are.
+    settings = {"STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap, "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS)}
+    run = run_dag("cleanup_stores", {**conf, "purge_compute_state": True}, **settings)
     assert run.state == "success", run.log
     assert run.results["delete"]["deleted"] == 20
     assert run.triggered == {"migrate_state": {"app": "loyalty", "copy": True, "approval": False}}

@@ -59,6 +59,7 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     assert run.results["plan"] == {"text": "a plan", "asked": ["loyalty", *named]}
     toy = _toy(supervised.run_dir)
     assert toy["calls"] == [
+        "generation detach loyalty",
         f"generation seed loyalty {' '.join(named)}",
         "generation handover loyalty --max-behind 100000",
         "snapshot rewards",
@@ -84,10 +85,15 @@ def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(
 def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
-    _toy(supervised.run_dir, candidate=2, calls=["generation seed loyalty"])
-    run = run_dag("migrate_state", {**CONF, "copy": True, "afterwards": "roll back"}, **TOYS)
+    _toy(supervised.run_dir, candidate=2, calls=["generation seed ticks"])
+    run = run_dag("migrate_state", {**CONF, "app": "ticks", "copy": True, "afterwards": "roll back"}, **TOYS)
     assert run.state == "success", run.log
-    assert run.results["plan"]["asked"] == ["loyalty", "--copy"]
+    assert run.results["plan"]["asked"] == ["ticks", "--copy"]
+    # An app that shares a process with others runs by itself before its next generation does.
+    assert _toy(supervised.run_dir)["calls"][1:3] == ["generation detach ticks", "generation seed ticks"]
+    for program in ("ticks", "ticks-next"):
+        supervised.await_state(program, "RUNNING")
+    assert "snapshot prices more-prices" in _toy(supervised.run_dir)["calls"]
     assert run.results["hand_over"]["live"] == 2
     assert (_toy(supervised.run_dir)["live"], _toy(supervised.run_dir)["standby"]) == (1, 2)
     assert (run.tasks["retire"], run.tasks["roll_back"]) == ("skipped", "success")

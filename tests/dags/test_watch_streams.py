@@ -8,14 +8,29 @@ from dags.operators.watched_programs import watched_programs
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.steps import planned, retired, started
+from spark_apps.heartbeat import read_heartbeat
 from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.ticks.spec import TICKS
+from state.clock import SystemClock
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
+SILENT_MS = 3_000
 QUICK = {"STOREKEEPER_WATCH_STALE_S": "2", "STOREKEEPER_WATCH_START_S": "2"}
+
+
+def await_silence(supervised: Supervised, app: str) -> None:
+    """Returns once the process of an app that runs has said nothing for longer than it may."""
+
+    def silent() -> bool:
+        beat, process = read_heartbeat(supervised.run_dir / "heartbeats" / f"{app}.json"), supervised.rpc.process(app)
+        return beat is not None and beat.pid == process.pid and beat.age_ms(SystemClock().now_ms()) > SILENT_MS
+
+    eventually(silent, 30, f"{app} is silent")
 
 
 def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_then_reported(
@@ -28,6 +43,7 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     supervised.rpc.stop("hadoop_export")
     supervised.await_state("hadoop_export", "STOPPED")
     before = {app: supervised.rpc.process(app).pid for app in APPS}
+    await_silence(supervised, "loyalty")
     run = run_dag("watch_streams", **QUICK)
     assert run.state == "success", run.log
     looked = run.results["watch"]
@@ -37,6 +53,7 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     after = {app: supervised.rpc.process(app).pid for app in APPS}
     assert after["loyalty"] not in {0, before["loyalty"]}
     assert after == {**before, "loyalty": after["loyalty"]}
+    await_silence(supervised, "loyalty")
     run = run_dag("watch_streams", STOREKEEPER_WATCH_RESTARTS="1", **QUICK)
     assert run.state == "failed"
     assert "loyalty needs attention: the last heartbeat is" in run.log
@@ -83,6 +100,9 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
 def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
     assert list(watched_programs(("pos_fanout",), tmp_path)) == list(APPS)
     assert watched_programs(("together",), tmp_path)["together"] == tuple(ON_DEMAND_APPS)
+    JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
+    found = watched_programs(("ticks", "together"), tmp_path)
+    assert (found["ticks"], "ticks" in found["together"]) == (("ticks",), False)
     file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), (), None)
     file.write(journal)
     assert "loyalty-next" not in watched_programs((), tmp_path), "it has no seed yet"

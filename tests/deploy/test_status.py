@@ -19,8 +19,12 @@ from deploy.settings import PlatformSettings
 from deploy.status import PlatformStatus, Problems, ProcessStatus, collect_status, process_status
 from deploy.status_table import status_table
 from deploy.supervisor_client import ProcessView
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import JournalFile
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.order_location.spec import ORDER_LOCATION
 from spark_apps.registry import ON_DEMAND_APPS
+from spark_apps.ticks.spec import TICKS
 
 
 def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:
@@ -55,19 +59,38 @@ def test_the_apps_of_one_process_work_only_if_all_of_them_do(tmp_path: Path) -> 
     assert together_problem(layout, 7, 100_000) == "leaderboard: failed: gone"
 
 
-def test_the_table_shows_each_app_of_one_process() -> None:
-    apps = {app: {"healthy": app != "ticks", "heartbeat": asdict(_heartbeat())} for app in ON_DEMAND_APPS}
-    process = ProcessStatus("together", "RUNNING", False, 7, 1, None, "ticks: starting")
+def test_an_app_that_runs_by_itself_is_no_concern_of_the_process_of_the_others(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path)
+    JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
+    assert together_problem(layout, 7, 100_000) == "leaderboard: no heartbeat yet"
+
+
+def test_the_table_shows_each_app_of_one_process_and_no_process_that_nothing_needs() -> None:
+    apps = {
+        app: {"healthy": app != "ticks", "heartbeat": asdict(_heartbeat()), "process": "together"}
+        for app in ON_DEMAND_APPS
+    }
+    alone = apps["leaderboard"] | {"process": "leaderboard"}
+    processes = (
+        ProcessStatus("leaderboard", "RUNNING", True, 8, 1, None, ""),
+        ProcessStatus("together", "RUNNING", False, 7, 1, None, "ticks: starting"),
+        ProcessStatus("ticks-next", "STOPPED", True, None, None, None, "", needed=False),
+    )
     console = Console(width=120, record=True, file=StringIO())
-    console.print(status_table(PlatformStatus("", "", "", (), "", apps, (process,))))
+    console.print(status_table(PlatformStatus("", "", "", (), "", apps | {"leaderboard": alone}, processes)))
     shown = console.export_text()
     assert "  ticks" in shown
     assert shown.count("not healthy") == 1
+    assert shown.count("leaderboard") == 1
+    assert "ticks-next" not in shown
 
 
 @pytest.mark.parametrize(
     ("name", "state", "exit_status", "healthy"),
     [
+        ("ticks", "STOPPED", 0, True),
+        ("ticks", "EXITED", 75, False),
+        ("order_location", "STOPPED", 0, False),
         ("loyalty-next", "STOPPED", 0, True),
         ("loyalty-next", "EXITED", 0, True),
         ("loyalty-next", "EXITED", 78, False),
@@ -79,6 +102,7 @@ def test_the_table_shows_each_app_of_one_process() -> None:
 def test_only_a_process_that_nothing_needs_may_be_down(
     tmp_path: Path, name: str, state: str, exit_status: int, healthy: bool
 ) -> None:
+    JournalFile(tmp_path, "order_location").write(first_journal(ORDER_LOCATION))
     view = ProcessView(name, state, 0, 0, exit_status, "")
     problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)))
     assert process_status(view, problems, {}).healthy == healthy

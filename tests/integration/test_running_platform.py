@@ -192,6 +192,28 @@ class Reader:
         return repeating(read, 0.01)
 
 
+@pytest.mark.long("test_migrate_state.py has it on toys, test_own_app_generations.py step by step")
+def test_an_app_that_shares_a_process_is_changed_by_itself_while_it_is_read(running: Running) -> None:
+    symbols = [f"KEPT{letter}" for letter in "ABCDEFGHIJ"]
+    change = {"app": "ticks", "partitions": 7, "approval": False, "watch_minutes": 0, "max_behind": 0}
+    before = _pids(running.platform.status())
+    with running.publish_prices(symbols) as client, running.airflow() as airflow:
+        reader = Reader(client, symbols)
+        with reader.reading():
+            run = airflow.trigger("migrate_state", {**change, "afterwards": "retire", "delete": True})
+            airflow.wait_for_run("migrate_state", run, 3 * _RUN_S)
+        assert reader.failed == []
+        tasks = airflow.task_states("migrate_state", run)
+    assert {task for task, state in tasks.items() if state != "success"} == {"keep", "roll_back"}
+    with running.publish_prices([*symbols, "LATER"]):
+        status = running.platform.status()
+    assert status["healthy"]
+    processes = {app: status["apps"][app]["process"] for app in ON_DEMAND_APPS}
+    assert processes == {**dict.fromkeys(ON_DEMAND_APPS, "together"), "ticks": "ticks"}
+    assert status["apps"]["ticks"]["heartbeat"]["generation"] == 2
+    assert _pids(status)["together"] == before["together"], "the others have run on"
+
+
 def test_nodes_are_upgraded_one_after_the_other_and_reads_have_no_gap(running: Running) -> None:
     symbols = [f"NEW{letter}" for letter in "ABCDEFGHIJ"]
     before = _pids(running.platform.status())

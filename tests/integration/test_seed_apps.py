@@ -1,4 +1,7 @@
-"""The five smaller systems as they really run: one process on Spark, a broker, two nodes; killed once on the way."""
+"""The five smaller systems as they really run: one process on Spark, a broker, two nodes; killed once on the way.
+
+Then one of them leaves the process and runs by itself.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from deploy.demo.systems.answers import collect
 from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import SystemRecord, system_records
 from deploy.demo.systems.oracle import Expected, expect, expected_players
+from spark_apps.heartbeat import AppState
 from spark_apps.registry import ON_DEMAND_APPS, ON_DEMAND_STORES
 from spark_apps.settings import AppSettings
 from state.changelog.headers import ChangelogHeaders
@@ -69,6 +73,20 @@ def started(apps: AppProcesses) -> list[AppProcess]:
     return [AppProcess(app, process.process, apps.run_dir) for app in ON_DEMAND_APPS]
 
 
+def with_one_by_itself(apps: AppProcesses, running: list[AppProcess]) -> list[AppProcess]:
+    """Has one of the apps leave the process and go on in one of its own: the second of those that are returned."""
+    leaving = running.pop(1)
+    leaving.await_beat(lambda beat: beat.state is AppState.RUNNING, "it runs")
+    assert apps.run("generation", "detach", leaving.app).returncode == 0
+    leaving.await_beat(lambda beat: beat.state is AppState.STOPPED, "it is let go")
+    (apps.run_dir / f"{leaving.app}.log").unlink()
+    alone = apps.start(leaving.app)
+    alone.await_beat(lambda beat: beat.state is AppState.RUNNING, "it runs by itself")
+    for other in running:
+        other.await_beat(lambda beat: beat.state is AppState.RUNNING, "the others run on")
+    return [running[0], alone, *running[1:]]
+
+
 def await_all(running: list[AppProcess], broker: Broker) -> None:
     for process in running:
         ends: dict[str, dict[str, int]] = {}
@@ -98,15 +116,16 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
             node.start()
         await_all(running, broker)
         kill(running)
+        running = with_one_by_itself(apps, started(apps))
         publish(broker, halves[1])
-        running = started(apps)
         await_all(running, broker)
         for node in nodes:
             node.wait_ready()
         found = Systems(broker, nodes, expect(lambda topic: read_topic(broker.bootstrap, topic)))
         await_equal(found)
         yield found
-        assert running[0].terminate() == 0, running[0].log_tail()
+        for process in running[:2]:
+            assert process.terminate() == 0, process.log_tail()
     finally:
         apps.stop()
         for node in nodes:

@@ -48,3 +48,9 @@ def test_a_wrong_setting_is_named() -> None:
     assert done.returncode == 78
     assert "STOREKEEPER_GENERATION" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_stores_of_several_apps_have_no_batch_in_common() -> None:
+    done = run("snapshot", "rewards", "prices")
+    assert done.returncode == 78
+    assert "rewards and prices are stores of several apps" in done.stderr

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+import typer
 from deltalake import CommitProperties, write_deltalake
 
 from spark_apps.generations.catalog import first_journal
@@ -15,6 +18,7 @@ from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
 from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.planning import __main__ as planning
 from spark_apps.planning.__main__ import plan_of_app
 from spark_apps.planning.declared import declared_stores
 from spark_apps.planning.describe import describe
@@ -23,8 +27,8 @@ from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import SystemClock
 from state.errors import ConfigurationError
-from state.migration.contract import DeclaredStore, Description, RunningStore
-from state.migration.plan import Verdict, plan_changes
+from state.migration.contract import DeclaredStore, Description, RunningStore, Step
+from state.migration.plan import Change, Verdict, plan_changes
 from state.snapshots.manifest import SnapshotManifest
 
 ROWS = pa.table(
@@ -79,10 +83,15 @@ def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings
     assert not plan_changes(declared_stores(), _running(settings)).breaks
 
 
-def test_a_store_that_the_dag_cannot_change_says_what_to_do_instead() -> None:
-    reasons = {store.store: store.unchangeable for store in declared_stores()}
-    assert reasons["rewards"] is None
-    assert "take the steps by hand" in str(reasons["prices"])  # its app could, but runs together with others
+def test_every_store_of_an_app_that_can_have_generations_can_be_changed() -> None:
+    assert [store.store for store in declared_stores() if store.unchangeable is not None] == []
+
+
+def test_all_stores_of_an_app_change_to_one_number_of_partitions() -> None:
+    numbers = {item.store: item.partitions for item in declared_stores({"players": 7}) if item.partitions}
+    assert numbers == {"players": 7, "products": 7}
+    with pytest.raises(ConfigurationError, match="players=7 and products=8 can't be"):
+        declared_stores({"players": 7, "products": 8})
 
 
 def test_what_runs_is_told_by_the_journal_of_generations(settings: AppSettings) -> None:
@@ -110,7 +119,8 @@ def test_the_parts_of_a_split_are_told_as_the_store_that_they_were(settings: App
     assert found.keys() == {"rewards"}
     assert (found["rewards"].keys, found["rewards"].parts) == (4, REWARDS_SPLIT.stores)
     assert found["rewards"].key_fields == ("CustomerCardNo",)
-    merged = plan_of_app(_rewards(), replace(found["rewards"], fields=None), ["rewards-merge"])
+    unseen = replace(found["rewards"], fields=None)
+    (merged,) = plan_of_app([_rewards()], {"rewards": unseen}, ["rewards-merge"]).changes
     assert merged.verdict is Verdict.MIGRATE
     assert "merge: " in " ".join(merged.details)
 
@@ -118,7 +128,7 @@ def test_the_parts_of_a_split_are_told_as_the_store_that_they_were(settings: App
 def test_a_split_is_made_when_it_is_named_and_else_not_proposed(settings: AppSettings) -> None:
     running = _running(settings).stores["rewards"]
     names = ["rewards-tier", "rewards-by-region", "rewards-split"]
-    assert plan_of_app(_rewards(), running, names).conf["migrations"] == names
+    assert _change(running, names).conf["migrations"] == names
     (change,) = plan_changes([_rewards()], Description(0, {"rewards": running})).changes
     assert change.conf["migrations"] == names[:2]
 
@@ -141,20 +151,77 @@ def test_a_table_that_can_not_be_read_hides_no_other(settings: AppSettings) -> N
     assert _running(settings).stores.keys() == {"rewards"}
 
 
+def _change(
+    running: RunningStore, migrations: list[str], *, copy: bool = False, partitions: int | None = None
+) -> Change:
+    declared = replace(_rewards(), partitions=partitions)
+    (change,) = plan_of_app([declared], {"rewards": running}, migrations, copy=copy).changes
+    return change
+
+
 def test_an_app_is_changed_by_the_migrations_that_are_named(settings: AppSettings) -> None:
     running = _running(settings).stores["rewards"]
-    change = plan_of_app(_rewards(), running, ["rewards-tier"])
+    change = _change(running, ["rewards-tier"])
     assert (change.verdict, change.conf) == (Verdict.MIGRATE, {"app": "loyalty", "migrations": ["rewards-tier"]})
-    both = plan_of_app(_rewards(), running, ["rewards-tier", "rewards-by-region"])
+    both = _change(running, ["rewards-tier", "rewards-by-region"])
     assert "keys change" in " ".join(both.details)
-    assert plan_of_app(_rewards(), running, []).verdict is Verdict.UNCHANGED
-    copied = plan_of_app(_rewards(), running, [], copy=True)
+    assert _change(running, []).verdict is Verdict.UNCHANGED
+    copied = _change(running, [], copy=True)
     assert (copied.verdict, copied.conf) == (
         Verdict.MIGRATE,
         {"app": "loyalty", "migrations": [], "copy": True},
     )
-    assert plan_of_app(_rewards(), running, ["rewards-tier"], copy=True) == change
-    assert plan_of_app(replace(_rewards(), partitions=9), running, []).conf["partitions"] == 9
+    assert _change(running, ["rewards-tier"], copy=True) == change
+    assert _change(running, [], partitions=9).conf["partitions"] == 9
+
+
+SUMS = DeclaredStore("sums", "counted", "sums-log", "keyvalue", None, {"Sum": "bigint"})
+TENS = replace(SUMS, store="tens", topic="tens-log", kind="window")
+DOUBLED = Step("doubled", "Doubles.", 2, {"Sum": "bigint"})
+NAMED = Step("named", "Names.", 2, {"Sum": "bigint", "Name": "string"})
+COUNTED = {
+    item.store: RunningStore(item.store, "counted", item.topic, item.kind, fields=item.fields, partitions=4)
+    for item in (SUMS, TENS)
+}
+
+
+def test_one_generation_makes_the_changes_of_all_stores_of_an_app() -> None:
+    declared = [replace(SUMS, steps=(DOUBLED,)), replace(TENS, steps=(NAMED,))]
+    first, second = plan_of_app(declared, COUNTED, ["named", "doubled"]).changes
+    assert first.conf == {"app": "counted", "migrations": ["doubled", "named"]}
+    assert (second.conf, second.details[-1]) == ({}, "made by the same generation of counted as sums")
+    assert second.verdict is Verdict.MIGRATE
+    unchanged, alone = plan_of_app(declared, COUNTED, ["named"]).changes
+    assert (unchanged.verdict, alone.conf["migrations"]) == (Verdict.UNCHANGED, ["named"])
+    copied, beside = plan_of_app(declared, COUNTED, [], copy=True).changes
+    assert (copied.conf, beside.conf) == ({"app": "counted", "migrations": [], "copy": True}, {})
+    assert plan_of_app(declared, COUNTED, ["named"], copy=True).changes[0].verdict is Verdict.UNCHANGED
+    with pytest.raises(ConfigurationError, match="those of counted that are not made are doubled -> named"):
+        plan_of_app(declared, COUNTED, ["other"])
+
+
+def test_whoever_approves_is_told_of_every_store_of_the_app(
+    settings: AppSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(planning, "describe", lambda *_: _running(settings))
+
+    def told(*, copy: bool) -> dict[str, Any]:
+        planning.plan("leaderboard", copy=copy)
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    with pytest.raises(ConfigurationError, match="leaderboard has not begun yet"):
+        told(copy=True)
+    settings.checkpoint_dir("leaderboard").mkdir(parents=True)
+    plan = told(copy=True)
+    assert (plan["verdict"], plan["stores"]) == ("migrate", ["players", "products"])
+    assert plan["conf"] == {"app": "leaderboard", "migrations": [], "copy": True}
+    assert "**players** can be changed" in plan["text"]
+    assert "**products** can be changed" in plan["text"]
+    with pytest.raises(typer.Exit) as refused:
+        told(copy=False)
+    assert refused.value.exit_code == 3
+    assert json.loads(capsys.readouterr().out)["verdict"] == "unchanged"
 
 
 @pytest.mark.parametrize(
@@ -171,4 +238,4 @@ def test_migrations_that_do_not_fit_are_refused(
 ) -> None:
     running: RunningStore = replace(_running(settings).stores["rewards"], migrations=made)
     with pytest.raises(ConfigurationError, match=told):
-        plan_of_app(_rewards(), running, names)
+        _change(running, names)

@@ -187,3 +187,20 @@ def test_a_description_of_before_there_were_parts_is_read() -> None:
     content = orjson.loads(Description(0, {"rewards": RUNNING}).encode())
     del content["stores"][0]["parts"]
     assert Description.decode(orjson.dumps(content)).stores["rewards"] == RUNNING
+
+
+def test_the_first_store_of_an_app_triggers_the_changes_of_all_of_them() -> None:
+    tiered = replace(DECLARED, steps=(TIER,), partitions=8)
+    other = replace(DECLARED, store="visits", topic="visits-log", partitions=8)
+    foreign = replace(DECLARED, store="sums", topic="sums-log", app="counted", steps=(TIER,))
+    running = {
+        item.store: replace(RUNNING, store=item.store, topic=item.topic, app=item.app)
+        for item in (tiered, other, foreign)
+    }
+    by_store = {
+        change.store: change for change in plan_changes([tiered, other, foreign], Description(0, running)).changes
+    }
+    assert by_store["rewards"].conf == {"app": "loyalty", "migrations": ["tier"], "partitions": 8}
+    assert by_store["visits"].conf == {}
+    assert by_store["visits"].details[-1] == "made by the same generation of loyalty as rewards"
+    assert by_store["sums"].conf == {"app": "counted", "migrations": ["tier"]}

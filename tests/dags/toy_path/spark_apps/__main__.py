@@ -35,6 +35,10 @@ def main(arguments: list[str]) -> int:
     return 3 if refused else 0
 
 
+def _detach(state: dict[str, Any]) -> None:
+    """Nothing that lasts."""
+
+
 def _seed(state: dict[str, Any]) -> None:
     state["candidate"] = state["candidate"] or 2
 
@@ -60,6 +64,7 @@ def _retire(state: dict[str, Any]) -> None:
 
 
 _STEPS = {
+    "detach": _detach,
     "seed": _seed,
     "status": _status,
     "handover": _handover,
@@ -73,7 +78,7 @@ def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
     beat = {"state": "RUNNING", "generation": state["live"], "pid": 1, "age_ms": 100, "error": None}
     return {
         **{name: state[name] for name in ("live", "candidate", "standby")},
-        "own_stores": ["rewards"],
+        "own_stores": ["prices", "more-prices"] if app == "ticks" else ["rewards"],
         "generations": [{"generation": 2, "records_behind_live": state["behind"]}],
         "processes": {app: beat, f"{app}-next": beat},
     }

@@ -1,0 +1,29 @@
+"""In which process each on-demand app runs: all share one, until the state of one is changed. Free of Spark.
+
+An app whose state is changed, or was, has two generations to run beside each other, and processes of its own for them.
+What tells is its journal: whoever is to change it writes one first (`generation detach`), and the shared process lets
+the app go.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spark_apps.generations.journal import JournalFile
+from spark_apps.registry import ON_DEMAND_APPS
+from spark_apps.spec import AppSpec
+
+
+def has_own_process(app: str, run_dir: Path) -> bool:
+    """Whether an on-demand app runs by itself from now on."""
+    return JournalFile(run_dir, app).exists
+
+
+def sharing_apps(run_dir: Path) -> dict[str, AppSpec]:
+    """The on-demand apps that share the process `together`, by name."""
+    return {name: app for name, app in ON_DEMAND_APPS.items() if not has_own_process(name, run_dir)}
+
+
+def detached_apps(run_dir: Path) -> dict[str, AppSpec]:
+    """The on-demand apps that run by themselves, by name."""
+    return {name: app for name, app in ON_DEMAND_APPS.items() if has_own_process(name, run_dir)}
