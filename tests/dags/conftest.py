@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from tests.dags.supervised import Supervised, environment, start_supervised
 
+DAGS = Path(__file__).parents[2] / "dags"
 _PROJECT = Path(__file__).parents[2]
 _RUN_S = 300
 
@@ -44,7 +46,7 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = tmp_path_factory.mktemp("airflow")
     variables = {
         "AIRFLOW_HOME": str(home),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(_PROJECT / "dags"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
     }
@@ -58,26 +60,54 @@ def airflow_home(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return variables
 
 
+@dataclass(frozen=True, slots=True)
+class DagServer:
+    """The process whose forks run DAGs; see `run_dag.py`."""
+
+    process: subprocess.Popen[str]
+
+    def run(self, dag_id: str, conf: dict[str, Any], variables: dict[str, str], output: Path) -> int:
+        """Runs a DAG to its end; what it says is in `output`. Returns its exit code."""
+        told = {"dag_id": dag_id, "conf": conf, "environment": variables, "output": str(output)}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{json.dumps(told)}\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+
+@pytest.fixture(scope="session")
+def dag_server(airflow_home: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagServer]:
+    """One for all tests, on the shared Airflow home."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.dags.run_dag"],
+        env=environment(tmp_path_factory.mktemp("dag-server"), **airflow_home),
+        cwd=_PROJECT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    yield DagServer(process)
+    process.communicate(timeout=_RUN_S)
+
+
 RunDag = Callable[..., DagRun]
 
 
 @pytest.fixture
-def run_dag(airflow_home: dict[str, str], tmp_path: Path) -> RunDag:
+def run_dag(dag_server: DagServer, airflow_home: dict[str, str], tmp_path: Path) -> RunDag:
     """Runs a DAG: `run_dag("stream_apps", {"app": "loyalty"}, STOREKEEPER_WATCH_STALE_S="1")`."""
+    outputs = (tmp_path / f"run-{number}.log" for number in count())
 
     def run(dag_id: str, conf: dict[str, Any] | None = None, **settings: str) -> DagRun:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.dags.run_dag", dag_id, json.dumps(conf or {})],
-            env=environment(tmp_path / "run", **airflow_home, **settings),
-            cwd=_PROJECT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_RUN_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return DagRun(**json.loads(done.stdout.splitlines()[-1]), log=done.stdout)
+        output = next(outputs)
+        # A run writes every DAG of the folder to the database before it begins.
+        chosen = {**airflow_home, "AIRFLOW__CORE__DAGS_FOLDER": str(DAGS / f"{dag_id}.py"), **settings}
+        code = dag_server.run(dag_id, conf or {}, environment(tmp_path / "run", **chosen), output)
+        said = output.read_text()
+        assert code == 0, said
+        return DagRun(**json.loads(said.splitlines()[-1]), log=said)
 
     return run
 

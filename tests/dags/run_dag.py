@@ -1,29 +1,40 @@
-"""Runs a DAG once by `dag.test()`: `python -m tests.dags.run_dag ID CONF`. The last line is the outcome as JSON.
+"""Runs DAGs by `dag.test()`, each in a process of its own: `python -m tests.dags.run_dag`, told on standard input.
 
-A process of its own, because Airflow reads its environment when it is imported and an interpreter has one Airflow home.
+Each line there is a JSON object: `dag_id`, `conf`, `environment`, and `output`, the file that everything is written to
+that the run says; its last line is the outcome as JSON. Answered by a line with the exit code. Importing Airflow takes
+longer than most runs: this process does it once, and each run is a fork of it, before anything is opened.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+import traceback
+from pathlib import Path
+from typing import Any
 
+from airflow import settings
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
+from airflow.sdk.execution_time.supervisor import in_process_api_server
 from airflow.utils.session import create_session
 from sqlalchemy import func
+from sqlalchemy.orm import configure_mappers
+
+DAGS = Path(__file__).parents[2] / "dags"
 
 
-def main(dag_id: str, conf: str) -> None:
+def main(dag_id: str, conf: dict[str, Any]) -> None:
     """Runs the DAG and prints the outcome."""
-    bag = DagBag()
+    bag = DagBag(DAGS / f"{dag_id}.py")
     assert not bag.import_errors, bag.import_errors
     dag = bag.dags[dag_id]
     dag.deadline = None  # `dag.test()` looks for deadlines in the database, where it doesn't put them
     with create_session() as session:
         before = session.query(func.max(DagRun.id)).scalar() or 0
-    run = dag.test(run_conf=json.loads(conf))
+    run = dag.test(run_conf=conf)
     with create_session() as session:
         found = session.query(XComModel).filter_by(dag_id=dag_id, run_id=run.run_id, key="return_value")
         results = {row.task_id: XComModel.deserialize_value(row) for row in found}
@@ -38,5 +49,49 @@ def main(dag_id: str, conf: str) -> None:
     sys.stdout.write(f"\n{json.dumps(outcome)}\n")
 
 
+def serve() -> None:
+    """Runs what it is told until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever Airflow has to say is no answer
+    _prepare()
+    for line in sys.stdin:
+        told = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _run(told)
+        _, status = os.waitpid(child, 0)
+        answers.write(f"{os.waitstatus_to_exitcode(status)}\n")
+        answers.flush()
+
+
+def _prepare() -> None:
+    """Does what every run would do first: import operators, map tables, make the API that tasks ask. It takes long."""
+    configure_mappers()
+    DagBag(DAGS)
+    in_process_api_server().app._cadwyn_initialize()
+    # The database is opened by whoever needs it, for a connection can't be shared with a fork.
+    settings.dispose_orm(do_log=False)
+
+
+def _run(told: dict[str, Any]) -> None:
+    code = 1
+    try:
+        output = os.open(told["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for stream in (1, 2):
+            os.dup2(output, stream)
+        os.environ.clear()  # noqa: TID251 (as if it had been started with these)
+        os.environ.update(told["environment"])  # noqa: TID251
+        settings.configure_vars()
+        settings.configure_orm()
+        main(told["dag_id"], told["conf"])
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.dags.conftest import DagServer
 from tests.dags.supervised import environment
 
 pytestmark = pytest.mark.airflow
@@ -142,16 +143,9 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
     ],
 )
 def test_wrong_params_are_refused_before_anything_runs(
-    airflow_home: dict[str, str], tmp_path: Path, dag_id: str, conf: dict[str, Any]
+    dag_server: DagServer, airflow_home: dict[str, str], tmp_path: Path, dag_id: str, conf: dict[str, Any]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.dags.run_dag", dag_id, json.dumps(conf)],
-        env=environment(tmp_path, **airflow_home),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode != 0
-    assert "ParamValidationError" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    run_dir, output = tmp_path / "run", tmp_path / "log"
+    assert dag_server.run(dag_id, conf, environment(run_dir, **airflow_home), output) != 0
+    assert "ParamValidationError" in output.read_text()
+    assert not run_dir.exists()
