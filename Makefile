@@ -54,13 +54,20 @@ down: ## stop everything that `make up` started
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
-# Half of the time of the tests that kill processes is waiting: all others run beside them, and stand back as streams do.
-KILLING := tests/integration/ tests/faults/
-OTHERS := $(filter-out $(KILLING) tests/__pycache__/,$(wildcard tests/*/))
+# Half of the time of the tests that kill processes is waiting: others run beside them, and stand back as streams do.
+INTEGRATION := tests/integration/
+FAULTS := tests/faults/
+DAGS := tests/dags/
+OTHERS := $(filter-out $(INTEGRATION) $(FAULTS) $(DAGS) tests/__pycache__/,$(wildcard tests/*/))
+STAND_BACK := nice -n 5
 
 test: setup lint types ## lint, types and all tests
-	@others=$$(mktemp); trap 'rm -f "$$others"' EXIT; nice -n 5 $(BIN)/pytest -q $(OTHERS) >"$$others" 2>&1 & pid=$$!; \
-	failed=0; $(BIN)/pytest $(KILLING) || failed=$$?; wait $$pid || failed=$$?; cat "$$others"; exit $$failed
+	@logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; failed=0; \
+	{ $(BIN)/pytest -q $(FAULTS) || failed=$$?; $(STAND_BACK) $(BIN)/pytest -q $(DAGS) || failed=$$?; exit $$failed; } \
+	  >"$$logs/faults-and-dags" 2>&1 & first=$$!; \
+	$(STAND_BACK) $(BIN)/pytest -q $(OTHERS) >"$$logs/others" 2>&1 & second=$$!; \
+	$(BIN)/pytest $(INTEGRATION) || failed=$$?; \
+	wait $$first || failed=$$?; wait $$second || failed=$$?; cat "$$logs"/*; exit $$failed
 
 check: lint types ## lint and types only
 
