@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.layout import RunLayout
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.homes import sharing_apps
+from spark_apps.sharing import sharing_apps
 
 HEARTBEAT_STALE_MS = 30_000
 

@@ -19,7 +19,7 @@ from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, METRICS, ON_DEMAND, S
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
 from spark_apps.heartbeat import read_heartbeat
-from spark_apps.homes import detached_apps, sharing_apps
+from spark_apps.sharing import detached_apps, sharing_apps
 
 _AIRFLOW_COMPONENTS = {
     "airflow-api-server": "metadatabase",

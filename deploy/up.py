@@ -25,7 +25,7 @@ from deploy.supervision import is_current, running_supervisor, start_supervisor,
 from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
-from spark_apps.homes import detached_apps
+from spark_apps.sharing import detached_apps
 
 START_APPS_DAG = "stream_apps"
 SCHEDULED_DAGS = (

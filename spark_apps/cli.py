@@ -20,10 +20,10 @@ from pydantic import ValidationError
 from spark_apps.generations.commands import generation_commands
 from spark_apps.generations.live import live_store, live_stores, of_each
 from spark_apps.generations.orders import Role
-from spark_apps.homes import sharing_apps
 from spark_apps.registry import app_named
 from spark_apps.scale import scaled
 from spark_apps.settings import AppSettings
+from spark_apps.sharing import sharing_apps
 from spark_apps.spec import AppSpec
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, StateError

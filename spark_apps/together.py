@@ -17,7 +17,6 @@ import structlog
 from spark_apps.generations.journal import FIRST_GENERATION
 from spark_apps.generations.run_lease import generation_lease
 from spark_apps.heartbeat import AppState
-from spark_apps.homes import has_own_process
 from spark_apps.lease import Lease
 from spark_apps.preflight import preflight
 from spark_apps.pulse import Pulse
@@ -25,6 +24,7 @@ from spark_apps.registry import TOGETHER
 from spark_apps.runner import AppRun
 from spark_apps.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
+from spark_apps.sharing import has_own_process
 from spark_apps.spec import AppSpec
 from spark_apps.topics import Topics
 from state.clock import Clock

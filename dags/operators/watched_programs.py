@@ -7,8 +7,8 @@ from pathlib import Path
 
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.orders import Role, orders_for
-from spark_apps.homes import detached_apps, sharing_apps
 from spark_apps.registry import APPS, TOGETHER
+from spark_apps.sharing import detached_apps, sharing_apps
 
 
 def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:

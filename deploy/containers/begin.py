@@ -29,8 +29,8 @@ from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
-from spark_apps.homes import detached_apps
 from spark_apps.settings import AppSettings
+from spark_apps.sharing import detached_apps
 from state.errors import StateError
 
 

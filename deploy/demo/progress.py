@@ -13,8 +13,8 @@ from deploy.programs import TOGETHER
 from spark_apps import registry
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.homes import sharing_apps
 from spark_apps.settings import AppSettings
+from spark_apps.sharing import sharing_apps
 from spark_apps.topics import Topics
 
 

@@ -19,11 +19,15 @@ from deploy.demo.systems.answers import collect
 from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import SystemRecord, system_records
 from deploy.demo.systems.oracle import Expected, expect, expected_players
+from spark_apps.errors import AppRunningError
+from spark_apps.generations.run_lease import generation_lease
 from spark_apps.heartbeat import AppState
+from spark_apps.lease import Lease
 from spark_apps.registry import ON_DEMAND_APPS, ON_DEMAND_STORES
 from spark_apps.settings import AppSettings
 from state.changelog.headers import ChangelogHeaders
 from state.client import StateClient
+from state.clock import SystemClock
 from tests.broker import Broker, start_broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.node_process import NodeProcess, make_nodes
@@ -77,6 +81,9 @@ def with_one_by_itself(apps: AppProcesses, running: list[AppProcess]) -> list[Ap
     """Has one of the apps leave the process and go on in one of its own: the second of those that are returned."""
     leaving = running.pop(1)
     leaving.await_beat(lambda beat: beat.state is AppState.RUNNING, "it runs")
+    sign = AppSettings(run_dir=apps.run_dir).lease_file(generation_lease(leaving.app, 1))
+    with pytest.raises(AppRunningError):  # no step may take the app for one that has stopped
+        Lease(sign, clock=SystemClock(), wait=time.sleep).acquire(0)
     assert apps.run("generation", "detach", leaving.app).returncode == 0
     leaving.await_beat(lambda beat: beat.state is AppState.STOPPED, "it is let go")
     (apps.run_dir / f"{leaving.app}.log").unlink()

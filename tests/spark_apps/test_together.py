@@ -8,9 +8,9 @@ import pytest
 from spark_apps import together
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
-from spark_apps.homes import detached_apps, sharing_apps
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.settings import AppSettings
+from spark_apps.sharing import detached_apps, sharing_apps
 from spark_apps.spec import AppSpec
 from spark_apps.ticks.spec import TICKS
 from spark_apps.together import run_together
