@@ -7,7 +7,7 @@ succeeds when the app's own heartbeat agrees; it never hosts a stream, so ending
 
 | param | values | meaning |
 |---|---|---|
-| `app` | `all` or one app | which apps |
+| `app` | `all` or one app | which apps; `together`: the smaller ones that share a process |
 | `action` | `ensure` | leave a running app alone, start an ended one, restart one that is stuck |
 | | `start` | start it unless it runs |
 | | `stop` | finish the batch that runs, then end; the watcher leaves it stopped |
@@ -24,8 +24,9 @@ are kept in `scale/<app>.json` of the run directory.
 **If it fails.** The task's error has the app's own words and the end of its log. *Ended with exit code 78*: a setting,
 a topic or the checkpoint is wrong; correct it, then run `start`. *Doesn't run after 180 s*: the broker may be down; see
 `storekeeper status`. *The code that is installed can't take over*: the app was not touched; the reason says what is
-missing. *The app was restarted*: with the new size or code it didn't come up. It has its size of before again; code of
-before must be installed again, then run `upgrade`.
+missing. *Shares the process*: act on `together`, which is all of the apps that share it. *The app was restarted*: with the
+new size or code it didn't come up. It has its size of before again; code of before must be installed again, then run
+`upgrade`.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from dags.operators.choose_programs import ALL_APPS, PROGRAMS, ChooseProgramsOperator
 from dags.operators.deadlines import done_within
-from dags.operators.stream_app import ALL_APPS, AppAction, StreamAppOperator
-from spark_apps.registry import APPS
+from dags.operators.stream_app import AppAction, StreamAppOperator
 from spark_apps.scale import AppScale
 
 with DAG(
@@ -51,7 +52,7 @@ with DAG(
     dagrun_timeout=timedelta(minutes=30),
     deadline=done_within(timedelta(minutes=15)),
     params={
-        "app": Param(ALL_APPS, type="string", enum=[ALL_APPS, *APPS], title="App", description="Which apps."),
+        "app": Param(ALL_APPS, type="string", enum=[ALL_APPS, *PROGRAMS], title="App", description="Which apps."),
         "action": Param(
             AppAction.ENSURE.value,
             type="string",
@@ -75,12 +76,18 @@ with DAG(
         ),
     },
 ):
-    for app in APPS.values():
-        StreamAppOperator(
-            task_id=app.name,
-            task_display_name=app.title,
-            app=app.name,
-            selected="{{ params.app }}",
+    choose = ChooseProgramsOperator(
+        task_id="choose",
+        task_display_name="Choose apps",
+        selected="{{ params.app }}",
+        action="{{ params.action }}",
+        execution_timeout=timedelta(minutes=5),
+    )
+    for program, title in PROGRAMS.items():
+        choose >> StreamAppOperator(
+            task_id=program,
+            task_display_name=title,
+            app=program,
             action="{{ params.action }}",
             scale={name: f"{{{{ params.{name} }}}}" for name in AppScale.model_fields},
             execution_timeout=timedelta(minutes=10),

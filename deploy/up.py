@@ -19,13 +19,12 @@ from deploy.locking import exclusive
 from deploy.on_demand import all_topics
 from deploy.orphans import end_orphans
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, TOGETHER, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, node_program
 from deploy.status import PlatformStatus, collect_status
 from deploy.supervision import is_current, running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
-from spark_apps.sharing import detached_apps
 
 START_APPS_DAG = "stream_apps"
 SCHEDULED_DAGS = (
@@ -110,10 +109,6 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
     with AirflowClient(settings.airflow_url, AIRFLOW_USER, password) as airflow:
         _await(instance, client, AIRFLOW_PROGRAMS, airflow.is_healthy)
         _await_dag(instance, client, airflow)
-        if settings.apps == "all":
-            report("starting the on-demand apps, in one process")
-            for program in (TOGETHER, *detached_apps(instance.layout.root)):
-                client.start(program)
         report("Airflow is up and brings up the Spark apps")
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
         for dag in SCHEDULED_DAGS:

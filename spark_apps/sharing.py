@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from spark_apps.generations.journal import JournalFile
-from spark_apps.registry import ON_DEMAND_APPS
+from spark_apps.registry import ON_DEMAND_APPS, TOGETHER
 from spark_apps.spec import AppSpec
 
 
@@ -27,3 +27,8 @@ def sharing_apps(run_dir: Path) -> dict[str, AppSpec]:
 def detached_apps(run_dir: Path) -> dict[str, AppSpec]:
     """The on-demand apps that run by themselves, by name."""
     return {name: app for name, app in ON_DEMAND_APPS.items() if has_own_process(name, run_dir)}
+
+
+def apps_in(program: str, run_dir: Path) -> tuple[str, ...]:
+    """The names of the apps that run in a process: those that share it, or the one that it is called after."""
+    return tuple(sharing_apps(run_dir)) if program == TOGETHER else (program,)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
-from pathlib import Path
 from typing import Protocol
 
 from dags.operators.errors import AppFailedError, AppTimeoutError
 from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
-from spark_apps.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
+from spark_apps.heartbeat import AppState, Heartbeat, Offsets
 from state.clock import Clock
 
 _PAUSE_S = 0.5
@@ -57,29 +56,28 @@ class Need(Enum):
 
 
 class AppControl:
-    """Drives the app `name` through its supervisor. Not thread-safe; the supervisor serialises several of them."""
+    """Drives the app `name` through its supervisor. Not thread-safe; the supervisor serialises several of them.
+
+    `heartbeat` reads the app's last beat, from whichever process.
+    """
 
     def __init__(
         self,
         name: str,
         *,
         supervisor: ProcessSupervisor,
-        heartbeat_file: Path,
+        heartbeat: Callable[[], Heartbeat | None],
         patience: Patience,
         clock: Clock,
         pause: Callable[[float], object],
     ) -> None:
         self._name = name
         self._supervisor = supervisor
-        self._heartbeat_file = heartbeat_file
+        self.heartbeat = heartbeat
         self._patience = patience
         self._clock = clock
         self._pause = pause
         self._came_back = False
-
-    def heartbeat(self) -> Heartbeat | None:
-        """The app's last beat, from whichever process."""
-        return read_heartbeat(self._heartbeat_file)
 
     def runs(self) -> bool:
         """Whether the supervised process itself says that it runs, and said so just now."""

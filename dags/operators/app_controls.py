@@ -1,4 +1,4 @@
-"""The control of an app of this run directory, from the settings of the process."""
+"""The control of an app, or of the process that several share, from the settings of the process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import threading
 
 from dags.operators.app_control import AppControl, Patience
 from dags.operators.settings import OperationsSettings
+from dags.operators.shared_beat import shared_beat
 from dags.operators.supervisor_rpc import SupervisorRpc
+from spark_apps.heartbeat import Heartbeat, read_heartbeat
+from spark_apps.sharing import apps_in
 from state.clock import SystemClock
 
 
 def app_control(app: str, settings: OperationsSettings) -> AppControl:
-    """The control of `app`; see `AppControl`.
+    """The control of `app`, or of `together`; see `AppControl`.
 
     Raises:
         SupervisorUnreachableError: there are no credentials of a supervisor.
@@ -19,8 +22,12 @@ def app_control(app: str, settings: OperationsSettings) -> AppControl:
     return AppControl(
         app,
         supervisor=SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s),
-        heartbeat_file=settings.heartbeat_file(app),
+        heartbeat=lambda: _heartbeat(app, settings),
         patience=Patience(settings.app_start_timeout_s, settings.app_stop_timeout_s, settings.watch_stale_s),
         clock=SystemClock(),
         pause=threading.Event().wait,
     )
+
+
+def _heartbeat(app: str, settings: OperationsSettings) -> Heartbeat | None:
+    return shared_beat(app, [read_heartbeat(settings.heartbeat_file(name)) for name in apps_in(app, settings.run_dir)])

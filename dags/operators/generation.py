@@ -52,7 +52,7 @@ class GenerationOperator(SparkJobOperator):
 class GenerationProcessOperator(StreamAppOperator):
     """As `StreamAppOperator`, for the process of one of an app's generations. `app` is templated, too."""
 
-    template_fields: Sequence[str] = ("app", "selected", "action")
+    template_fields: Sequence[str] = ("app", "action")
 
 
 class CaughtUpSensor(BaseSensorOperator):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dags.operators.app_change import change_scale, check_code
 from dags.operators.app_control import AppControl, Need
@@ -16,12 +16,11 @@ from dags.operators.app_links import QueryPageLink, SparkUiLink
 from dags.operators.settings import OperationsSettings
 from dags.operators.stream_health import Seen, StreamHealthTrigger, Wanted
 from spark_apps.scale import AppScale, write_scale
+from spark_apps.sharing import apps_in
 from state.clock import SystemClock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-ALL_APPS = "all"
 
 
 class AppAction(StrEnum):
@@ -39,7 +38,7 @@ _RESTARTING = frozenset({AppAction.RESTART, AppAction.SCALE, AppAction.UPGRADE})
 
 
 class StreamAppOperator(BaseOperator):
-    """Does `action` to `app` and succeeds when the app's heartbeat agrees; is skipped if `selected` names another app.
+    """Does `action` to `app` and succeeds when the app's heartbeat agrees.
 
     The app runs under supervisor and never as a child of the task, so nothing that happens to the task harms it. The
     task tells supervisor what is wanted and then waits in a `StreamHealthTrigger`, without a worker; when task, worker,
@@ -53,13 +52,12 @@ class StreamAppOperator(BaseOperator):
 
     Args:
         app: the app's name, which is its program's in the supervisor.
-        selected: the app that the run is for, or "all". Templated.
         action: an `AppAction`. Templated.
         scale: for `scale`: text by field of `AppScale`; "None" leaves one as it is, "0" forgets it. Templated.
         **kwargs: those of every operator.
     """
 
-    template_fields: Sequence[str] = ("selected", "action", "scale")
+    template_fields: Sequence[str] = ("action", "scale")
     operator_extra_links = (QueryPageLink(), SparkUiLink())
     ui_color = "#d7ecd9"
 
@@ -67,14 +65,12 @@ class StreamAppOperator(BaseOperator):
         self,
         *,
         app: str,
-        selected: str = ALL_APPS,
         action: str = AppAction.ENSURE,
         scale: Mapping[str, str] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.app = app
-        self.selected = selected
         self.action = action
         self.scale = dict(scale or {})
 
@@ -82,13 +78,9 @@ class StreamAppOperator(BaseOperator):
         """Begins the action, and waits for its end unless there is nothing to do.
 
         Raises:
-            AirflowSkipException: the run is for another app.
             AirflowFailException: the action can't be done like that; nothing was changed.
         """
         del context
-        if self.selected not in {ALL_APPS, self.app}:
-            msg = f"this run is for {self.selected}"
-            raise AirflowSkipException(msg)
         action, control = AppAction(self.action), self._control()
         self.log.info("%s %s", action, self.app)
         told: dict[str, Any] = {"changed": False}
@@ -96,7 +88,8 @@ class StreamAppOperator(BaseOperator):
         if action is AppAction.SCALE:
             told["before"] = self._change_scale()
         if action is AppAction.UPGRADE:
-            check_code(self.app)
+            for app in apps_in(self.app, self._settings().run_dir):
+                check_code(app)
         if action is AppAction.ENSURE or (action is AppAction.SCALE and told["before"] is None):
             need = control.needs()
         if need is Need.NOTHING:
@@ -136,8 +129,6 @@ class StreamAppOperator(BaseOperator):
         return self._result(told)
 
     def _change_scale(self) -> dict[str, int] | None:
-        if self.selected == ALL_APPS:
-            raise AirflowFailException("`scale` is for one app: choose it as `app`; nothing was changed")
         before = change_scale(self.app, self.scale, self._settings())
         return None if before is None else before.model_dump(exclude_none=True)
 

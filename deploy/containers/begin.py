@@ -1,10 +1,8 @@
-"""One-shot services of the compose file: `python -m deploy.containers.begin topics|database|streams|together`.
+"""One-shot services of the compose file: `python -m deploy.containers.begin topics|database|streams`.
 
 topics     makes the topics that are missing
 database   brings Airflow's database to the installed version
 streams    unpauses the scheduled DAGs and has Airflow bring up the stream apps
-together   starts the process of the smaller apps, and each of them that runs by itself; the container shares the
-           supervisor's network namespace
 """
 
 from __future__ import annotations
@@ -16,21 +14,17 @@ from confluent_kafka import KafkaException
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from dags.operators.errors import SupervisorUnreachableError
 from deploy.airflow_client import AirflowClient
 from deploy.broker import admin_client
-from deploy.credentials import AIRFLOW_USER, read_airflow_password, read_supervisor_credentials
-from deploy.errors import NotRunningError, StartError
+from deploy.credentials import AIRFLOW_USER, read_airflow_password
+from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.on_demand import all_topics
-from deploy.programs import TOGETHER
 from deploy.settings import PlatformSettings
-from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
 from spark_apps.settings import AppSettings
-from spark_apps.sharing import detached_apps
 from state.errors import StateError
 
 
@@ -76,28 +70,6 @@ def begin_streams(settings: PlatformSettings, airflow_url: str) -> None:
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
 
 
-def begin_together(settings: PlatformSettings) -> None:
-    """Has the supervisor start the process of the smaller apps, and of those that run by themselves; they may run.
-
-    Raises:
-        StartError: the supervisor didn't answer in time.
-    """
-    layout = RunLayout(settings.run_dir)
-
-    def started() -> bool:
-        try:
-            supervisor = SupervisorClient.of(read_supervisor_credentials(layout))
-            for program in (TOGETHER, *detached_apps(settings.run_dir)):
-                supervisor.start(program)
-        except (NotRunningError, SupervisorUnreachableError):
-            return False
-        return True
-
-    if not eventually(started, settings.start_timeout_s):
-        msg = "The supervisor of the stream apps doesn't answer: see the log of the service stream-apps."
-        raise StartError(msg)
-
-
 def main(arguments: list[str]) -> int:
     """Runs one service; exit code 0 done, 1 failed, 2 wrong usage."""
     settings = PlatformSettings.load()
@@ -109,8 +81,6 @@ def main(arguments: list[str]) -> int:
                 return subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=False).returncode
             case ["streams"]:
                 begin_streams(settings, ContainerSettings().airflow_url)  # type: ignore[call-arg]
-            case ["together"]:
-                begin_together(settings)
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2

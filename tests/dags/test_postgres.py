@@ -95,7 +95,8 @@ def test_airflow_works_on_postgresql(run_dag: RunDag, supervised: Supervised, ai
             capture_output=True,
         )
         run = run_dag("stream_apps", **database)
-        assert run.tasks == dict.fromkeys(APPS, "success"), run.log
+        done = {task for task, state in run.tasks.items() if state == "success"}
+        assert done == {"choose", *APPS, "together"}, run.log
         connection = psycopg2.connect(f"postgresql://{address}")
         try:
             with connection.cursor() as cursor:

@@ -1,15 +1,26 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from dags.operators.choose_programs import why_it_does_not_run
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import JournalFile
 from spark_apps.heartbeat import AppState, read_heartbeat
-from spark_apps.registry import APPS
+from spark_apps.registry import APPS, ON_DEMAND_APPS
 from spark_apps.scale import AppScale, read_scale
-from tests.dags.conftest import RunDag
+from spark_apps.ticks.spec import TICKS
+from tests.dags.conftest import DagRun, RunDag
 from tests.dags.supervised import Supervised
 from tests.dags.test_migrate_state import TOYS
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+
+
+def taken(run: DagRun) -> dict[str, str]:
+    """The states of the tasks of apps that the run was for."""
+    return {task: state for task, state in run.tasks.items() if task != "choose" and state != "skipped"}
 
 
 def pids(supervised: Supervised) -> dict[str, int]:
@@ -20,7 +31,7 @@ def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     run = run_dag("stream_apps")
-    assert run.tasks == dict.fromkeys(APPS, "success"), run.log
+    assert taken(run) == dict.fromkeys((*APPS, "together"), "success"), run.log
     before = pids(supervised)
     assert all(before.values())
     assert run.results["loyalty"] == {
@@ -31,7 +42,7 @@ def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
         "state": "RUNNING",
     }
     again = run_dag("stream_apps")
-    assert [result["changed"] for result in again.results.values()] == [False] * 3
+    assert {app: again.results[app]["changed"] for app in taken(again)} == dict.fromkeys(taken(run), False)
     assert pids(supervised) == before
 
 
@@ -41,7 +52,7 @@ def test_one_app_is_restarted_and_stopped_and_the_others_are_not_touched(
     run_dag("stream_apps")
     before = pids(supervised)
     run = run_dag("stream_apps", {"app": "loyalty", "action": "restart"})
-    assert run.tasks == {"pos_fanout": "skipped", "loyalty": "success", "hadoop_export": "skipped"}, run.log
+    assert taken(run) == {"loyalty": "success"}, run.log
     after = pids(supervised)
     assert after["loyalty"] not in {0, before["loyalty"]}
     assert after == {**before, "loyalty": after["loyalty"]}
@@ -56,7 +67,12 @@ def test_one_app_is_restarted_and_stopped_and_the_others_are_not_touched(
 def test_an_app_that_cannot_run_fails_its_task_with_its_own_words(run_dag: RunDag, supervised: Supervised) -> None:
     supervised.behave("loyalty", "misconfigured")
     run = run_dag("stream_apps", {"action": "start"})
-    assert run.tasks == {"pos_fanout": "success", "loyalty": "failed", "hadoop_export": "success"}
+    assert taken(run) == {
+        "pos_fanout": "success",
+        "loyalty": "failed",
+        "hadoop_export": "success",
+        "together": "success",
+    }
     assert "loyalty ended with exit code 78 instead of running" in run.log
     assert "topic pos is missing: create it" in run.log
     assert "toy loyalty is in the mood to misconfigured" in run.log
@@ -68,7 +84,7 @@ def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_wit
     run_dag("stream_apps")
     before = pids(supervised)
     run = run_dag("stream_apps", {"app": "loyalty", "action": "scale", "cores": 4, "memory_mb": 2048})
-    assert run.tasks == {"pos_fanout": "skipped", "loyalty": "success", "hadoop_export": "skipped"}, run.log
+    assert taken(run) == {"loyalty": "success"}, run.log
     after = pids(supervised)
     assert after == {**before, "loyalty": after["loyalty"]} != before
     file = supervised.run_dir / "scale" / "loyalty.json"
@@ -84,13 +100,40 @@ def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_wit
     assert pids(supervised)["loyalty"] not in {0, after["loyalty"]}
 
 
+def test_a_smaller_app_is_acted_on_where_it_runs(run_dag: RunDag, supervised: Supervised) -> None:
+    run = run_dag("stream_apps", {"app": "together", "action": "restart"})
+    assert taken(run) == {"together": "success"}, run.log
+    supervised.await_state("together", "RUNNING")
+    run = run_dag("stream_apps", {"app": "ticks", "action": "restart"})
+    assert run.tasks["choose"] == "failed"
+    assert "ticks shares the process `together` with others: choose that as `app`" in run.log
+    JournalFile(supervised.run_dir, "ticks").write(first_journal(TICKS))
+    run = run_dag("stream_apps", {"app": "ticks", "action": "start"})
+    assert taken(run) == {"ticks": "success"}, run.log
+    supervised.await_state("ticks", "RUNNING")
+    for refused in ("together", "all"):
+        run = run_dag("stream_apps", {"app": refused, "action": "scale", "cores": 2})
+        assert "`scale` is for one app" in run.log
+
+
+def test_what_has_no_place_in_a_platform_says_what_to_do_instead(tmp_path: Path) -> None:
+    assert why_it_does_not_run("loyalty", ["loyalty"], tmp_path) is None
+    assert why_it_does_not_run("together", ["together"], tmp_path) is None
+    assert "up --apps all" in str(why_it_does_not_run("together", ["loyalty"], tmp_path))
+    for app in ON_DEMAND_APPS.values():
+        JournalFile(tmp_path, app.name).write(first_journal(app))
+    assert why_it_does_not_run("ticks", ["ticks", "together"], tmp_path) is None
+    assert "runs by itself" in str(why_it_does_not_run("together", ["together"], tmp_path))
+
+
 def test_an_upgrade_asks_the_code_first_and_sees_the_app_read_on(run_dag: RunDag, supervised: Supervised) -> None:
     run_dag("stream_apps")
     before = pids(supervised)
     (supervised.run_dir / "toy.json").write_text('{"refuse": "hadoop_export"}')
     supervised.behave("loyalty", "rewind")
     run = run_dag("stream_apps", {"action": "upgrade"}, **TOYS)
-    assert run.tasks == {"pos_fanout": "success", "loyalty": "failed", "hadoop_export": "failed"}, run.log
+    upgraded = {"pos_fanout": "success", "loyalty": "failed", "hadoop_export": "failed", "together": "success"}
+    assert taken(run) == upgraded, run.log
     after = pids(supervised)
     assert after["pos_fanout"] not in {0, before["pos_fanout"]}
     assert "loyalty was drained at offset 10 of pos partition 0, but goes on at 0" in run.log
@@ -102,5 +145,6 @@ def test_an_upgrade_asks_the_code_first_and_sees_the_app_read_on(run_dag: RunDag
 
 def test_without_a_platform_the_message_says_how_to_start_one(run_dag: RunDag) -> None:
     run = run_dag("stream_apps", {"app": "loyalty"})
-    assert run.state == "failed" or run.tasks["loyalty"] == "up_for_retry"
+    assert run.state == "failed"
+    assert run.tasks["loyalty"] == "upstream_failed"
     assert "start the platform with `storekeeper up`" in run.log

@@ -89,7 +89,7 @@ def test_a_supervisor_that_is_away_is_asked_again(tmp_path: Path, monkeypatch: p
         AppControl(
             "loyalty",
             supervisor=Away(),
-            heartbeat_file=tmp_path / "none",
+            heartbeat=lambda: None,
             patience=Patience(1, 1, 1),
             clock=SystemClock(),
             pause=lambda _: None,

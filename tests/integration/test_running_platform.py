@@ -164,7 +164,7 @@ def test_a_run_is_started_by_its_form_and_the_stores_are_seen(running: Running, 
         assert newest["conf"] | {"app": "loyalty", "action": "ensure"} == newest["conf"]
         airflow.wait_for_run("stream_apps", newest["dag_run_id"], _RUN_S)
         states = airflow.task_states("stream_apps", newest["dag_run_id"])
-    assert states == {"pos_fanout": "skipped", "loyalty": "success", "hadoop_export": "skipped"}
+    assert {task for task, state in states.items() if state != "skipped"} == {"choose", "loyalty"}
 
 
 @dataclass(slots=True)

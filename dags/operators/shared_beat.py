@@ -1,0 +1,46 @@
+"""What several apps in one process say of themselves, as one heartbeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from spark_apps.heartbeat import AppState, Heartbeat, Offsets
+
+
+def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | None:
+    """The heartbeat of a process: runs if all of its apps do, is as old as the oldest, and has read what they all have.
+
+    Args:
+        name: the process's.
+        beats: of each app.
+
+    Returns:
+        None if an app has left none. While some beats are of an earlier process it is one of those, so of another pid.
+    """
+    there = [beat for beat in beats if beat is not None]
+    if not there or len(there) < len(beats):
+        return None
+    told = min(there, key=lambda beat: beat.started_at_ms)
+    if len({beat.pid for beat in there}) == 1:
+        told = next((beat for beat in there if beat.state is not AppState.RUNNING), told)
+    progress = [beat.last_progress_ms for beat in there]
+    return replace(
+        told,
+        app=name,
+        updated_at_ms=min(beat.updated_at_ms for beat in there),
+        last_progress_ms=None if None in progress else min(moment for moment in progress if moment is not None),
+        offsets=_least([beat.offsets for beat in there]),
+    )
+
+
+def _least(positions: Sequence[Offsets]) -> Offsets:
+    found: dict[str, dict[str, int]] = {}
+    for position in positions:
+        for topic, offsets in position.items():
+            found[topic] = _least_of(found.get(topic, {}), offsets)
+    return found
+
+
+def _least_of(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {**one, **{number: min(offset, one.get(number, offset)) for number, offset in other.items()}}
