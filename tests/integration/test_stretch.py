@@ -10,6 +10,7 @@ from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.stretch import bounds_of, read_stretch, read_topic
 from state.errors import ChangelogError
 from tests.broker import Broker
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -25,6 +26,13 @@ def write(broker: Broker, topic: str) -> None:
             producer.produce(topic, b"%d" % number, b"%d" % place, partition=place % 2)
         producer.flush(30)
         producer.commit_transaction(30) if number % 2 else producer.abort_transaction(30)
+    # A commit is over before its marks are written; the next transaction would wait for them.
+    eventually(lambda: ends(broker, topic) == [40, 40], 30, "ten times three records and a mark")
+
+
+def ends(broker: Broker, topic: str) -> list[int]:
+    """Behind each partition's last finished transaction."""
+    return [bounds_of(broker.bootstrap, topic, partition)[1] for partition in range(2)]
 
 
 def test_pieces_in_any_order_add_up_to_the_whole(broker: Broker) -> None:
