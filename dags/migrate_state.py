@@ -52,13 +52,13 @@ from airflow.sdk import DAG, Param
 from dags.operators.deadlines import done_within
 from dags.operators.generation import (
     ASK,
-    CHANGEABLE_APPS,
     PLANNING_MODULE,
     CaughtUpSensor,
     DecideOperator,
     GenerationOperator,
     GenerationProcessOperator,
     HealthyAfterwardsOperator,
+    changeable_app,
 )
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.stream_app import AppAction
@@ -81,9 +81,7 @@ with DAG(
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=2)),
     params={
-        "app": Param(
-            CHANGEABLE_APPS[0], type="string", enum=CHANGEABLE_APPS, title="App", description="Whose stores may change."
-        ),
+        "app": changeable_app("Whose stores are to change."),
         "migrations": Param(
             [],
             type="array",

@@ -22,7 +22,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.generation import CHANGEABLE_APPS, GenerationOperator, SkipUnlessOperator
+from dags.operators.generation import GenerationOperator, SkipUnlessOperator, changeable_app
 
 _APP = "{{ params.app }}"
 
@@ -38,9 +38,7 @@ with DAG(
     dagrun_timeout=timedelta(hours=2),
     deadline=done_within(timedelta(minutes=15)),
     params={
-        "app": Param(
-            CHANGEABLE_APPS[0], type="string", enum=CHANGEABLE_APPS, title="App", description="Whose generation."
-        ),
+        "app": changeable_app("Whose generation."),
         "discard": Param(False, type="boolean", title="Discard", description="Leave nothing of what was given up."),
     },
 ):

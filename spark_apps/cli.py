@@ -20,10 +20,10 @@ from pydantic import ValidationError
 from spark_apps.generations.commands import generation_commands
 from spark_apps.generations.live import live_store, live_stores, of_each
 from spark_apps.generations.orders import Role
-from spark_apps.registry import app_named
+from spark_apps.registry import ON_DEMAND_APPS, app_named
 from spark_apps.scale import scaled
 from spark_apps.settings import AppSettings
-from spark_apps.sharing import sharing_apps
+from spark_apps.sharing import check_sharing
 from spark_apps.spec import AppSpec
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, StateError
@@ -83,7 +83,9 @@ def run_together_command(
 ) -> None:
     """Run several apps in one process, on one JVM, until TERM. If one fails, all stop."""
     settings = AppSettings()
-    specs = [app_named(app) for app in apps or sharing_apps(settings.run_dir)]
+    specs = [app_named(app) for app in apps or ON_DEMAND_APPS]
+    for spec in specs if apps else ():
+        check_sharing(spec.name, settings.run_dir)
     stop = _stop_on_signals()
     from spark_apps.together import run_together  # noqa: PLC0415 (loads Spark)
 

@@ -12,11 +12,26 @@ from pathlib import Path
 from spark_apps.generations.journal import JournalFile
 from spark_apps.registry import ON_DEMAND_APPS, TOGETHER
 from spark_apps.spec import AppSpec
+from state.errors import ConfigurationError
 
 
 def has_own_process(app: str, run_dir: Path) -> bool:
-    """Whether an on-demand app runs by itself from now on."""
+    """Whether an app runs by itself from now on."""
     return JournalFile(run_dir, app).exists
+
+
+def check_sharing(app: str, run_dir: Path) -> None:
+    """Refuses an app that can't share a process any more.
+
+    Raises:
+        ConfigurationError: its state was changed, or is being changed.
+    """
+    if has_own_process(app, run_dir):
+        msg = (
+            f"the state of {app} was changed, or is being changed, which takes a process of its own: "
+            f"start it by `run {app}`, and name the other apps here"
+        )
+        raise ConfigurationError(msg)
 
 
 def sharing_apps(run_dir: Path) -> dict[str, AppSpec]:

@@ -28,7 +28,6 @@ from spark_apps.sharing import has_own_process
 from spark_apps.spec import AppSpec
 from spark_apps.topics import Topics
 from state.clock import Clock
-from state.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,23 +64,16 @@ class _Member(AppRun):
 def run_together(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
     """Runs apps side by side until `stop` is set, then lets their running batches finish.
 
-    An app that is to run by itself from now on (`has_own_process`) is let go as it were stopped; the others go on.
+    An app that is to run by itself (`has_own_process`) is left out, or let go as if it were stopped; the others go on.
 
     Raises:
-        ConfigurationError: one of them runs by itself already.
         StateError: what the first app to fail failed with; see `AppRun`. The others were stopped.
     """
-    for app in apps:
-        if has_own_process(app.name, settings.run_dir):
-            msg = (
-                f"the state of {app.name} was changed, or is being changed, which takes a process of its own: "
-                f"start it by `run {app.name}`, and name the other apps here"
-            )
-            raise ConfigurationError(msg)
     with Lease(settings.lease_file(TOGETHER), clock=clock, wait=time.sleep) as lease:
         lease.acquire(settings.lease_timeout_s)
-        if apps:
-            _run_on_one_session(apps, settings, clock, stop, lease)
+        sharing = [app for app in apps if not has_own_process(app.name, settings.run_dir)]
+        if sharing:
+            _run_on_one_session(sharing, settings, clock, stop, lease)
         # With nothing to run it is still there to be stopped: whoever keeps it alive would start it again and again.
         stop.wait()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from airflow.providers.standard.operators.hitl import HITLBranchOperator
-from airflow.sdk import BaseOperator, BaseSensorOperator
+from airflow.sdk import BaseOperator, BaseSensorOperator, Param
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from dags.operators.spark_job import SparkJobOperator
@@ -22,10 +22,15 @@ if TYPE_CHECKING:
 APPS_MODULE = "spark_apps"
 PLANNING_MODULE = "spark_apps.planning"
 ASK = "ask"
-CHANGEABLE_APPS = [app.name for app in (APPS | ON_DEMAND_APPS).values() if app.has_generations]
+_APPS = [app.name for app in (APPS | ON_DEMAND_APPS).values() if app.has_generations]
 _REFUSED_EXIT = 3
 _STATUS_S = 120
 _STALE_MS = 60_000
+
+
+def changeable_app(description: str) -> Param:
+    """The param of a DAG that is for one of the apps that can have generations."""
+    return Param(_APPS[0], type="string", enum=_APPS, title="App", description=description)
 
 
 class GenerationOperator(SparkJobOperator):

@@ -118,17 +118,16 @@ def _answer(app: str, plan: Plan) -> None:
     Raises:
         typer.Exit: nothing is to be done, or nothing can be.
     """
-    can_be_made = not plan.breaks and any(change.verdict is Verdict.MIGRATE for change in plan.changes)
     answer = {
         "app": app,
         "stores": [change.store for change in plan.changes],
-        "verdict": Verdict.BREAKS if plan.breaks else Verdict.MIGRATE if can_be_made else Verdict.UNCHANGED,
+        "verdict": plan.verdict,
         "conf": next((dict(change.conf) for change in plan.changes if change.conf), {}),
         "reasons": [detail for change in plan.changes for detail in change.details],
         "text": explain_plan(plan),
     }
     typer.echo(orjson.dumps(answer, option=orjson.OPT_SORT_KEYS).decode())
-    if not can_be_made:
+    if plan.verdict is not Verdict.MIGRATE:
         raise typer.Exit(EXIT_REFUSED)
 
 

@@ -65,6 +65,12 @@ class Plan:
     changes: tuple[Change, ...]
 
     @property
+    def verdict(self) -> Verdict:
+        """What becomes of all of them together: what breaks first, then what a new generation makes."""
+        found = {change.verdict for change in self.changes}
+        return next((it for it in (Verdict.BREAKS, Verdict.MIGRATE) if it in found), Verdict.UNCHANGED)
+
+    @property
     def breaks(self) -> bool:
         """Whether any of them would orphan or break state."""
         return any(change.verdict is Verdict.BREAKS for change in self.changes)

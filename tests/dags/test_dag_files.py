@@ -56,7 +56,8 @@ dags = {
     }
     for dag in bag.dags.values()
 }
-heavy = [name for name in ("pyspark", "delta", "rocksdict", "great_expectations", "deltalake") if name in sys.modules]
+heavy = ("pyspark", "delta", "rocksdict", "great_expectations", "deltalake", "pyarrow")
+heavy = [name for name in heavy if name in sys.modules]
 print("\\n" + json.dumps({"errors": bag.import_errors, "heavy": heavy, "asked": asked, "dags": dags}))
 """
 

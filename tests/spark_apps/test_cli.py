@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from spark_apps.cli import exit_code
 from spark_apps.errors import AppRunningError, BrokerUnavailableError, UnusableCheckpointError
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import JournalFile
+from spark_apps.ticks.spec import TICKS
 from state.errors import ChangelogError, ConfigurationError, StateError
 
 
@@ -54,3 +58,10 @@ def test_stores_of_several_apps_have_no_batch_in_common() -> None:
     done = run("snapshot", "rewards", "prices")
     assert done.returncode == 78
     assert "rewards and prices are stores of several apps" in done.stderr
+
+
+def test_an_app_that_runs_by_itself_is_refused_where_it_is_named(tmp_path: Path) -> None:
+    JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
+    done = run("run-together", "ticks", "leaderboard", STOREKEEPER_RUN_DIR=str(tmp_path))
+    assert done.returncode == 78
+    assert "start it by `run ticks`" in done.stderr

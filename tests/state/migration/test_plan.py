@@ -204,3 +204,12 @@ def test_the_first_store_of_an_app_triggers_the_changes_of_all_of_them() -> None
     assert by_store["visits"].conf == {}
     assert by_store["visits"].details[-1] == "made by the same generation of loyalty as rewards"
     assert by_store["sums"].conf == {"app": "counted", "migrations": ["tier"]}
+
+
+def test_a_plan_breaks_before_it_migrates_and_migrates_before_it_does_nothing() -> None:
+    unchanged, migrate, breaks = (
+        Change("a", verdict) for verdict in (Verdict.UNCHANGED, Verdict.MIGRATE, Verdict.BREAKS)
+    )
+    assert Plan((unchanged,)).verdict is Verdict.UNCHANGED
+    assert Plan((unchanged, migrate)).verdict is Verdict.MIGRATE
+    assert Plan((unchanged, migrate, breaks)).verdict is Verdict.BREAKS
