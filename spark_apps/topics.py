@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,
-    ConfigSource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.sink.records import TopicRule
-from state.changelog.log_bounds import told_offset
+from state.changelog.log_bounds import END, FIRST, log_offsets, offset_client
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ConfigurationError
@@ -75,12 +67,12 @@ class Topics:
     def bounds(self, names: Iterable[str]) -> TopicBounds:
         """Where the partitions of existing topics begin and end."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
-        return TopicBounds(self._offsets(listed, OffsetSpec.earliest()), self._offsets(listed, OffsetSpec.latest()))
+        return TopicBounds(self._offsets(listed, FIRST), self._offsets(listed, END))
 
     def end(self, names: Iterable[str]) -> Position:
         """Where the partitions of existing topics end, exclusive."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
-        return self._offsets(listed, OffsetSpec.latest())
+        return self._offsets(listed, END)
 
     def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
         """What each of the existing topics takes."""
@@ -129,16 +121,18 @@ class Topics:
                 msg = f"the Kafka broker at {self._bootstrap} refuses a topic of this app's own: {reason.str()}"
                 raise ConfigurationError(msg) from error
 
-    def _offsets(self, listed: list[tuple[str, int]], spec: OffsetSpec) -> Position:
-        wanted = {TopicPartition(name, partition): spec for name, partition in listed}
-        futures = self._admin.list_offsets(
-            wanted, request_timeout=self._timeout_s, isolation_level=IsolationLevel.READ_COMMITTED
-        )
+    def _offsets(self, listed: list[tuple[str, int]], which: int) -> Position:
+        wanted = dict.fromkeys(listed, which)
         offsets: dict[str, dict[int, int]] = {}
-        for partition, future in futures.items():
-            told = self._asked(partial(told_offset, future, self._timeout_s))
-            offsets.setdefault(partition.topic, {})[partition.partition] = told
+        for (name, partition), told in self._asked(
+            lambda: log_offsets(self._offset_client, wanted, self._timeout_s)
+        ).items():
+            offsets.setdefault(name, {})[partition] = told
         return Position(offsets)
+
+    @cached_property
+    def _offset_client(self) -> Consumer:
+        return offset_client(self._bootstrap)
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
         try:

@@ -1,49 +1,91 @@
-"""Where logs begin and end, as an admin client is told."""
+"""Where logs begin and end, as brokers tell it.
+
+A consumer that reads nothing is asked, for both other ways of librdkafka have faults:
+
+- `AdminClient.list_offsets` uses freed memory when news of topics come in while it begins to ask: its first pass over
+  the leaders runs on the caller's thread, and the news start a second one beside it, that of
+  `rd_kafka_topic_partition_list_query_leaders_async` (seen up to 2.16.1). The process ends with a segmentation fault.
+- `Consumer.get_watermark_offsets` may wait for ever while a partition has no leader:
+  https://github.com/confluentinc/librdkafka/issues/4878.
+"""
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Callable, Mapping
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-_GRACE_S = 1.0
+from state.changelog.log_reader import TopicAndPartition
+
+FIRST = int(OFFSET_BEGINNING)
+"""Asks for the first offset of a log."""
+END = int(OFFSET_END)
+"""Asks for its end, exclusive; to `read_committed`, that is before the first record of an open transaction."""
 
 
-def log_bounds(admin: AdminClient, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-    """The first offset, and the end: before the first record of a transaction that is still open.
+def offset_client(
+    bootstrap: str,
+    *,
+    isolation: str = "read_committed",
+    error_cb: Callable[[KafkaError], None] | None = None,
+    more: Mapping[str, str] | None = None,
+) -> Consumer:
+    """A client to ask for offsets. Threads may ask at the same time; `close` frees it."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "storekeeper-offsets",  # required by the client; never joined nor committed to
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+            **({"error_cb": error_cb} if error_cb else {}),
+            **(more or {}),
+        }
+    )
 
-    Two questions, each answered within about `timeout_s`. The consumer's own question, `get_watermark_offsets`, may
-    wait for ever while a partition has no leader: https://github.com/confluentinc/librdkafka/issues/4878.
+
+def told_offsets(
+    client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float
+) -> dict[TopicAndPartition, int]:
+    """The offset of each of `wanted`, which is `FIRST` or `END`, but for those that the broker tells nothing of.
+
+    Raises:
+        KafkaException: no answer within `timeout_s`.
+    """
+    told = _told(client, wanted, timeout_s)
+    return {(one.topic, one.partition): one.offset for one in told if one.error is None and one.offset >= 0}
+
+
+def log_offsets(
+    client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float
+) -> dict[TopicAndPartition, int]:
+    """The offset of each of `wanted`, which is `FIRST` or `END`.
+
+    Raises:
+        KafkaException: no answer within `timeout_s`, or a partition that the broker doesn't know.
+    """
+    told = _told(client, wanted, timeout_s)
+    for one in told:
+        if one.error is not None:
+            raise KafkaException(one.error)
+        if one.offset < 0:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 (librdkafka's own codes)
+    return {(one.topic, one.partition): one.offset for one in told}
+
+
+def log_bounds(client: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
+    """The first offset of a log, and its end. Two questions, each answered within `timeout_s`.
 
     Raises:
         KafkaException: the broker doesn't know the partition, or doesn't answer in time.
     """
-    start = _offset(admin, topic, partition, OffsetSpec.earliest(), timeout_s)
-    return start, _offset(admin, topic, partition, OffsetSpec.latest(), timeout_s)
+    where = (topic, partition)
+    first = log_offsets(client, {where: FIRST}, timeout_s)[where]
+    return first, log_offsets(client, {where: END}, timeout_s)[where]
 
 
-def _offset(admin: AdminClient, topic: str, partition: int, which: OffsetSpec, timeout_s: float) -> int:
-    where = TopicPartition(topic, partition)
-    asked = admin.list_offsets({where: which}, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s)
-    return told_offset(asked[where], timeout_s)
-
-
-def told_offset(asked: Future[Any], timeout_s: float) -> int:
-    """The offset that `list_offsets` of an admin client was asked for, with that timeout.
-
-    Raises:
-        KafkaException: the broker doesn't know the partition, or doesn't answer in time.
-    """
-    try:
-        offset = int(asked.result(timeout=timeout_s + _GRACE_S).offset)
-    except TimeoutError as error:
-        raise _too_late() from error
-    if offset < 0:  # that is how librdkafka may say that the broker didn't answer in time
-        raise _too_late()
-    return offset
-
-
-def _too_late() -> KafkaException:
-    return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 (librdkafka's own codes)
+def _told(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float) -> list[TopicPartition]:
+    # The broker takes FIRST and END for times: https://kafka.apache.org/protocol#The_Messages_ListOffsets
+    asked = [TopicPartition(*where, which) for where, which in wanted.items()]
+    return client.offsets_for_times(asked, timeout=timeout_s) if asked else []

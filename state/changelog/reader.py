@@ -110,7 +110,7 @@ class ChangelogReader:
             BrokerUnavailableError: if no broker answers in time.
         """
         try:
-            start, end = log_bounds(self._admin, facts.topic, partition, self._settings.timeout_s)
+            start, end = log_bounds(self._consumer, facts.topic, partition, self._settings.timeout_s)
         except KafkaException as error:
             raise _told(error.args[0], facts.topic) from error
         return LogState(facts.topic, facts.topic_id, partition, start, end, facts.delete_retention_ms)

@@ -17,11 +17,10 @@ from functools import lru_cache
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from state.changelog.connecting import CONNECT_AT_ONCE
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
-from state.changelog.log_bounds import log_bounds
+from state.changelog.log_bounds import log_bounds, offset_client
 from state.errors import ChangelogError
 
 PATIENCE_S = 30.0
@@ -107,15 +106,13 @@ def bounds_of(bootstrap: str, topic: str, partition: int) -> tuple[int, int]:
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
-    return _answer(topic, lambda: log_bounds(_admin(bootstrap), topic, partition, PATIENCE_S))
+    return _answer(topic, lambda: log_bounds(_offset_client(bootstrap), topic, partition, PATIENCE_S))
 
 
 @lru_cache(maxsize=4)
-def _admin(bootstrap: str) -> AdminClient:
-    """Kept: a new one asks before it is connected, now and then, and asks again only one or three seconds later."""
-    return AdminClient(
-        {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500, **CONNECT_AT_ONCE, "log_level": 0}
-    )
+def _offset_client(bootstrap: str) -> Consumer:
+    """Kept: a new one asks before it is connected, now and then, and asks again only later."""
+    return offset_client(bootstrap, more=CONNECT_AT_ONCE)
 
 
 def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:

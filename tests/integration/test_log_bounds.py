@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
-from state.changelog.log_bounds import log_bounds
+from state.changelog.log_bounds import END, log_bounds, log_offsets, offset_client, told_offsets
 from state.changelog.log_ends import KafkaLogEnds
 from tests.broker import Broker, start_broker
+from tests.integration import asking_loop
 from tests.integration.topics import write_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
+
+_ASKING_S = 60
 
 
 @pytest.fixture
@@ -29,16 +36,62 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
 def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset(own_broker: Broker) -> None:
     own_broker.create_topic("log", 1)
     write_topic(own_broker.bootstrap, "log", [(b"k", b"v")] * 3)
-    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap, "log_level": 0})
     ends = KafkaLogEnds(own_broker.bootstrap)
-    assert log_bounds(admin, "log", 0, 30) == (0, 3)
-    assert ends.ends([("log", 0)]) == {("log", 0): (3, 3)}
-    os.kill(own_broker.pid, signal.SIGSTOP)
-    try:
+    with closing(offset_client(own_broker.bootstrap)) as client:
+        assert log_bounds(client, "log", 0, 30) == (0, 3)
+        assert ends.ends([("log", 0)]) == {("log", 0): (3, 3)}
+        os.kill(own_broker.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(KafkaException) as caught:
+                log_bounds(client, "log", 0, 1)
+            assert ends.ends([("log", 0)]) == {}
+        finally:
+            os.kill(own_broker.pid, signal.SIGCONT)
+        assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+        assert log_bounds(client, "log", 0, 30) == (0, 3)
+
+
+def test_a_topic_that_is_not_there_keeps_no_other_from_being_told(own_broker: Broker) -> None:
+    own_broker.create_topic("log", 1)
+    wanted = {("log", 0): END, ("gone", 0): END}
+    with closing(offset_client(own_broker.bootstrap)) as client:
+        assert told_offsets(client, wanted, 30) == {("log", 0): 0}
         with pytest.raises(KafkaException) as caught:
-            log_bounds(admin, "log", 0, 1)
-        assert ends.ends([("log", 0)]) == {}
+            log_offsets(client, wanted, 30)
+        assert caught.value.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+@contextmanager
+def hiccups(broker: Broker) -> Iterator[None]:
+    """The broker stands still now and then, so that answers come when nobody waits any more."""
+    rng, over = random.Random(1), threading.Event()
+
+    def stumble() -> None:
+        while not over.wait(rng.uniform(0, 0.3)):
+            os.kill(broker.pid, signal.SIGSTOP)
+            over.wait(rng.uniform(0, 0.15))
+            os.kill(broker.pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=stumble)
+    thread.start()
+    try:
+        yield
     finally:
-        os.kill(own_broker.pid, signal.SIGCONT)
-    assert caught.value.args[0].code() == KafkaError._TIMED_OUT
-    assert log_bounds(admin, "log", 0, 30) == (0, 3)
+        over.set()
+        thread.join()
+
+
+@pytest.mark.long("asks some ten thousand times")
+def test_answers_that_come_too_late_end_no_process(own_broker: Broker) -> None:
+    topics = [f"log-{number}" for number in range(6)]
+    for topic in topics:
+        own_broker.create_topic(topic)
+    command = [sys.executable, "-m", asking_loop.__name__, own_broker.bootstrap, ",".join(topics), str(_ASKING_S)]
+    with hiccups(own_broker):
+        asking = [
+            subprocess.Popen([*command, str(timeout_s)], stdout=subprocess.PIPE)
+            for timeout_s in (0.005, 0.02, 0.05, 0.1)
+        ]
+        told = [int(process.communicate()[0] or 0) for process in asking]
+    assert [process.returncode for process in asking] == [0] * len(asking)
+    assert min(told) > 0

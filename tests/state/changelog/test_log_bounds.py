@@ -1,33 +1,78 @@
 from __future__ import annotations
 
-from concurrent.futures import Future
-from types import SimpleNamespace
-from typing import Any
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from state.changelog.log_bounds import told_offset
+from state.changelog.log_bounds import END, FIRST, log_bounds, log_offsets, told_offsets
+from state.changelog.log_reader import TopicAndPartition
 
-
-def told(offset: int) -> Future[Any]:
-    made: Future[Any] = Future()
-    made.set_result(SimpleNamespace(offset=offset))
-    return made
+NOT_TOLD = -1001
+ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_an_offset_is_what_was_told() -> None:
-    assert [told_offset(told(offset), 1) for offset in (0, 7)] == [0, 7]
+class Told:
+    """A client that tells what the test says, by what it is asked for."""
+
+    def __init__(self, by_question: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> None:
+        self.by_question = by_question
+
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        assert timeout == 7
+        return [self.answer(one) for one in asked]
+
+    def answer(self, asked: TopicPartition) -> TopicPartition:
+        found = self.by_question[asked.offset][asked.topic, asked.partition]
+        if isinstance(found, int):
+            return TopicPartition(asked.topic, asked.partition, found)
+        told = TopicPartition(asked.topic, asked.partition, asked.offset)
+        return cast("TopicPartition", Unknown(told.topic, told.partition, told.offset, found))
+
+
+class Unknown:
+    """A partition with an error, which the client's own class doesn't let one set."""
+
+    def __init__(self, topic: str, partition: int, offset: int, error: KafkaError) -> None:
+        self.topic, self.partition, self.offset, self.error = topic, partition, offset, error
+
+
+def client(by_question: Mapping[int, Mapping[TopicAndPartition, int | KafkaError]]) -> Consumer:
+    return cast("Consumer", Told(by_question))
+
+
+def test_bounds_are_what_is_told() -> None:
+    assert log_bounds(client({FIRST: {("t", 1): 0}, END: {("t", 1): 9}}), "t", 1, 7) == (0, 9)
 
 
 def test_no_answer_is_no_offset() -> None:
-    # This is what librdkafka gives of a broker that is stopped: no error, and OFFSET_INVALID.
+    silent = client({END: {("t", 0): 4, ("t", 1): NOT_TOLD}})
+    wanted = {("t", 0): END, ("t", 1): END}
+    assert told_offsets(silent, wanted, 7) == {("t", 0): 4}
     with pytest.raises(KafkaException) as caught:
-        told_offset(told(-1001), 1)
+        log_offsets(silent, wanted, 7)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
 
 
-def test_an_answer_that_never_comes_is_not_waited_for() -> None:
+def test_a_partition_that_is_not_known_is_no_offset() -> None:
+    gone = client({END: {("t", 0): 4, ("t", 1): KafkaError(KafkaError._UNKNOWN_PARTITION)}})
+    wanted = {("t", 0): END, ("t", 1): END}
+    assert told_offsets(gone, wanted, 7) == {("t", 0): 4}
     with pytest.raises(KafkaException) as caught:
-        told_offset(Future(), -1)
-    assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+        log_offsets(gone, wanted, 7)
+    assert caught.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
+
+
+def test_nothing_is_asked_where_nothing_is_wanted() -> None:
+    assert told_offsets(client({}), {}, 7) == {}
+
+
+def test_nobody_asks_in_the_way_that_may_end_the_process() -> None:
+    line = "from confluent_kafka.admin import OffsetSpec\n\nprint(OffsetSpec)\n"
+    command = [sys.executable, "-m", "ruff", "check", "--select", "TID251", "--stdin-filename", "state/other.py", "-"]
+    found = subprocess.run(command, cwd=ROOT, input=line, capture_output=True, text=True, check=False)
+    assert "AdminClient.list_offsets may crash" in found.stdout

@@ -84,8 +84,8 @@ def test_silence_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is new asks before it is connected, and waits for seconds until it asks again."""
+    """One that is new asks before it is connected, and waits until it asks again."""
     numbers = itertools.count(1)
-    monkeypatch.setattr(stretch, "AdminClient", lambda _: next(numbers))
-    monkeypatch.setattr(stretch, "log_bounds", lambda admin, *_: (admin, admin))
+    monkeypatch.setattr(stretch, "offset_client", lambda *_, **__: next(numbers))
+    monkeypatch.setattr(stretch, "log_bounds", lambda client, *_: (client, client))
     assert [stretch.bounds_of(f"kept:{port}", "t", 0) for port in (1, 1, 2, 1)] == [(1, 1), (1, 1), (2, 2), (1, 1)]
