@@ -1,4 +1,4 @@
-"""Requests to the other nodes: only to the addresses that the membership knows, one attempt each, within a deadline."""
+"""Requests to the other nodes: only to the addresses that the membership knows, and within a deadline."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ MAX_ANSWER_BYTES = 64 << 20
 """No page of the usual limits comes near it, and a thousand rows only if they are very large."""
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})
 _OURS = b"storekeeper-"
+_CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 _POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)
 
 Headers = Mapping[str, str]
@@ -151,6 +152,20 @@ class Peers:
         self._clients.clear()
 
     async def _request(self, node: str, address: str, request: PeerRequest, left_s: float) -> Answer:
+        try:
+            found = await self._sent(node, address, request, left_s)
+        except _CLOSED:
+            # A kept connection may be closed for having been idle while a request is on its way. All of them are reads.
+            found = await self._sent(node, address, request, left_s)
+        try:
+            body = await _bounded(found, self._max_answer_bytes)
+        finally:
+            await found.aclose()
+        kept = [(name.lower(), value) for name, value in found.headers.raw if _is_passed_on(name.lower())]
+        return Answer(found.status_code, kept, body)
+
+    async def _sent(self, node: str, address: str, request: PeerRequest, left_s: float) -> httpx2.Response:
+        """A response whose body is still to be read."""
         client = self._client(address)
         asked = client.build_request(
             request.method,
@@ -163,13 +178,7 @@ class Peers:
         # The target is signed as it is sent, whatever the client made of the path.
         target = asked.url.raw_path.decode("ascii")
         asked.headers.update(self._sign(node, request.method, target, request.body, max(1, int(left_s * 1000))))
-        found = await client.send(asked, stream=True)
-        try:
-            body = await _bounded(found, self._max_answer_bytes)
-        finally:
-            await found.aclose()
-        kept = [(name.lower(), value) for name, value in found.headers.raw if _is_passed_on(name.lower())]
-        return Answer(found.status_code, kept, body)
+        return await client.send(asked, stream=True)
 
     def _client(self, address: str) -> httpx2.AsyncClient:
         client = self._clients.get(address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import httpx2
@@ -177,7 +178,8 @@ def test_second_questions_are_bounded_to_a_share() -> None:
     router, _, _ = made(outsider(), **dict.fromkeys(HOLDERS, slowish))
 
     async def many() -> None:
-        await asyncio.gather(*(router.forward("s", 0, "/x") for _ in range(200)))
+        deadline_s = time.monotonic() + 60
+        await asyncio.gather(*(router.forward("s", 0, "/x", deadline_s=deadline_s) for _ in range(200)))
 
     asyncio.run(many())
     assert router.hedged_total <= 60

@@ -12,7 +12,7 @@ import pytest
 
 from state.query import server
 from state.query.server import serve
-from tests.broker import free_ports
+from tests.ports import free_ports
 from tests.state.security.certificates import make_authority
 
 
