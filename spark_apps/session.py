@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sys
+import sysconfig
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -17,6 +17,9 @@ from state.errors import ConfigurationError
 
 ARCHIVE = "spark-classes.jsa"
 """What `spark_apps.class_archive` makes in the folder of jars."""
+
+INTERPRETER = "storekeeper-python"
+"""What starts Spark's Python processes: see `spark_apps.early_worker`."""
 
 _JVM_END_S = 15.0
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -38,7 +41,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     # PySpark takes the interpreter of its workers from here alone, and the default is whatever python3 is on the PATH.
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
+    os.environ["PYSPARK_PYTHON"] = str(_interpreter())  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
     options = session_options(settings, scratch)
     if settings.spark_master == "local" or settings.spark_master.startswith("local["):
@@ -48,6 +51,19 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _interpreter() -> Path:
+    """`storekeeper-python`, which executors find at the same place.
+
+    Raises:
+        ConfigurationError: it isn't there.
+    """
+    interpreter = Path(sysconfig.get_path("scripts")) / INTERPRETER
+    if not interpreter.exists():
+        msg = f"there is no {interpreter}: run `make setup`, or install storekeeper with pip again"
+        raise ConfigurationError(msg)
+    return interpreter
 
 
 def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:

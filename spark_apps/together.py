@@ -9,11 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import structlog
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.gate import BatchGate
 from spark_apps.generations.journal import FIRST_GENERATION
 from spark_apps.generations.run_lease import generation_lease
 from spark_apps.heartbeat import AppState
@@ -26,22 +29,32 @@ from spark_apps.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 from spark_apps.sharing import has_own_process
 from spark_apps.spec import AppSpec
+from spark_apps.stream import Stream
 from spark_apps.topics import Topics
 from state.clock import Clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
 
 _POLL_S = 0.2
+_TURN_S = 20.0
+"""How long an app's first batch keeps the next one from beginning, at most."""
+_WAITING = frozenset({"Waiting for data to arrive", "Waiting for next trigger"})
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Member(AppRun):
-    """One app of the process, on a session that isn't its own. `spark` is None only while nothing runs."""
+    """One app of the process, on a session that isn't its own. `spark` is None only while nothing runs.
+
+    The apps begin their queries in `turn`, one after another: all at once, the Python processes of their first batches
+    may take longer on a busy machine than Spark waits (`WorkerLateError`).
+    """
 
     spark: SparkSession | None = None
+    turn: threading.Lock = field(default_factory=threading.Lock)
 
     def _run(self, lease: Lease, pulse: Pulse) -> None:
         spark = self.spark
@@ -59,6 +72,32 @@ class _Member(AppRun):
                 generation.record_jvm(pid)
             pulse.enter(AppState.STARTING, jvm_pid=pid)
             self._stream(spark, pulse, found)
+
+    def begin(self, stream: Stream, gate: BatchGate, checkpoint: SparkCheckpoint) -> StreamingQuery:
+        """Starts the query when it is this app's turn, which goes on until its first batch is over."""
+        self.turn.acquire()
+        try:
+            query = AppRun.begin(self, stream, gate, checkpoint)
+        except BaseException:
+            self.turn.release()
+            raise
+        threading.Thread(target=self._end_turn, args=(query,), name=f"{self.spec.name}-turn", daemon=True).start()
+        return query
+
+    def _end_turn(self, query: StreamingQuery) -> None:
+        deadline = self.clock.monotonic_s() + _TURN_S
+        try:
+            while not (_has_begun(query) or self.stop.is_set() or self.clock.monotonic_s() >= deadline):
+                time.sleep(_POLL_S)
+        except Py4JError:
+            _log.debug("jvm_gone", app=self.spec.name)  # the app's own thread reports it
+        finally:
+            self.turn.release()
+
+
+def _has_begun(query: StreamingQuery) -> bool:
+    """Whether a query has finished its first batch, waits for something to do, or is over."""
+    return query.lastProgress is not None or not query.isActive or query.status["message"] in _WAITING
 
 
 def run_together(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
@@ -86,7 +125,11 @@ def _run_on_one_session(
         pid = jvm_pid(spark)
         if pid is not None:
             lease.record_jvm(pid)
-        _run_all([_Member(app, app.settings(settings), clock, threading.Event(), spark=spark) for app in apps], stop)
+        turn = threading.Lock()
+        _run_all(
+            [_Member(app, app.settings(settings), clock, threading.Event(), spark=spark, turn=turn) for app in apps],
+            stop,
+        )
     finally:
         stop_session(spark)
 

@@ -4,7 +4,9 @@ Each worker would otherwise load pandas, Arrow and the apps by itself: most of a
 share. Spark starts it by `spark.python.daemon.module`.
 """
 
+import contextlib
 import gc
+import importlib
 
 import pandas  # noqa: F401 (loaded for the workers)
 import pyarrow  # noqa: F401 (loaded for the workers)
@@ -16,8 +18,14 @@ import spark_apps.hadoop_export.app
 import spark_apps.loyalty.app
 import spark_apps.pos_fanout.app
 import spark_apps.processor.on_spark  # noqa: F401 (loaded for the workers)
+from spark_apps.registry import OWN_APPS
 from spark_apps.sink.task_input import remembering
 
+# Workers are handed functions of own apps by their names. Loaded here, they are those of when the app began: a worker
+# that is forked later would run what was written meanwhile. What can't be loaded ends the app that needs it alone.
+for app in OWN_APPS.values():
+    with contextlib.suppress(Exception):
+        importlib.import_module(app.module)
 daemon.worker = remembering(daemon.worker)
 
 # What is loaded stays. The collector would look through all of it again and again, which costs workers that keep many

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.late_worker import WORKER_TRIES, worker_was_late
 from spark_apps.processor.records import OutputRecord
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
@@ -133,13 +134,19 @@ class SparkDriver:
         return processed
 
     def _settle(self, crash: Crash | None) -> None:
-        query = self._query
-        assert query is not None  # noqa: S101 (it was just started)
-        try:
-            query.processAllAvailable()
-        except Exception as error:
-            if crash is None or PlannedCrash.__name__ not in str(error):
-                raise
+        for tries in range(1, WORKER_TRIES + 1):
+            assert self._query is not None  # noqa: S101 (it was just started)
+            try:
+                self._query.processAllAvailable()
+                break
+            except Exception as error:
+                if crash is not None and PlannedCrash.__name__ in str(error):
+                    break
+                if tries == WORKER_TRIES or not worker_was_late(error):
+                    raise
+                self._stop()
+                self._crash = crash
+                self._start()
         if crash is not None:
             self._stop()
 

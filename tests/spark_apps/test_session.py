@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.session import ARCHIVE, jvm_pid, start_session, stop_session
+from spark_apps.session import ARCHIVE, INTERPRETER, jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
+from state.errors import ConfigurationError
 
 pytestmark = pytest.mark.spark
 
@@ -21,11 +22,18 @@ def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(tmp_path: Path) -> N
         session = start_session(name, settings)
         try:
             jvms.append(jvm_pid(session))
+            assert Path(session.sparkContext.pythonExec).name == INTERPRETER
             assert session.range(3).count() == 3
         finally:
             stop_session(session)
     assert None not in jvms
     assert len(set(jvms)) == 2
+
+
+def test_a_missing_interpreter_is_told_before_a_jvm_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    with pytest.raises(ConfigurationError, match=f"no {tmp_path / INTERPRETER}: run `make setup`"):
+        start_session("first", AppSettings(run_dir=tmp_path))
 
 
 def test_a_batch_starts_no_process_for_the_files_that_it_writes(

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -9,6 +12,7 @@ from spark_apps import together
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.registry import ON_DEMAND_APPS
+from spark_apps.runner import AppRun
 from spark_apps.settings import AppSettings
 from spark_apps.sharing import check_sharing, detached_apps, sharing_apps
 from spark_apps.spec import AppSpec
@@ -16,6 +20,20 @@ from spark_apps.ticks.spec import TICKS
 from spark_apps.together import run_together
 from state.clock import SystemClock
 from state.errors import ConfigurationError
+
+
+@dataclass
+class FirstBatch:
+    """A query whose first batch is over when it has been asked for that a few times."""
+
+    isActive = True  # noqa: N815 (Spark's name)
+    status = {"message": "Processing new data"}  # noqa: RUF012
+    asked: int = 0
+
+    @property
+    def lastProgress(self) -> object:  # noqa: N802 (Spark's name)
+        self.asked += 1
+        return {} if self.asked > 20 else None
 
 
 def detach(app: AppSpec, run_dir: Path) -> None:
@@ -44,3 +62,24 @@ def test_with_no_app_left_it_waits_to_be_stopped_and_starts_no_jvm(
     assert process.is_alive(), "whoever keeps it alive would start it again"
     stop.set()
     process.join()
+
+
+def test_apps_begin_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[FirstBatch] = []
+
+    def begin(*_: object) -> FirstBatch:
+        assert all(query.lastProgress is not None for query in begun), "another one's first batch isn't over"
+        begun.append(FirstBatch())
+        return begun[-1]
+
+    monkeypatch.setattr(AppRun, "begin", begin)
+    monkeypatch.setattr(together, "_POLL_S", 0.001)
+    turn, settings = threading.Lock(), AppSettings(run_dir=tmp_path)
+    with ThreadPoolExecutor() as threads:
+        members = [
+            together._Member(app, settings, SystemClock(), threading.Event(), turn=turn)
+            for app in ON_DEMAND_APPS.values()
+        ]
+        nothing = cast("Any", None)
+        assert all(threads.map(lambda member: member.begin(nothing, nothing, nothing), members))
+    assert len(begun) == len(ON_DEMAND_APPS)
