@@ -108,6 +108,11 @@ class AirflowClient:
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         return {task["task_id"]: task["state"] for task in found["task_instances"]}
 
+    def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
+        """Has a task of a run run again, whatever became of it."""
+        wanted = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
+        self._request("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", wanted)
+
     def questions(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
         """What a run asks people and nobody has answered yet, by task: `subject`, `body`, `options` and more."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/hitlDetails")

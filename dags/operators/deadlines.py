@@ -7,19 +7,36 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.definitions.callback import SyncCallback
-from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
+from airflow.sdk.definitions.deadline import BaseDeadlineReference, DeadlineAlert
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
+
+    from sqlalchemy.orm import Session
 
 log = logging.getLogger(__name__)
 
 
+class RunQueuedAt(BaseDeadlineReference):
+    """When a run was queued. A plugin tells Airflow of it.
+
+    Airflow's own `DAGRUN_QUEUED_AT` is not for runs whose tasks may be cleared: from 3.3.0 on that fails with status
+    500 for as long as the run's deadline is stored (apache/airflow#70368).
+    """
+
+    required_kwargs = frozenset({"dag_id", "run_id"})
+
+    def _evaluate_with(self, *, session: Session, dag_id: str, run_id: str) -> datetime | None:
+        from airflow.models import DagRun  # noqa: PLC0415 (only the scheduler and the API server evaluate deadlines)
+        from sqlalchemy import select  # noqa: PLC0415
+
+        return session.scalar(select(DagRun.queued_at).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+
+
 def done_within(interval: timedelta) -> DeadlineAlert:
     """The alert of a DAG whose runs are to be done so long after they were queued."""
-    return DeadlineAlert(
-        reference=DeadlineReference.DAGRUN_QUEUED_AT, interval=interval, callback=SyncCallback(report_missed_deadline)
-    )
+    return DeadlineAlert(reference=RunQueuedAt(), interval=interval, callback=SyncCallback(report_missed_deadline))
 
 
 def report_missed_deadline(context: Mapping[str, Any] | None = None, **_: Any) -> None:

@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
+from dags.operators.deadlines import RunQueuedAt
+
 PREFIX = "/storekeeper"
 
 
@@ -24,10 +26,11 @@ class _LazyApp:
 
 
 class StoresPlugin(AirflowPlugin):
-    """Adds the page "Stores" to Airflow's navigation."""
+    """Adds the page "Stores" to Airflow's navigation, and tells it when the deadlines of our DAGs begin."""
 
     name = "storekeeper"
     fastapi_apps: ClassVar[list[Any]] = [{"app": _LazyApp(), "url_prefix": PREFIX, "name": "Stores"}]
+    deadline_references: ClassVar[list[Any]] = [RunQueuedAt]
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Stores",
