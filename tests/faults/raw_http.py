@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
@@ -23,9 +24,16 @@ class RawAnswer:
 
 
 class RawConnection:
-    """One connection to a node. Each request waits for its whole answer."""
+    """One connection to a node. Each request waits for its whole answer.
+
+    Attributes:
+        rested_s: the longest that the node may have waited for the last request: since the one before it began, or the
+            connection.
+    """
 
     def __init__(self, address: str, timeout_s: float = 20) -> None:
+        self.rested_s = 0.0
+        self._began_s = time.monotonic()
         parts = urlsplit(address)
         self.socket = socket.create_connection((parts.hostname or "", parts.port or 0), timeout=timeout_s)
         self.host = parts.netloc.encode()
@@ -41,11 +49,13 @@ class RawConnection:
 
     def stream(self, parts: Iterable[bytes]) -> RawAnswer:
         """The same for bytes that are made as they are sent: ends early when the other side has closed."""
+        before_s, self._began_s = self._began_s, time.monotonic()
         try:
             for part in parts:
                 self.socket.sendall(part)
         except (BrokenPipeError, ConnectionResetError):
             pass
+        self.rested_s = time.monotonic() - before_s
         return self.read()
 
     def read(self) -> RawAnswer:

@@ -6,9 +6,11 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx2
@@ -29,6 +31,8 @@ pytestmark = pytest.mark.broker
 ROWS = {f"{number:04d}": {"points": number} for number in range(500)}
 MAY_GROW_BYTES = 96 << 20
 MIB = 1 << 20
+REST_S = 1.0
+"""No node closes a connection that a client lets rest for less."""
 Nodes = Sequence[NodeProcess]
 
 
@@ -49,7 +53,7 @@ def nodes(broker: Broker, run_dir: Path) -> Iterator[Nodes]:
         f"rewards={topic}",
         replicas=0,
         max_scans=4,
-        header_timeout_ms=1000,
+        header_timeout_ms=round(REST_S * 1000),
         body_timeout_ms=1000,
         idle_timeout_ms=2000,
     )
@@ -57,6 +61,25 @@ def nodes(broker: Broker, run_dir: Path) -> Iterator[Nodes]:
         for node in pair:
             node.wait_ready()
         yield pair
+
+
+@dataclass
+class BehavingClient:
+    """Asks nodes in turns, and once more where a kept connection rested for so long that a node may have closed it."""
+
+    http: httpx2.Client
+    _began_s: dict[str, float] = field(default_factory=dict)
+
+    def get(self, node: NodeProcess, path: str) -> httpx2.Response:
+        """A node's answer."""
+        began_s = time.monotonic()
+        before_s, self._began_s[node.name] = self._began_s.get(node.name, began_s), began_s
+        try:
+            return self.http.get(node.address + path)
+        except httpx2.RemoteProtocolError:
+            if time.monotonic() - before_s < REST_S:
+                raise
+            return self.http.get(node.address + path)
 
 
 @contextlib.contextmanager
@@ -67,12 +90,13 @@ def unharmed(nodes: Nodes) -> Iterator[None]:
     done, failures, answered = threading.Event(), list[str](), Counter[str]()
 
     def behave() -> None:
-        with httpx2.Client(trust_env=False, timeout=15) as client:
+        with httpx2.Client(trust_env=False, timeout=15) as http:
+            asking = BehavingClient(http)
             while not done.wait(0.005) or answered.total() < 10:
                 for node in nodes:
                     key = f"{answered.total() % len(ROWS):04d}"
                     try:
-                        answer = client.get(f"{node.address}/state/keyvalue/rewards/{key}")
+                        answer = asking.get(node, f"/state/keyvalue/rewards/{key}")
                     except httpx2.HTTPError as error:
                         failures.append(f"{key}: {error!r}")
                         continue
@@ -106,11 +130,18 @@ def files_below(folder: Path) -> dict[str, int]:
 
 
 def ask_each(node: NodeProcess, targets: Sequence[bytes], *headers: bytes) -> list[RawAnswer]:
-    """One GET for each target; a connection that is closed is opened again."""
+    """One GET for each target, on a connection that is opened again when it is closed.
+
+    What got no answer is asked once more where the connection had rested for so long that a node may have closed it.
+    """
     found: list[RawAnswer] = []
     connection = RawConnection(node.address)
     for target in targets:
         answer = connection.get(target, *headers)
+        if answer.status is None and connection.rested_s >= REST_S:
+            connection.close()
+            connection = RawConnection(node.address)
+            answer = connection.get(target, *headers)
         found.append(answer)
         if answer.status is None or b"connection: close" in answer.head.lower():
             connection.close()
