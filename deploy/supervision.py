@@ -33,16 +33,6 @@ def running_supervisor(layout: RunLayout) -> SupervisorClient | None:
     return client if client.is_up() else None
 
 
-def is_current(layout: RunLayout, settings: PlatformSettings, programs: Sequence[Program]) -> bool:
-    """Whether the written configuration is what these settings would write."""
-    try:
-        credentials = read_supervisor_credentials(layout)
-        written = layout.supervisor_conf.read_text("utf-8")
-    except (NotRunningError, OSError):
-        return False
-    return written == supervisor_conf(layout, settings, credentials, programs)
-
-
 def start_supervisor(
     layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str], programs: Sequence[Program]
 ) -> SupervisorClient:

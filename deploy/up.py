@@ -8,20 +8,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
+from deploy.app_topics import all_topics
 from deploy.broker import admin_client, answers, prepare_broker
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.differences import differences
 from deploy.disk import check_not_full, check_room
 from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.instance import Instance
 from deploy.interruption import undisturbed
 from deploy.locking import exclusive
-from deploy.on_demand import all_topics
 from deploy.orphans import end_orphans
 from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, node_program
 from deploy.status import PlatformStatus, collect_status
-from deploy.supervision import is_current, running_supervisor, start_supervisor, stop_all
+from deploy.supervision import running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
@@ -52,8 +53,12 @@ def up(instance: Instance, report: Report) -> str | None:
         client = running_supervisor(layout)
         if client is None:
             return _from_nothing(instance, report)
-        if not is_current(layout, settings, instance.programs):
-            msg = f"The platform in {layout.root} runs with other settings: run `storekeeper down` first."
+        other = differences(instance)
+        if other:
+            msg = (
+                f"The platform in {layout.root} runs with other settings ({', '.join(other)}): set these as they were, "
+                "or run `storekeeper down` first."
+            )
             raise AlreadyRunningError(msg)
         _heal(instance, client, report)
         return None

@@ -19,10 +19,10 @@ from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.programs import Program
 from deploy.settings import PlatformSettings
-from deploy.supervision import is_current, running_supervisor, shut_down, start_supervisor, stop_all
+from deploy.supervision import running_supervisor, shut_down, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
 from deploy.waiting import eventually
-from tests.broker import free_ports
+from tests.ports import free_ports
 
 _WAIT = "import time; time.sleep(600)"
 
@@ -122,13 +122,6 @@ def test_no_argv_holds_the_password(platform: Platform) -> None:
     for process in find_orphans(platform.layout.root):
         assert password not in " ".join(process.cmdline())
         assert password not in str(process.environ())
-
-
-def test_changed_settings_are_noticed(platform: Platform) -> None:
-    platform.start(loyalty=_WAIT)
-    assert is_current(platform.layout, platform.settings, platform.programs)
-    changed = platform.settings.model_copy(update={"log_max_mb": 11})
-    assert not is_current(platform.layout, changed, platform.programs)
 
 
 def test_a_supervisor_that_is_gone_is_told_with_the_remedy(platform: Platform) -> None:
