@@ -55,19 +55,32 @@ status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
 # Half of the time of the tests that kill processes is waiting: others run beside them, and stand back as streams do.
-INTEGRATION := tests/integration/
-FAULTS := tests/faults/
-DAGS := tests/dags/
-OTHERS := $(filter-out $(INTEGRATION) $(FAULTS) $(DAGS) tests/__pycache__/,$(wildcard tests/*/))
+# The longest part comes first, with the one that waits most; the shortest come last, so that none runs long alone.
 STAND_BACK := nice -n 5
+GENERATIONS := tests/integration/generations/
+ALONE := faults integration dags spark_apps state
+REST := $(filter-out $(ALONE:%=tests/%/) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+PARTS := test-integration test-faults test-spark_apps test-rest test-dags test-state test-types
 
-test: setup lint types ## lint, types and all tests
-	@logs=$$(mktemp -d); trap 'rm -rf "$$logs"' EXIT; failed=0; \
-	{ $(BIN)/pytest -q $(FAULTS) || failed=$$?; $(STAND_BACK) $(BIN)/pytest -q $(DAGS) || failed=$$?; exit $$failed; } \
-	  >"$$logs/faults-and-dags" 2>&1 & first=$$!; \
-	$(STAND_BACK) $(BIN)/pytest -q $(OTHERS) >"$$logs/others" 2>&1 & second=$$!; \
-	$(BIN)/pytest $(INTEGRATION) || failed=$$?; \
-	wait $$first || failed=$$?; wait $$second || failed=$$?; cat "$$logs"/*; exit $$failed
+test: setup lint ## lint, types and all tests, three parts of them at once
+	@echo "test: $(words $(PARTS)) parts, three at once; each tells what it found when it has ended"
+	@$(MAKE) --silent --jobs=3 --keep-going --output-sync=target $(PARTS)
+
+.PHONY: $(PARTS)
+test-integration:
+	@$(BIN)/pytest -q tests/integration/ --ignore=$(GENERATIONS)
+
+test-faults:
+	@$(BIN)/pytest -q tests/faults/ $(GENERATIONS)
+
+test-dags test-spark_apps test-state: test-%:
+	@$(STAND_BACK) $(BIN)/pytest -q tests/$*/
+
+test-rest:
+	@$(STAND_BACK) $(BIN)/pytest -q $(REST)
+
+test-types:
+	@$(STAND_BACK) $(BIN)/mypy
 
 check: lint types ## lint and types only
 
@@ -76,8 +89,7 @@ lint: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
 
-types: setup
-	@$(BIN)/mypy
+types: setup test-types
 
 $(JARS)/kafka-streams/.ready: benchmarks/kafka_streams/pom.xml $(shell find benchmarks/kafka_streams/src -name '*.java')
 	@echo "setup: building the peer that the benchmarks run beside"

@@ -33,8 +33,9 @@ import psutil
 from benchmarks.results import Measure, write_results
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.writer import KafkaChangelogWriter
-from tests.broker import Broker, free_ports, start_broker
+from tests.broker import Broker, start_broker
 from tests.integration.node_process import COMPACTED, make_nodes
+from tests.ports import free_ports
 from tests.waiting import eventually
 
 TOPIC = "order-locations"

@@ -32,8 +32,9 @@ from state.changelog.headers import ChangelogHeaders
 from state.changelog.writer import KafkaChangelogWriter
 from state.security.caller import Caller, Role
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
-from tests.broker import Broker, free_ports, start_broker
+from tests.broker import Broker, start_broker
 from tests.integration.node_process import NodeProcess, make_nodes
+from tests.ports import free_ports
 from tests.waiting import eventually
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import signal
-import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
 
+from state.changelog.log_bounds import END, log_offsets, offset_client
+from tests.ports import free_ports
 from tests.waiting import eventually
 
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
@@ -120,15 +121,16 @@ class Broker:
         """Creates a topic and waits until it can be read and written: on a busy machine leaders take a while."""
         admin = self.admin()
         admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(timeout=30)
-        ends = {TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)}
+        ends = {(name, partition): END for partition in range(partitions)}
 
         def led() -> bool:
             try:
-                return all(found.result(timeout=30) for found in admin.list_offsets(ends).values())
+                return log_offsets(client, ends, 30).keys() == ends.keys()
             except KafkaException:
                 return False
 
-        eventually(led, 30, f"every partition of {name} has a leader")
+        with closing(offset_client(self.bootstrap)) as client:
+            eventually(led, 30, f"every partition of {name} has a leader")
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic and waits until it is gone."""
@@ -180,17 +182,3 @@ def start_broker(
 
 def _java(*options: str) -> list[str]:
     return ["java", *options, "-cp", f"{JARS}/*"]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports free right now, below the ephemeral range so that no outgoing connection takes one before its server."""
-    found: set[int] = set()
-    while len(found) < count:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as candidate:
-            try:
-                candidate.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.add(port)
-    return list(found)

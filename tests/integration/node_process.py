@@ -16,8 +16,9 @@ import httpx2
 
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.writer import KafkaChangelogWriter
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.integration import waiting_node
+from tests.ports import free_ports
 from tests.waiting import eventually
 
 HEADERS = ChangelogHeaders("loyalty", "rewards", 1, 1, {"pos": {0: (0, 100)}})
@@ -25,6 +26,7 @@ _READY_S = 180.0
 """A start takes two seconds of a processor; on a machine that is busy with other things, far longer than that."""
 _EXIT_S = 120.0
 _ANSWER_S = 60.0
+_LAST_WORDS = 2000
 COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -78,7 +80,8 @@ class NodeProcess:
 
         def ready() -> bool:
             assert self._process is not None, f"node {self.name} is not started"
-            assert self._process.poll() is None, f"node {self.name} has ended: see {self.log_path}"
+            code = self._process.poll()
+            assert code is None, f"node {self.name} has ended: {code}, {self.last_words}"
             return self.is_ready()
 
         eventually(ready, timeout_s, f"node {self.name} is ready")
@@ -112,6 +115,11 @@ class NodeProcess:
     def replicas(self) -> dict[int, dict[str, Any]]:
         """`/state/lag` by partition."""
         return {replica["partition"]: replica for replica in self.get("/state/lag").json()["replicas"]}
+
+    @property
+    def last_words(self) -> str:
+        """The end of its log."""
+        return self.log_path.read_text()[-_LAST_WORDS:]
 
     def events(self, name: str) -> list[str]:
         """The lines of its log with one event."""

@@ -14,7 +14,7 @@ from typing import Any
 from deploy.credentials import read_supervisor_credentials
 from deploy.layout import RunLayout
 from deploy.supervisor_client import SupervisorClient
-from tests.broker import free_ports
+from tests.ports import free_ports
 
 STOREKEEPER = str(Path(sys.executable).with_name("storekeeper"))
 
@@ -29,8 +29,8 @@ class PlatformProcess:
     @staticmethod
     def in_folder(run_dir: Path, **settings: str) -> PlatformProcess:
         """A platform on free ports; `settings` are variables without their prefix, in small letters."""
-        kafka, controller, airflow, supervisor, metrics = taken = free_ports(5)
-        first_node = next(port for port in free_ports(20) if port not in taken)
+        kafka, controller, airflow, supervisor, metrics = free_ports(5)
+        first_node, _ = next(pair for pair in iter(lambda: free_ports(2), []) if pair[1] == pair[0] + 1)
         own = {
             "run_dir": str(run_dir),
             "kafka_port": str(kafka),

@@ -15,7 +15,7 @@ from deploy.down import stop_everything
 from deploy.layout import RunLayout
 from deploy.waiting import eventually
 from spark_apps.heartbeat import AppState, read_heartbeat
-from spark_apps.registry import APPS
+from spark_apps.registry import POS_APPS
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess
 
@@ -41,9 +41,9 @@ def test_streams_do_not_notice_that_airflow_is_killed(platform: PlatformProcess,
     purchases = KILLS * _S_PER_KILL * _PURCHASES_PER_S
     report_path, run_dir = tmp_path / "report.json", platform.run_dir / "demo"
     demo = platform.begin("demo", "--apps", "pos", "--purchases", str(purchases), "--report", str(report_path))
-    watch = AppWatch(tuple(APPS), run_dir)
+    watch = AppWatch(tuple(POS_APPS), run_dir)
     try:
-        assert eventually(lambda: all(_works(run_dir, app) for app in APPS) or demo.poll() is not None, _RUNS_S)
+        assert eventually(lambda: all(_works(run_dir, app) for app in POS_APPS) or demo.poll() is not None, _RUNS_S)
         assert demo.poll() is None, demo.communicate()[0]
         with watch.watching():
             outcomes = _kill_over_and_over(run_dir, random.Random(7))
@@ -77,7 +77,7 @@ def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
     outcomes = []
     for number, victim in enumerate(islice(cycle(("airflow-scheduler", "a task", "airflow-triggerer")), KILLS)):
         action = "restart" if number % 5 == 4 else "ensure"
-        app = "loyalty" if action == "restart" else rng.choice(list(APPS))
+        app = "loyalty" if action == "restart" else rng.choice(list(POS_APPS))
         asked = ask_for(run_dir, app, action)
         if victim == "a task":
             outcomes.append("killed" if kill_task(run_dir) else "no task ran")

@@ -10,9 +10,10 @@ from quality.invoice_topic import KafkaInvoiceTopic
 from quality.settings import QualitySettings
 from spark_apps.errors import BrokerUnavailableError
 from state.changelog.partitioner import partition_for
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.integration.sales import good_sales
 from tests.integration.topics import read_topic, write_topic
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.broker
 

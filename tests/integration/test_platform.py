@@ -16,7 +16,7 @@ from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.registry import APPS
+from spark_apps.registry import POS_APPS
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess
 
@@ -81,7 +81,7 @@ def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
 
 def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> None:
     """Kills apps, a node, the broker and parts of Airflow while the demo publishes; each must come back first."""
-    beat_file, watch = RunLayout(run_dir).heartbeat("loyalty"), AppWatch(tuple(APPS), run_dir)
+    beat_file, watch = RunLayout(run_dir).heartbeat("loyalty"), AppWatch(tuple(POS_APPS), run_dir)
 
     def beats(condition: Callable[[Heartbeat], bool], within_s: float = _RECOVERY_TIMEOUT_S) -> Heartbeat:
         found: list[Heartbeat] = []

@@ -32,7 +32,7 @@ from tests.meanwhile import repeating
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)]
 
 _RUN_S = 180
-_EVERY_APP = {*APPS, *ON_DEMAND_APPS}
+_EVERY_APP = {*APPS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,15 @@ def test_everything_that_was_started_is_healthy_and_tells_so(running: Running) -
     assert {app for app, fields in status["apps"].items() if fields["healthy"]} == _EVERY_APP
     told = httpx2.get(running.addresses()["metrics"], trust_env=False).text
     assert [app for app in _EVERY_APP if f'spark_app_up{{app="{app}"}} 1.0' not in told] == []
+
+
+def test_a_failed_task_can_be_cleared_and_runs_again(running: Running) -> None:
+    wrong = {"app": "ticks", "action": "restart"}  # it shares a process
+    with running.airflow() as airflow:
+        run = airflow.trigger("stream_apps", wrong)
+        assert eventually(lambda: airflow.run_state("stream_apps", run) == "failed", _RUN_S)
+        airflow.clear("stream_apps", run, "choose")
+        assert eventually(lambda: airflow.run_state("stream_apps", run) == "failed", _RUN_S)
 
 
 def test_airflows_page_of_stores_tells_whoever_has_signed_in_and_nobody_else(running: Running) -> None:
@@ -192,7 +201,7 @@ class Reader:
         return repeating(read, 0.01)
 
 
-@pytest.mark.long("test_migrate_state.py has it on toys, test_own_app_generations.py step by step")
+@pytest.mark.long("test_migrate_state.py has it on toys, test_generations.py step by step")
 def test_an_app_that_shares_a_process_is_changed_by_itself_while_it_is_read(running: Running) -> None:
     symbols = [f"KEPT{letter}" for letter in "ABCDEFGHIJ"]
     change = {"app": "ticks", "partitions": 7, "approval": False, "watch_minutes": 0, "max_behind": 0}
@@ -233,6 +242,10 @@ def test_up_and_down_work_twice_and_heal(running: Running) -> None:
     again = platform.call("up", "--apps", "all")
     assert again.returncode == 0, again.stderr
     assert "password" not in again.stdout, "it is shown once"
+    changed = dict(platform.environment) | {"STOREKEEPER_TRIGGER_INTERVAL_MS": "1"}
+    refused = PlatformProcess(platform.run_dir, changed).call("up", "--apps", "all")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "runs with other settings (STOREKEEPER_TRIGGER_INTERVAL_MS): set these as they were, or" in refused.stderr
     assert _pids(platform.status()) == _pids(status), "a healthy platform is left alone"
 
     os.kill(supervisor_of(platform.run_dir).pid(), signal.SIGKILL)

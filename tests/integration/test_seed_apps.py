@@ -23,7 +23,7 @@ from spark_apps.errors import AppRunningError
 from spark_apps.generations.run_lease import generation_lease
 from spark_apps.heartbeat import AppState
 from spark_apps.lease import Lease
-from spark_apps.registry import ON_DEMAND_APPS, ON_DEMAND_STORES
+from spark_apps.registry import ON_DEMAND_APPS, store_definitions
 from spark_apps.settings import AppSettings
 from state.changelog.headers import ChangelogHeaders
 from state.client import StateClient
@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 SETTINGS = AppSettings()
 SOURCES = sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.sources(SETTINGS)})
-CHANGELOGS = sorted({store.changelog_topic for store in ON_DEMAND_STORES.values()})
+CHANGELOGS = sorted({store.changelog_topic for app in ON_DEMAND_APPS.values() for store in app.stores})
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
     folder = tmp_path_factory.mktemp("systems")
     broker = start_broker(folder / "broker")
     apps = AppProcesses(folder / "run", broker.bootstrap, {"trigger_interval_ms": "100", "shuffle_partitions": "2"})
-    served = ",".join(str(store.definition) for store in ON_DEMAND_STORES.values())
+    served = store_definitions(ON_DEMAND_APPS.values())
     nodes = make_nodes(broker, folder / "nodes", served)
     try:
         for topic in sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.topics(SETTINGS)}):

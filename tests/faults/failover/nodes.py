@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.broker import Broker, free_ports
+from tests.broker import Broker
 from tests.faults.failover.proxy import Network, Proxy
 from tests.integration.node_process import NodeProcess
+from tests.ports import free_ports
 
 STORE = "counters"
 WINDOWS = "windows"

@@ -11,7 +11,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from typing import Self
 
-from tests.broker import free_ports
+from tests.ports import free_ports
 
 
 @dataclass(frozen=True, slots=True)

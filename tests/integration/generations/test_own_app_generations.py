@@ -35,7 +35,7 @@ from tests.integration.counted_app import (
     window_key,
     with_full,
 )
-from tests.integration.generation_steps import GenerationSteps
+from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.node_process import NodeProcess, make_nodes, started
 from tests.integration.topics import end_offsets, read_topic, write_topic
 from tests.waiting import eventually
@@ -204,6 +204,7 @@ def running(generation: int, batch: int) -> Any:
     return there
 
 
+@pytest.mark.long("test_handover.py has it with played apps, test_generations.py with real ones of the tills")
 def test_an_app_of_ones_own_changes_rows_and_keys_with_all_that_it_knows(place: Place, node: NodeProcess) -> None:
     live = place.apps.start_module("counted", "spark_apps", "run", APP)
     live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))

@@ -22,11 +22,11 @@ from state.security.cluster_secret import load_cluster_secret
 from tests.broker import start_broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
-from tests.integration.generation_steps import GenerationSteps
+from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.purchases import PURCHASES, Tills
 from tests.integration.topics import end_offsets
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
 CHANGELOG = "loyalty-rewards-changelog"
 SECOND = f"{CHANGELOG}-g2"
@@ -146,7 +146,7 @@ def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(shop: S
     shop.step("retire", "loyalty")
     assert beside.await_exit() == 0, beside.log_tail()
 
-    code, answer = shop.tried("seed", "loyalty", "--migration", "tests.integration.odd_change:ODD")
+    code, answer = shop.tried("seed", "loyalty", "--migration", "tests.integration.generations.odd_change:ODD")
     assert (code, answer["kind"]) == (3, "UnconvertibleRowsError"), answer
     assert "ValueError on the way there" in answer["error"]
     assert shop.tried("handover", "loyalty")[0] == 3

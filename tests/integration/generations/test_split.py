@@ -19,9 +19,9 @@ from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_MERGE, REWA
 from spark_apps.records.loyalty import rewards_value
 from tests.integration.app_process import AppProcess
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
+from tests.integration.generations.test_generations import CHANGELOG, Shop, await_batches, shop
 from tests.integration.node_process import NodeProcess, make_nodes, started
 from tests.integration.purchases import PURCHASES
-from tests.integration.test_generations import CHANGELOG, Shop, await_batches, shop
 from tests.integration.topics import end_offsets
 from tests.meanwhile import running
 from tests.waiting import eventually

@@ -1,0 +1,1 @@
+"""Whole changes of generations: seeds, hand-overs, splits and roll-backs under writes and kills."""

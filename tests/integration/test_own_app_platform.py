@@ -1,0 +1,68 @@
+"""A platform that runs an app of one's own and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from deploy.airflow_client import AirflowClient
+from deploy.credentials import AIRFLOW_USER, read_airflow_password
+from deploy.down import stop_everything
+from deploy.layout import RunLayout
+from deploy.waiting import eventually
+from spark_apps.new_app.plan import plan_new_app, write_new_app
+from state.client import StateClient
+from tests.integration.platform_process import PlatformProcess
+from tests.integration.topics import write_topic
+
+pytestmark = [
+    *(pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
+    pytest.mark.long("test_own_apps.py and test_wanted_apps.py have it in parts"),
+]
+
+_OWN, _RUN_S = "page_views", 180
+
+
+def test_an_app_of_ones_own_is_run_and_looked_after_as_the_platforms(tmp_path: Path) -> None:
+    write_new_app(plan_new_app(_OWN), tmp_path)
+    own = {"own_apps": f"{_OWN}.spec:{_OWN.upper()}", "own_apps_dir": str(tmp_path), "apps": "own"}
+    platform = PlatformProcess.in_folder(tmp_path / "run", start_timeout_s="300", **own)
+    try:
+        begun = platform.call("up", timeout_s=600)
+        assert begun.returncode == 0, begun.stderr
+        _use(platform)
+    finally:
+        stop_everything(RunLayout(platform.run_dir), timeout_s=30)
+
+
+def _use(platform: PlatformProcess) -> None:
+    status = platform.status()
+    assert (status["healthy"], list(status["apps"])) == (True, [_OWN])
+    addresses = {process["name"]: process["address"] for process in status["processes"]}
+    login = AIRFLOW_USER, read_airflow_password(RunLayout(platform.run_dir)) or ""
+    with (
+        StateClient([addresses["node-a"], addresses["node-b"]]) as client,
+        AirflowClient(addresses["airflow-api-server"], *login) as airflow,
+    ):
+        totals = client.key_value("totals")
+
+        def add(amount: int, total: int) -> bool:
+            event = b'{"Amount": %d}' % amount
+            write_topic(addresses["kafka"], f"{_OWN}-events", [(b"a", event)])
+            return eventually(lambda: (totals.get("a").value or {}).get("Total") == total, _RUN_S)
+
+        assert add(5, total=5)
+        before = _pids(platform)
+        airflow.wait_for_run("stream_apps", airflow.trigger("stream_apps", {"app": _OWN, "action": "restart"}), _RUN_S)
+        assert add(7, total=12)
+        after = _pids(platform)
+        assert {name for name in before if before[name] != after[name]} == {_OWN}
+        airflow.wait_for_run("snapshot_stores", airflow.trigger("snapshot_stores", {"store": "totals"}), _RUN_S)
+    rows = platform.call("sql", "--json", 'SELECT "Events", "Total" FROM totals')
+    assert json.loads(rows.stdout)["rows"] == [{"Events": 2, "Total": 12}]
+
+
+def _pids(platform: PlatformProcess) -> dict[str, int]:
+    return {process["name"]: process["pid"] for process in platform.status()["processes"]}
