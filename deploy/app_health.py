@@ -14,11 +14,18 @@ def heartbeat_problem(heartbeat: Heartbeat | None, pid: int, now_ms: int) -> str
     if heartbeat is None:
         return "no heartbeat yet"
     if heartbeat.pid != pid:
-        return "starting"
+        return _starting(heartbeat)
     if heartbeat.state is not AppState.RUNNING:
         return str(heartbeat.state).lower() + (f": {heartbeat.error}" if heartbeat.error else "")
     age_ms = heartbeat.age_ms(now_ms)
     return f"no heartbeat for {age_ms // 1000} s" if age_ms > HEARTBEAT_STALE_MS else None
+
+
+def _starting(before: Heartbeat) -> str:
+    """An app whose last start failed is told apart from one that just takes its time: it may fail again and again."""
+    if before.state is not AppState.FAILED:
+        return "starting"
+    return f"starting again (start {before.starts + 1}) after it failed" + (f": {before.error}" if before.error else "")
 
 
 def together_problem(layout: RunLayout, pid: int, now_ms: int) -> str | None:

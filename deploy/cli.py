@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import shlex
 import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import pydantic
 import typer
@@ -75,7 +76,7 @@ def _root(
 @app.command("up")
 def up_command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
-    apps: Annotated[str | None, typer.Option(help="`pos` or `all`, in place of STOREKEEPER_APPS.")] = None,
+    apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, in place of STOREKEEPER_APPS.")] = None,
 ) -> None:
     """Start the platform and leave it running; heal it if it runs. Example: storekeeper up."""
     from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
@@ -181,8 +182,10 @@ def new_app_command(
     for path in write_new_app(plan_new_app(name), into):
         typer.echo(path)
     _errors.print(f"Test it: python -m pytest tests/test_{name}.py -m 'not spark'", markup=False)
-    _errors.print(f"Make its topics: storekeeper create-topics {name}.spec:{name.upper()}", markup=False)
-    _errors.print(f"Run it: python -m spark_apps run {name}.spec:{name.upper()}", markup=False)
+    settings = (
+        f"STOREKEEPER_OWN_APPS={name}.spec:{name.upper()} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
+    )
+    _errors.print(f"Run it: export {settings}; storekeeper up --apps own", markup=False)
 
 
 @app.command("plan")
@@ -219,12 +222,12 @@ def create_topics_command(
     apps: Annotated[list[str], typer.Argument(help="Apps, by name or as <module>:<variable> from this folder.")],
 ) -> None:
     """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.spec:PAGE_VIEWS."""
+    from deploy.app_topics import topics_of  # noqa: PLC0415
     from deploy.broker import admin_client  # noqa: PLC0415
-    from deploy.on_demand import topics_of  # noqa: PLC0415
     from deploy.topics import ensure_topics  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
 
-    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, with which the app is run
+    sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, with which such an app is run
     settings = PlatformSettings.load()
     for topic in ensure_topics(
         admin_client(settings.kafka_bootstrap), topics_of(settings, [app_named(name) for name in apps])
@@ -237,7 +240,9 @@ def demo_command(
     purchases: Annotated[int | None, typer.Option(min=1, help="Only the first so many purchases.")] = None,
     poison: Annotated[int, typer.Option(min=0, help="Mix in so many records that can't be processed.")] = 0,
     report: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("demo-report.json"),
-    apps: Annotated[str, typer.Option(help="`all` systems, or those of the tills alone: `pos`.")] = "all",
+    apps: Annotated[
+        Literal["all", "pos"], typer.Option(help="`all` systems, or those of the tills alone: `pos`.")
+    ] = "all",
 ) -> None:
     """Run the whole platform on real purchases, check all of it, stop it. Example: storekeeper demo --poison 1000."""
     from deploy.demo.run import run_demo  # noqa: PLC0415

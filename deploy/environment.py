@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.settings import PlatformSettings
+from deploy.wanted_apps import wanted_apps
+from spark_apps.own_apps import OwnAppsSettings
 from spark_apps.registry import store_definitions
 
 PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
@@ -40,8 +42,11 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         "NO_PROXY": _LOOPBACK,
         "no_proxy": _LOOPBACK,
     }
-    if settings.apps == "all" and "STOREKEEPER_STORES" not in base:
-        own["STOREKEEPER_STORES"] = store_definitions()
+    if "STOREKEEPER_STORES" not in base:
+        own["STOREKEEPER_STORES"] = store_definitions(wanted_apps(settings).values())
+    own_apps_dir = OwnAppsSettings().own_apps_dir
+    if own_apps_dir is not None:
+        own["STOREKEEPER_OWN_APPS_DIR"] = str(own_apps_dir)  # absolute: processes may run in another folder
     return base | own
 
 

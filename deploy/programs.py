@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.broker import broker_command
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from deploy.wanted_apps import shared_apps, wanted_apps
 from spark_apps import registry
 from spark_apps.generations.orders import Role
+from state.errors import ConfigurationError
 
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
-APPS = tuple(registry.APPS)
-ON_DEMAND = tuple(registry.ON_DEMAND_APPS)
-"""The processes of on-demand apps; each runs only if its app doesn't share one with the others."""
-SUCCESSORS = tuple(
-    Role.NEXT.program(app.name) for app in (registry.APPS | registry.ON_DEMAND_APPS).values() if app.has_generations
-)
-"""The processes of generations that are not live; they run only while there is one."""
 METRICS = "metrics"
 """The process that tells Prometheus how apps, snapshots and the quality gate are."""
 TOGETHER = registry.TOGETHER
@@ -57,8 +52,12 @@ def node_program(node: str) -> str:
 def platform_programs(
     layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]
 ) -> tuple[Program, ...]:
-    """Every process of the platform, in the order of starting."""
-    return (
+    """Every process of the platform, in the order of starting.
+
+    Raises:
+        ConfigurationError: an own app has the name of another process.
+    """
+    programs = (
         Program(
             name=KAFKA,
             command=tuple(broker_command(layout, settings, environment)),
@@ -79,15 +78,25 @@ def platform_programs(
             restart_always=True,
         ),
     )
+    _check_distinct(programs)
+    return programs
+
+
+def _check_distinct(programs: Sequence[Program]) -> None:
+    names = [program.name for program in programs]
+    for name in names:
+        if names.count(name) > 1:
+            msg = f"STOREKEEPER_OWN_APPS has an app that needs the name {name} of another process: rename yours"
+            raise ConfigurationError(msg)
 
 
 def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
     """The processes of the stream apps alone."""
-    names = APPS + ON_DEMAND if settings.apps == "all" else APPS
-    together = (_together_program(layout, settings),) if settings.apps == "all" else ()
+    apps = wanted_apps(settings)
+    together = (_together_program(layout, settings),) if shared_apps(settings) else ()
     return (
-        *(_app_program(name, layout, settings) for name in names),
-        *(_successor_program(name, layout, settings) for name in names if Role.NEXT.program(name) in SUCCESSORS),
+        *(_app_program(name, layout, settings) for name in apps),
+        *(_successor_program(app.name, layout, settings) for app in apps.values() if app.has_generations),
         *together,
     )
 

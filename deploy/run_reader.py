@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -10,7 +11,7 @@ import structlog
 from deploy.layout import RunLayout
 from quality.verdict import Verdict, VerdictArchive
 from spark_apps.heartbeat import Heartbeat, read_heartbeat
-from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.registry import STORES
 
 _log = structlog.get_logger(__name__)
 _MANIFEST_FIELD = b"changelog_offsets"
@@ -18,9 +19,12 @@ _MANIFEST_FIELD = b"changelog_offsets"
 
 
 def heartbeats(layout: RunLayout) -> list[Heartbeat]:
-    """The last heartbeat of each app, by the apps' names."""
-    found = map(read_heartbeat, sorted(layout.root.glob("heartbeats/*.json")))
-    return [beat for beat in found if beat is not None]
+    """The last heartbeat of each app, in the order of their names.
+
+    A generation that isn't live goes by the name of its process: nobody could tell it from the live one otherwise.
+    """
+    found = {path.stem: read_heartbeat(path) for path in sorted(layout.root.glob("heartbeats/*.json"))}
+    return [replace(beat, app=name) for name, beat in sorted(found.items()) if beat is not None]
 
 
 def unread(beat: Heartbeat) -> Iterator[tuple[str, str, int, int]]:
@@ -34,7 +38,7 @@ def unread(beat: Heartbeat) -> Iterator[tuple[str, str, int, int]]:
 def snapshot_times_ms(layout: RunLayout) -> dict[str, int]:
     """When the newest snapshot of each store was committed, by the stores' names; those without one are left out."""
     found = {}
-    for store in (STORES | ON_DEMAND_STORES).values():
+    for store in STORES.values():
         commits = sorted(layout.delta.glob(f"{store.table_name}/_delta_log/*.json"), reverse=True)
         newest = next((commit for commit in commits if _MANIFEST_FIELD in commit.read_bytes()), None)
         if newest is not None:

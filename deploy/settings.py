@@ -38,8 +38,10 @@ class PlatformSettings(BaseSettings):
     node_port: _Port = Field(18101, description="Port of the first query node; the next ones follow upwards.")
     metrics_port: _Port = Field(18090, description="Port of the metrics of apps, snapshots and the quality gate.")
 
-    apps: Literal["pos", "all"] = Field(
-        "pos", description="Which Spark apps there are: those of the tills, or also the on-demand ones, in one process."
+    apps: Literal["own", "pos", "all"] = Field(
+        "pos",
+        description="Which Spark apps there are: your own alone, also those of the tills, or also the on-demand ones, "
+        "in one process.",
     )
     topic_partitions: int = Field(4, ge=1, le=1024, description="Partitions of each topic that is newly made.")
     topic_retention_hours: int = Field(168, ge=1, description="How long records stay in topics that aren't compacted.")

@@ -15,12 +15,14 @@ from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
 from spark_apps.client_settings import ClientSettings
 from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.own_apps import OwnAppsSettings
 from spark_apps.settings import AppSettings
 from state.settings import NodeSettings
 
 ROLES: tuple[tuple[str, str, type[BaseSettings]], ...] = (
     ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
     ("Stream apps and jobs", "read by `python -m spark_apps`", AppSettings),
+    ("Your own apps", "read by all that knows the apps", OwnAppsSettings),
     ("Query nodes", "read by `python -m state.node` and the commands that ask nodes", NodeSettings),
     ("What asks nodes", "read by maintenance and by Airflow's operators", ClientSettings),
     ("Airflow's operators", "read when a task runs", OperationsSettings),
@@ -31,7 +33,8 @@ _INTRODUCTION = """\
 # Settings
 
 Every setting is an environment variable. `storekeeper settings` prints this page. The platform hands its environment on
-to the processes that it starts, so a variable set at `make up` reaches all of them.
+to the processes that it starts, so a variable set at `make up` reaches all of them. A platform that runs keeps what it
+was started with: `up` refuses other values and names the variables, until `storekeeper down`.
 """
 _PROJECT = Path(__file__).resolve().parent.parent
 

@@ -15,10 +15,13 @@ from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.instance import Instance
 from deploy.layout import RunLayout
-from deploy.programs import AIRFLOW_PROGRAMS, APPS, KAFKA, METRICS, ON_DEMAND, SUCCESSORS, TOGETHER, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, TOGETHER, node_program
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
+from deploy.wanted_apps import kept_apps
+from spark_apps.generations.orders import Role
 from spark_apps.heartbeat import read_heartbeat
+from spark_apps.registry import APPS, ON_DEMAND_APPS
 from spark_apps.sharing import detached_apps, sharing_apps
 
 _AIRFLOW_COMPONENTS = {
@@ -74,24 +77,35 @@ def collect_status(instance: Instance) -> PlatformStatus:
     settings, layout = instance.settings, instance.layout
     client = running_supervisor(layout)
     infos = client.processes() if client else []
-    problems = Problems(instance)
-    processes = tuple(process_status(info, problems, _addresses(instance)) for info in infos)
+    problems = Problems(instance, frozenset(info.name for info in infos))
+    addresses = _addresses(instance)
+    processes = tuple(process_status(info, problems, addresses) for info in infos)
     return PlatformStatus(
         run_dir=str(layout.root),
         kafka=settings.kafka_bootstrap,
         airflow=settings.airflow_url,
         query_nodes=tuple(settings.node_urls.values()),
         delta_root=str(layout.delta),
-        apps=_app_fields(layout, processes),
+        apps=_app_fields(instance, processes),
         processes=tuple(sorted(processes, key=_reading_order(instance))),
     )
 
 
 class Problems:
-    """Finds out what keeps a running process from being healthy. Asks Airflow once for its four components."""
+    """Finds out what keeps a running process from being healthy. Asks Airflow once for its four components.
 
-    def __init__(self, instance: Instance) -> None:
+    A process that is none of those told here is an app's. It may be one that this environment doesn't name: what runs
+    may have been started from another.
+
+    Args:
+        instance: the platform.
+        names: of all of its processes.
+    """
+
+    def __init__(self, instance: Instance, names: frozenset[str]) -> None:
         self._instance = instance
+        self._nodes = _nodes(instance)
+        self._successors = frozenset(map(Role.NEXT.program, names))
         self._detached = detached_apps(instance.layout.root)
         self._airflow_health: dict[str, str] | None = None
 
@@ -101,7 +115,7 @@ class Problems:
         That of an on-demand app that shares another, and that of a generation that there is none of, may be stopped, or
         have ended well.
         """
-        if info.name not in SUCCESSORS and (info.name not in ON_DEMAND or info.name in self._detached):
+        if info.name not in self._successors and (info.name not in ON_DEMAND_APPS or info.name in self._detached):
             return True
         return info.state != "STOPPED" and (info.state, info.exit_status) != ("EXITED", 0)
 
@@ -109,17 +123,16 @@ class Problems:
         """Why a running process is not healthy; None if it is."""
         if info.name == KAFKA:
             return None if answers(self._instance.settings.kafka_bootstrap) else "does not answer"
-        if info.name in (*APPS, *ON_DEMAND, *SUCCESSORS):
-            return heartbeat_problem(
-                read_heartbeat(self._instance.layout.heartbeat(info.name)), info.pid, int(time.time() * 1000)
-            )
         if info.name == TOGETHER:
             return together_problem(self._instance.layout, info.pid, int(time.time() * 1000))
         if info.name in AIRFLOW_PROGRAMS:
             return self._airflow(_AIRFLOW_COMPONENTS[info.name])
         if info.name == METRICS:
             return _unanswered(self._instance.settings.metrics_url)
-        return node_problem(_addresses(self._instance)[info.name])
+        if info.name in self._nodes:
+            return node_problem(self._nodes[info.name])
+        heartbeat = read_heartbeat(self._instance.layout.heartbeat(info.name))
+        return heartbeat_problem(heartbeat, info.pid, int(time.time() * 1000))
 
     def _airflow(self, component: str) -> str | None:
         if self._airflow_health is None:
@@ -170,21 +183,26 @@ def _stopped_because(info: ProcessView) -> str:
 
 def _addresses(instance: Instance) -> dict[str, str]:
     settings = instance.settings
-    nodes = {node_program(name): url for name, url in settings.node_urls.items()}
     own = {
         KAFKA: settings.kafka_bootstrap,
         "airflow-api-server": settings.airflow_url,
         METRICS: settings.metrics_url,
     }
-    return own | nodes
+    return own | _nodes(instance)
 
 
-def _app_fields(layout: RunLayout, processes: Iterable[ProcessStatus]) -> dict[str, dict[str, Any]]:
+def _nodes(instance: Instance) -> dict[str, str]:
+    return {node_program(name): url for name, url in instance.settings.node_urls.items()}
+
+
+def _app_fields(instance: Instance, processes: Iterable[ProcessStatus]) -> dict[str, dict[str, Any]]:
     known = {process.name: process for process in processes}
-    homes = {app: app for app in APPS}
+    homes = {app: app for app in kept_apps(instance.settings) if app in known or not known}
     if TOGETHER in known:
-        homes |= dict.fromkeys(sharing_apps(layout.root), TOGETHER) | {app: app for app in detached_apps(layout.root)}
-    return {app: _app_field(layout, app, known.get(home)) for app, home in homes.items()}
+        homes |= dict.fromkeys(sharing_apps(instance.layout.root), TOGETHER) | {
+            app: app for app in detached_apps(instance.layout.root)
+        }
+    return {app: _app_field(instance.layout, app, known.get(home)) for app, home in homes.items()}
 
 
 def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> dict[str, Any]:
@@ -200,6 +218,6 @@ def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> di
 
 def _reading_order(instance: Instance) -> Any:
     nodes = (node_program(name) for name in instance.settings.node_names)
-    known = (KAFKA, *AIRFLOW_PROGRAMS, *APPS, *ON_DEMAND, TOGETHER, *nodes, METRICS)
+    known = (KAFKA, *AIRFLOW_PROGRAMS, *APPS, TOGETHER, *nodes, METRICS)
     order = {name: index for index, name in enumerate(known)}
     return lambda process: order.get(process.name, len(order))

@@ -38,8 +38,8 @@ class TopicSpec:
     config: Mapping[str, str]
 
 
-def platform_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
-    """Every topic of the platform, in the order of the way of the data."""
+def pos_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
+    """Every topic of the tills' apps, in the order of the way of the data."""
     partitions = settings.topic_partitions
     streams = [
         TopicSpec(name, partitions, _delete_config(settings, settings.max_message_bytes))

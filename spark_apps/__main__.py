@@ -2,9 +2,17 @@
 
 import sys
 
-from spark_apps.cli import main
 from spark_apps.priority import niceness, stand_back
+from state.errors import ConfigurationError
+
+_EXIT_CONFIGURATION = 78
+"""As of every wrong setting (`spark_apps.cli`), which can't be loaded here."""
 
 if __name__ == "__main__":
     stand_back(niceness(sys.argv[1:]))
+    try:
+        from spark_apps.cli import main
+    except ConfigurationError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(_EXIT_CONFIGURATION)
     main()

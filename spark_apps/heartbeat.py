@@ -5,7 +5,7 @@ One JSON object, replaced as a whole, so that a reader never sees half of it. It
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
@@ -41,7 +41,8 @@ class Heartbeat:
     them last: the app has processed everything when both are equal. Totals count from the start of the process.
     `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is all of them.
     `watermark_ms` is the newest event time that was seen, or Spark's watermark where the app has one. `starts` counts
-    the starts of the app in this run directory.
+    the starts of the app in this run directory. `migrations` are those of its stores that the code which it began with
+    knows by name; None if it doesn't say.
     """
 
     app: str
@@ -68,6 +69,7 @@ class Heartbeat:
     offsets: Offsets = field(default_factory=dict)
     latest_offsets: Offsets = field(default_factory=dict)
     error: str | None = None
+    migrations: Sequence[str] | None = None
 
     @property
     def caught_up(self) -> bool:

@@ -1,16 +1,14 @@
-"""All apps and their stores, by name. Free of Spark.
-
-`APPS` run as long as the platform does. `ON_DEMAND_APPS` are there to be started: alone, or all in one process.
-"""
+"""All apps and their stores, by name. Free of Spark."""
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Iterable
 
 from spark_apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.leaderboard.spec import LEADERBOARD
 from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.order_location.spec import ORDER_LOCATION
+from spark_apps.own_apps import check_distinct, imported_app, own_apps
 from spark_apps.pos_fanout.spec import POS_FANOUT
 from spark_apps.sales_windows.spec import SALES_WINDOWS
 from spark_apps.session_tracker.spec import SESSION_TRACKER
@@ -18,15 +16,24 @@ from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.ticks.spec import TICKS
 from state.errors import ConfigurationError, UnknownStoreError
 
-APPS: dict[str, AppSpec] = {app.name: app for app in (POS_FANOUT, LOYALTY, HADOOP_EXPORT)}
-STORES: dict[str, StoreSpec] = {store.name: store for app in APPS.values() for store in app.stores}
+TOGETHER = "together"
+"""The process that runs all on-demand apps, and its lease."""
 
+POS_APPS: dict[str, AppSpec] = {app.name: app for app in (POS_FANOUT, LOYALTY, HADOOP_EXPORT)}
+"""Those of the tills: each has a process of its own."""
 ON_DEMAND_APPS: dict[str, AppSpec] = {
     app.name: app for app in (TICKS, LEADERBOARD, ORDER_LOCATION, SESSION_TRACKER, SALES_WINDOWS)
 }
-ON_DEMAND_STORES: dict[str, StoreSpec] = {store.name: store for app in ON_DEMAND_APPS.values() for store in app.stores}
-TOGETHER = "together"
-"""The process that runs all on-demand apps, and its lease."""
+"""The smaller ones: there to be started, alone or all in one process."""
+_OWN = own_apps()
+check_distinct(_OWN, [*POS_APPS.values(), *ON_DEMAND_APPS.values()], [TOGETHER])
+OWN_APPS: dict[str, AppSpec] = {app.name: app for app in _OWN}
+"""Those that `STOREKEEPER_OWN_APPS` names: each has a process of its own."""
+
+KEPT_APPS: dict[str, AppSpec] = {**POS_APPS, **OWN_APPS}
+"""Those that always have a process of their own."""
+APPS: dict[str, AppSpec] = {**KEPT_APPS, **ON_DEMAND_APPS}
+STORES: dict[str, StoreSpec] = {store.name: store for app in APPS.values() for store in app.stores}
 
 
 def app_named(name: str) -> AppSpec:
@@ -36,25 +43,11 @@ def app_named(name: str) -> AppSpec:
         ConfigurationError: there is none.
     """
     if ":" in name:
-        return _imported(name)
-    apps = APPS | ON_DEMAND_APPS
-    if name not in apps:
-        msg = f"there is no app {name[:140]!r}: choose one of {', '.join(apps)}"
+        return imported_app(name)
+    if name not in APPS:
+        msg = f"there is no app {name[:140]!r}: choose one of {', '.join(APPS)}"
         raise ConfigurationError(msg)
-    return apps[name]
-
-
-def _imported(name: str) -> AppSpec:
-    module, _, variable = name.partition(":")
-    try:
-        spec = getattr(importlib.import_module(module), variable)
-    except (ImportError, ValueError, AttributeError) as error:
-        msg = f"{name[:140]!r} can't be imported ({error}): it is <module>:<variable>, from the folder of the package"
-        raise ConfigurationError(msg) from error
-    if not isinstance(spec, AppSpec):
-        msg = f"{name[:140]!r} is no AppSpec: name the variable that holds the app's spec"
-        raise ConfigurationError(msg)
-    return spec
+    return APPS[name]
 
 
 def store_named(name: str) -> StoreSpec:
@@ -63,13 +56,12 @@ def store_named(name: str) -> StoreSpec:
     Raises:
         UnknownStoreError: no app keeps it.
     """
-    stores = STORES | ON_DEMAND_STORES
-    if name not in stores:
-        msg = f"there is no store {name[:140]!r}: choose one of {', '.join(stores)}"
+    if name not in STORES:
+        msg = f"there is no store {name[:140]!r}: choose one of {', '.join(STORES)}"
         raise UnknownStoreError(msg)
-    return stores[name]
+    return STORES[name]
 
 
-def store_definitions() -> str:
-    """Every store of every app, as a node's setting `STOREKEEPER_STORES` wants them."""
-    return ",".join(str(store.definition) for store in (STORES | ON_DEMAND_STORES).values())
+def store_definitions(apps: Iterable[AppSpec] = APPS.values()) -> str:
+    """Every store of some apps, as a node's setting `STOREKEEPER_STORES` wants them; by default of all."""
+    return ",".join(str(store.definition) for app in apps for store in app.stores)

@@ -17,7 +17,9 @@ from pyspark.errors import PySparkException
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.gate import BatchGate
+from spark_apps.generations.catalog import known_migrations
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.late_worker import WORKER_TRIES, worker_was_late
 from spark_apps.lease import Lease
 from spark_apps.poison_storm import PoisonStormError, StormWatch
 from spark_apps.preflight import Preflight, preflight
@@ -46,6 +48,10 @@ _log = structlog.get_logger(__name__)
 
 class StreamFailedError(StateError):
     """The stream ended by itself. The log has the cause; a restart goes on at the last finished batch."""
+
+
+class WorkerLateError(StreamFailedError):
+    """Spark had no Python process in time: see `late_worker`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,7 @@ class AppRun:
             started_at_ms=now_ms,
             updated_at_ms=now_ms,
             starts=1 if before is None else before.starts + 1,
+            migrations=known_migrations(self.spec),
         )
 
     def _run(self, lease: Lease, pulse: Pulse) -> None:
@@ -119,12 +126,21 @@ class AppRun:
             stop_session(spark)
 
     def _stream(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
+        """Runs the app's query; again, on the same JVM, if Spark had no Python worker in time."""
+        for _ in range(WORKER_TRIES - 1):
+            try:
+                return self._query(spark, pulse, found)
+            except WorkerLateError:
+                _log.warning("begins_again", app=self.spec.name)
+        return self._query(spark, pulse, found)
+
+    def _query(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
         context = StreamContext(self.spec, spark, self.settings, checkpoint, generation=self.generation)
         stream = open_stream(context)
         gate = BatchGate(self.around_batch(stream.process))
-        query = self._started(stream, gate, checkpoint)
+        query = self.begin(stream, gate, checkpoint)
         replace(found.claim, query_id=checkpoint.query_id()).write(checkpoint.path)
         watch = Watch(self, query, context, found)
         pulse.refresh_with(watch)
@@ -139,9 +155,10 @@ class AppRun:
                 raise watch.storm
         else:
             _log.error("stream_failed", app=self.spec.name, error=_failure(query))
-            raise gate.failure or StreamFailedError(_failure(query))
+            raise gate.failure or _stream_failure(query)
 
-    def _started(self, stream: Stream, gate: BatchGate, checkpoint: SparkCheckpoint) -> StreamingQuery:
+    def begin(self, stream: Stream, gate: BatchGate, checkpoint: SparkCheckpoint) -> StreamingQuery:
+        """Starts the query."""
         interval_ms = stream.trigger_interval_ms
         if interval_ms is None:
             interval_ms = self.settings.trigger_interval_ms
@@ -233,6 +250,14 @@ def _is_active(query: StreamingQuery) -> bool:
         return bool(query.isActive)
     except Exception:  # py4j fails in many ways once the JVM is gone
         return False
+
+
+def _stream_failure(query: StreamingQuery) -> StreamFailedError:
+    told = _failure(query)
+    try:
+        return WorkerLateError(told) if worker_was_late(query.exception()) else StreamFailedError(told)
+    except Exception:  # py4j fails in many ways once the JVM is gone
+        return StreamFailedError(told)
 
 
 def _failure(query: StreamingQuery) -> str:

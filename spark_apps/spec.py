@@ -15,12 +15,21 @@ class ValueField:
     """A field of a store's JSON value, and the column that it becomes in the store's snapshots.
 
     `sql_type` is a Spark SQL type. A field of type `timestamp` holds epoch milliseconds. A row may lack one that is
-    `nullable`; a row without any other is not one of the store's, and stops its snapshots.
+    `nullable`; a row without any other is not one of the store's, and stops its snapshots. The others say what DAG
+    `check_stores` expects: that it is `never_negative`, and that it `only_grows`, so a later record of its key never
+    makes it less.
     """
 
     name: str
     sql_type: str
     nullable: bool = False
+    never_negative: bool = False
+    only_grows: bool = False
+
+
+def same_key(key: bytes) -> bytes:
+    """The `state_key` of a store whose rows and their state have the same keys."""
+    return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,11 @@ class StoreSpec:
         retention_ms: for how much stream time a row stays; None for ever. A longer one needs a new generation.
         topic: its changelog topic, where that isn't named after app and store.
         key_field: the field of version 1's values that is the key, as text; None if none is.
+        bounded: whether its app bounds the number of its rows by itself in another way than by a retention.
+        written_anew: whether every row is written whole from one record of the input, whatever was there before: so
+            its app goes on from no row that was deleted.
+        state_key: of an app that is a `Processor`, from a row's key, in version 1, to that of the state which goes on
+            from the row, so that a new generation can forget what a clean-up has deleted. None if there is no such.
     """
 
     name: str
@@ -48,9 +62,17 @@ class StoreSpec:
     retention_ms: Callable[[AppSettings], int] | None = None
     topic: str | None = None
     key_field: str | None = None
+    bounded: bool = False
+    written_anew: bool = False
+    state_key: Callable[[bytes], bytes] | None = None
 
     def __post_init__(self) -> None:
         _ = self.definition  # refuses names and kinds that a node would refuse
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether its app bounds the number of its rows by itself, so that no clean-up may delete any."""
+        return self.bounded or self.retention_ms is not None
 
     @property
     def changelog_topic(self) -> str:

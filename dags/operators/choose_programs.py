@@ -12,7 +12,7 @@ from dags.operators.settings import OperationsSettings
 from dags.operators.stream_app import AppAction
 from dags.operators.supervisor_rpc import SupervisorRpc
 from dags.operators.watched_programs import watched_programs
-from spark_apps.registry import APPS, ON_DEMAND_APPS, TOGETHER
+from spark_apps.registry import KEPT_APPS, ON_DEMAND_APPS, TOGETHER
 from spark_apps.sharing import sharing_apps
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ALL_APPS = "all"
 PROGRAMS = {
-    **{app.name: app.title for app in APPS.values()},
+    **{app.name: app.title for app in KEPT_APPS.values()},
     TOGETHER: "The smaller apps that share a process",
     **{app.name: app.title for app in ON_DEMAND_APPS.values()},
 }
@@ -76,7 +76,7 @@ def why_it_does_not_run(program: str, known: Sequence[str], run_dir: Path) -> st
         run_dir: where the journals of generations are.
     """
     if program not in known:
-        return f"{program} is no part of this platform: start it with `storekeeper up --apps all`"
+        return f"{program} is no part of this platform: `storekeeper up --apps all` has every app"
     sharing = sharing_apps(run_dir)
     if program in sharing:
         return f"{program} shares the process `{TOGETHER}` with others: choose that as `app`"

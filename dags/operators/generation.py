@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from dags.operators.spark_job import SparkJobOperator
 from dags.operators.stream_app import StreamAppOperator
-from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.registry import APPS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 APPS_MODULE = "spark_apps"
 PLANNING_MODULE = "spark_apps.planning"
 ASK = "ask"
-_APPS = [app.name for app in (APPS | ON_DEMAND_APPS).values() if app.has_generations]
+_APPS = [app.name for app in APPS.values() if app.has_generations]
 _REFUSED_EXIT = 3
 _STATUS_S = 120
 _STALE_MS = 60_000
@@ -89,13 +89,11 @@ class CaughtUpSensor(BaseSensorOperator):
             msg = f"{self.app} has no generation on its way: run this DAG from its task *seed* on"
             raise AirflowFailException(msg)
         check_process(status, f"{self.app}-next")
-        behind = next(
-            found["records_behind_live"]
-            for found in status["generations"]
-            if found["generation"] == status["candidate"]
-        )
+        candidate = next(found for found in status["generations"] if found["generation"] == status["candidate"])
+        behind = candidate["records_behind_live"]
         self.log.info("generation %s is %s records behind the live one", status["candidate"], behind)
-        return behind is not None and int(behind) <= int(self.max_behind)
+        has_begun = candidate["last_batch"] is not None  # its first batch is the seed
+        return has_begun and behind is not None and int(behind) <= int(self.max_behind)
 
 
 class HealthyAfterwardsOperator(GenerationOperator):

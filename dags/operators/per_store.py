@@ -10,9 +10,9 @@ from airflow.sdk import BaseOperator, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.selection import ALL_STORES, ChooseStoresOperator
-from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.registry import STORES
 
-EVERY_STORE = (*STORES, *ON_DEMAND_STORES)
+EVERY_STORE = tuple(STORES)
 """The names of all stores that there are snapshots of."""
 TASK_TIMEOUT = timedelta(minutes=30)
 """How long the task of one store may take."""

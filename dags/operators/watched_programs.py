@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.orders import Role, orders_for
-from spark_apps.registry import APPS, TOGETHER
+from spark_apps.registry import KEPT_APPS, TOGETHER
 from spark_apps.sharing import detached_apps, sharing_apps
 
 
@@ -15,10 +15,10 @@ def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[s
     """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
 
     Args:
-        known: the programs that the supervisor has. Those of the on-demand apps are optional.
+        known: the programs that the supervisor has: those of the apps that this platform runs.
         run_dir: where the journals of generations are: one that isn't live has a process of its own.
     """
-    apps = [*APPS, *(app for app in detached_apps(run_dir) if app in known)]
+    apps = [app for app in (*KEPT_APPS, *detached_apps(run_dir)) if app in known]
     found: dict[str, tuple[str, ...]] = {app: (app,) for app in apps}
     for app in apps:
         journal = JournalFile(run_dir, app).read()

@@ -15,11 +15,11 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from deploy.airflow_client import AirflowClient
+from deploy.app_topics import all_topics
 from deploy.broker import admin_client
 from deploy.credentials import AIRFLOW_USER, read_airflow_password
 from deploy.errors import StartError
 from deploy.layout import RunLayout
-from deploy.on_demand import all_topics
 from deploy.settings import PlatformSettings
 from deploy.topics import ensure_topics
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG

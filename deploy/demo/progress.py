@@ -10,7 +10,7 @@ from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.instance import Instance
 from deploy.programs import TOGETHER
-from spark_apps import registry
+from deploy.wanted_apps import wanted_apps
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.settings import AppSettings
@@ -81,8 +81,7 @@ def _progress(instance: Instance, topics: Topics) -> list[AppProgress]:
 
 def _sources(instance: Instance) -> dict[str, tuple[str, ...]]:
     settings = AppSettings()
-    apps = registry.APPS | (registry.ON_DEMAND_APPS if instance.settings.apps == "all" else {})
-    return {name: app.sources(settings) for name, app in apps.items()}
+    return {name: app.sources(settings) for name, app in wanted_apps(instance.settings).items()}
 
 
 def _give_up(instance: Instance, found: list[AppProgress], timeout_s: float) -> None:

@@ -23,6 +23,7 @@ _PLATFORM = """\
 One small process reads what apps write into their heartbeats, once for each scrape; it runs beside them, so that a
 stream never waits for it, and what an app last said stays visible when it is dead: look at `spark_app_up` first.
 Heartbeats are at most two seconds old.
+A generation that is not live goes by the name of its process, `<app>-next`.
 
 The time that a batch takes in a phase is the rate of `spark_app_batch_phase_seconds_total` divided by that of
 `spark_app_batches_total`, by `app`.

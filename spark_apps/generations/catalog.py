@@ -11,7 +11,7 @@ from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import FIRST_GENERATION, Generation, Journal
 from spark_apps.generations.migration import Chain, StoreMigration, function_named
 from spark_apps.generations.seed_rules import SeedRules
-from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.registry import APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
 from state.errors import ConfigurationError
@@ -28,7 +28,7 @@ def registered_migrations() -> Mapping[str, StoreMigration]:
         ConfigurationError: an app names what is none, or two migrations have one name.
     """
     found: dict[str, StoreMigration] = {}
-    for app in (APPS | ON_DEMAND_APPS).values():
+    for app in APPS.values():
         for migration in () if app.migrations is None else _imported_all(app.migrations):
             if migration.name in found:
                 msg = f"{app.name} names a second migration {migration.name!r}: give it another name"
@@ -50,6 +50,11 @@ def migration_named(name: str) -> StoreMigration:
         msg = f"there is no migration {name[:140]!r}: choose one of {', '.join(registered)}"
         raise GenerationRefusedError(msg)
     return registered[name]
+
+
+def known_migrations(spec: AppSpec) -> list[str]:
+    """The names of the registered migrations of an app's stores."""
+    return [migration.name for store in spec.stores for migration in migrations_of(store.name)]
 
 
 def migrations_of(store: str) -> tuple[StoreMigration, ...]:

@@ -27,6 +27,7 @@ from spark_apps.generations.handover import Steps
 from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Role
 from spark_apps.generations.purged import purged_keys
+from spark_apps.generations.running_code import check_known
 from spark_apps.heartbeat import read_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS, app_named
 from spark_apps.settings import AppSettings
@@ -92,6 +93,9 @@ def handover(
     """Let the generation that runs beside the live one take over, if both hold the same."""
 
     def taken(all_steps: Steps) -> tuple[Journal, dict[str, Any]]:
+        candidate = all_steps.read().candidate
+        if candidate is not None:
+            check_known(all_steps.spec.name, candidate.migrations, all_steps.settings)
         journal, comparison = all_steps.hand_over(generation)
         return journal, {} if comparison is None else {"comparison": asdict(comparison)}
 
@@ -128,9 +132,10 @@ def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -
     check_fitting(spec, migrations)
     with file.locked():
         journal = steps.planned(taken.read(), migrations, partitions)
-        file.write(journal)
         candidate = journal.candidate
         assert candidate is not None  # noqa: S101 (planned a line above)
+        check_known(spec.name, candidate.migrations, settings)
+        file.write(journal)
         if candidate.state is GenerationState.PLANNED:
             # Only now, for this is what loads Spark.
             from spark_apps.generations.seeding import make_seed  # noqa: PLC0415

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_apps.generations.catalog import settings_of, stores_of
 from spark_apps.generations.journal import Generation, Journal, JournalFile
-from spark_apps.registry import APPS, ON_DEMAND_APPS, ON_DEMAND_STORES, STORES, store_named
+from spark_apps.registry import APPS, STORES, store_named
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
 from state.errors import UnknownStoreError
@@ -73,8 +73,8 @@ def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
 
 def _own_store(name: str, settings: AppSettings) -> StoreSpec:
     """The store as its app declares it: the one of that name, or the one that it is or was made of in a generation."""
-    if name not in STORES | ON_DEMAND_STORES:
-        for app in (APPS | ON_DEMAND_APPS).values():
+    if name not in STORES:
+        for app in APPS.values():
             journal = JournalFile(settings.run_dir, app.name).read() if app.has_generations else None
             if journal is not None and name in journal.every_store:
                 return store_named(journal.live_generation.own_store(name))
@@ -82,7 +82,7 @@ def _own_store(name: str, settings: AppSettings) -> StoreSpec:
 
 
 def _app_of(store: StoreSpec) -> AppSpec:
-    return (APPS | ON_DEMAND_APPS)[store.app]
+    return APPS[store.app]
 
 
 def _in_place_of(store: StoreSpec, generation: Generation) -> list[str]:

@@ -174,7 +174,7 @@ def function_named(path: str) -> Callable[..., Any]:
     module, _, name = path.partition(":")
     try:
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # whatever somebody's module raises
         msg = f"there is no function {path[:200]!r}: name it as module:function"
         raise ConfigurationError(msg) from error
     return function

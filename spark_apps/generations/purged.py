@@ -24,27 +24,33 @@ if TYPE_CHECKING:
 _FOLDER = "purged"
 
 
-def note_purged(cleaned: Sequence[tuple[DataFrame, Sequence[Path]]], generation_dir: Path) -> int:
+def note_purged(gone: Sequence[DataFrame], generation_dir: Path) -> int:
     """Writes down which keys the clean-ups of changelogs have deleted; how many there are.
 
     Only those count whose archives are still there. What is noted already is written anew.
 
     Args:
-        cleaned: of each store what is left, with the column `_key`, and the archives of what was deleted.
+        gone: the `gone_rows` of each store of which any were deleted.
         generation_dir: of the generation that is seeded from that.
     """
     path = str(generation_dir / _FOLDER)
     shutil.rmtree(path, ignore_errors=True)
-    gone = [_gone(rows, files) for rows, files in cleaned if files]
     if not gone:
         return 0
-    reduce(lambda one, other: one.unionAll(other), gone).coalesce(1).write.parquet(path)
+    keys = [rows.select("_key") for rows in gone]
+    reduce(lambda one, other: one.unionAll(other), keys).coalesce(1).write.parquet(path)
     return gone[0].sparkSession.read.parquet(path).count()
 
 
-def _gone(rows: DataFrame, files: Sequence[Path]) -> DataFrame:
-    archived = rows.sparkSession.read.parquet(*map(str, files)).selectExpr("key as _key").distinct()
-    return archived.join(rows, "_key", "left_anti")
+def gone_rows(rows: DataFrame, files: Sequence[Path]) -> DataFrame:
+    """What was deleted of a store and is not there again, each key once: columns `_key` and `_value`.
+
+    Args:
+        rows: what is left of the store, with the column `_key`.
+        files: the archives of what was deleted; at least one.
+    """
+    archived = rows.sparkSession.read.parquet(*map(str, files)).selectExpr("key as _key", "value as _value")
+    return archived.dropDuplicates(["_key"]).join(rows, "_key", "left_anti")
 
 
 def purged_keys(generation_dir: Path) -> frozenset[bytes]:

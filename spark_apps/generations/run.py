@@ -20,7 +20,7 @@ import structlog
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.gate import BatchRefusedError
 from spark_apps.generations.boundary import take_back
-from spark_apps.generations.catalog import first_journal, settings_of, spec_of
+from spark_apps.generations.catalog import first_journal, known_migrations, settings_of, spec_of
 from spark_apps.generations.journal import Generation, JournalFile
 from spark_apps.generations.orders import Orders, Role, orders_for
 from spark_apps.generations.run_lease import generation_lease
@@ -242,6 +242,7 @@ class GenerationRun:
             started_at_ms=now_ms,
             updated_at_ms=now_ms,
             starts=self._starts,
+            migrations=known_migrations(self.spec),
         )
 
 

@@ -24,6 +24,7 @@ class SeedRules:
         state: from a Spark session, a checkpoint's folder and a finished batch to a frame of what the app's own state
             was after it, if the store's rows don't tell. Raises errors of Spark's, then or later, when that is there no
             more.
+        forget: from such a frame, and one of keys in column `key`, to the state without those keys.
     """
 
     schema: pa.Schema
@@ -32,3 +33,4 @@ class SeedRules:
     notes: Callable[[Path, int], Mapping[str, Any]]
     begin: Callable[[Path, Mapping[str, Any]], None]
     state: Callable[[Any, Path, int], Any] | None = None
+    forget: Callable[[Any, Any], Any] | None = None

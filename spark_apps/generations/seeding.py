@@ -31,7 +31,7 @@ from spark_apps.generations.errors import (
 )
 from spark_apps.generations.journal import Generation, Journal
 from spark_apps.generations.migration import Chain
-from spark_apps.generations.purged import note_purged
+from spark_apps.generations.purged import gone_rows, note_purged
 from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import CommittedBatch
@@ -93,7 +93,10 @@ class _Seeding:
         batch, notes = self._pinned(rules, settings)
         snapshots = {store: self._snapshot(settings, store, batch) for store in stores}
         own = settings_of(self.settings, self.generation)
-        purged = note_purged(self._cleaned(snapshots), own.generation_dir(self.spec.name))
+        gone = self._gone(snapshots)
+        purged = note_purged(list(gone.values()), own.generation_dir(self.spec.name))
+        if purged:
+            self._forget(rules, gone)
         seed = reduce(
             DataFrame.unionAll,
             (self._seed_of(live.own_store(store.name), rows, rules) for store, rows in snapshots.items()),
@@ -167,12 +170,34 @@ class _Seeding:
             raise GenerationRefusedError(msg)
         return table.rows(manifest.delta_version).select("_key", "_value")
 
-    def _cleaned(self, snapshots: Mapping[StoreSpec, DataFrame]) -> list[tuple[DataFrame, list[Path]]]:
-        """What is left of each store, and the archives of what was deleted."""
+    def _gone(self, snapshots: Mapping[StoreSpec, DataFrame]) -> dict[str, DataFrame]:
+        """What clean-ups have deleted of each store that they were run on."""
         cleanups = self.settings.run_dir / "cleanups"
-        return [
-            (rows, archive_files(cleanups / store.name, store.changelog_topic)) for store, rows in snapshots.items()
+        archives = {store: archive_files(cleanups / store.name, store.changelog_topic) for store in snapshots}
+        return {store.name: gone_rows(snapshots[store], files) for store, files in archives.items() if files}
+
+    def _forget(self, rules: SeedRules, gone: Mapping[str, DataFrame]) -> None:
+        """Takes what goes on from deleted rows out of the app's own state, as it was written down."""
+        chain = chain_of(self.journal.live_generation.migrations)
+        keys = [
+            rows.mapInArrow(partial(state_keys, back=chain.of(own.name), own=own), "key binary")
+            for name, rows in gone.items()
+            for own in [self._own_store(name)]
+            if own.state_key is not None
         ]
+        if rules.forget is None or not keys:
+            return
+        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / SEED_STATE
+        draft = folder.with_name(f"{SEED_STATE}.new")
+        shutil.rmtree(draft, ignore_errors=True)
+        rules.forget(self.spark.read.parquet(str(folder)), reduce(DataFrame.unionAll, keys)).write.parquet(str(draft))
+        shutil.rmtree(folder)
+        draft.rename(folder)
+
+    def _own_store(self, name: str) -> StoreSpec:
+        """The app's own store that one of the live generation is, or was made of."""
+        own = self.journal.live_generation.own_store(name)
+        return next(store for store in self.spec.stores if store.name == own)
 
     def _refuse_problems(self, seed: DataFrame) -> None:
         problems = (
@@ -200,6 +225,15 @@ class _Seeding:
         count = self.spark.read.parquet(str(draft)).count()
         draft.rename(folder)
         return count
+
+
+def state_keys(batches: Iterator[pa.RecordBatch], *, back: Chain, own: StoreSpec) -> Iterator[pa.RecordBatch]:
+    """From rows (key, value) of the live generation to the keys of the state that goes on from them."""
+    assert own.state_key is not None  # noqa: S101 (asked for by `_forget`)
+    for batch in batches:
+        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        keys = [own.state_key(back.revert(key, value)[0]) for key, value in rows]
+        yield pa.record_batch([pa.array(keys, pa.binary())], names=["key"])
 
 
 def seed_rows(

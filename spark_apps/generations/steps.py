@@ -14,7 +14,7 @@ from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal, Transfer, TransferPhase
 from spark_apps.generations.migration import Chain
-from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.registry import STORES
 from state.changelog.position import Position
 from state.names import changelog_topic
 
@@ -74,10 +74,9 @@ def topics_of_parts(app: str, stores: Sequence[str], number: int) -> dict[str, s
     Raises:
         GenerationRefusedError: one of the stores is another app's.
     """
-    known = STORES | ON_DEMAND_STORES
-    taken = next((store for store in stores if store in known and known[store].app != app), None)
+    taken = next((store for store in stores if store in STORES and STORES[store].app != app), None)
     if taken is not None:
-        msg = f"rows of {app} can't go to store {taken}: that is a store of {known[taken].app}"
+        msg = f"rows of {app} can't go to store {taken}: that is a store of {STORES[taken].app}"
         raise GenerationRefusedError(msg)
     return {store: generation_topic(changelog_topic(app, store), number) for store in stores}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_apps.spec import AppSpec, StoreSpec, ValueField
+from spark_apps.spec import AppSpec, StoreSpec, ValueField, same_key
 from state.names import dead_letter_topic
 from state.query.definitions import StoreKind
 
@@ -14,18 +14,20 @@ PLAYERS = StoreSpec(
     value_fields=(
         ValueField("PlayerID", "string"),
         ValueField("Name", "string", nullable=True),
-        ValueField("HighScore", "bigint"),
+        ValueField("HighScore", "bigint", only_grows=True),
         ValueField("HighScoreProduct", "string"),
-        ValueField("GamesPlayed", "bigint"),
-        ValueField("TotalScore", "bigint"),
-        ValueField("LastPlayed", "timestamp"),
+        ValueField("GamesPlayed", "bigint", never_negative=True, only_grows=True),
+        ValueField("TotalScore", "bigint", only_grows=True),
+        ValueField("LastPlayed", "timestamp", only_grows=True),
     ),
+    state_key=same_key,
 )
 PRODUCTS = StoreSpec(
     name="products",
     app="leaderboard",
     kind=StoreKind.GLOBAL,
     value_fields=(ValueField("ProductID", "string"), ValueField("Name", "string")),
+    written_anew=True,
 )
 
 LEADERBOARD = AppSpec(

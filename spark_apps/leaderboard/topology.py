@@ -23,7 +23,7 @@ import xxhash
 from spark_apps.leaderboard.spec import PLAYERS, PRODUCTS
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
-from spark_apps.records.poison import Name, PoisonRecordError, StrictDecoder, TimeMs
+from spark_apps.records.poison import Name, PoisonRecordError, StrictDecoder, TimeMs, text_key
 from spark_apps.settings import AppSettings
 
 REMEMBERED_RESULTS = 64
@@ -138,7 +138,7 @@ class Leaderboard:
             _keep(context, key, standing)
 
     def _player(self, record: SourceRecord, context: ProcessorContext) -> None:
-        key = _checked(record.key)
+        key = text_key(record.key).encode()
         if record.value is None:
             context.put(key, None)
             context.change(PLAYERS.name, key, None)
@@ -148,7 +148,7 @@ class Leaderboard:
         _keep(context, key, standing)
 
     def _product(self, record: SourceRecord, context: ProcessorContext) -> None:
-        key = _checked(record.key)
+        key = text_key(record.key).encode()
         if record.value is None:
             context.change(PRODUCTS.name, key, None)
             return
@@ -173,17 +173,6 @@ def _keep(context: ProcessorContext, key: bytes, standing: Standing) -> None:
     value = standing.value(key.decode())
     if value is not None:
         context.change(PLAYERS.name, key, value)
-
-
-def _checked(key: bytes | None) -> bytes:
-    if not key:
-        raise PoisonRecordError("the key is null or empty")
-    try:
-        key.decode()
-    except UnicodeDecodeError as error:
-        msg = f"the key is not UTF-8 at byte {error.start}"
-        raise PoisonRecordError(msg) from None
-    return key
 
 
 @lru_cache(maxsize=4)

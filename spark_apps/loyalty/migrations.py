@@ -139,10 +139,10 @@ def region_of(card: str) -> str:
 _V2_FIELDS = (
     ValueField("CustomerCardNo", "string"),
     ValueField("Tier", "string"),
-    ValueField("TotalLoyaltyPointsCents", "bigint"),
+    ValueField("TotalLoyaltyPointsCents", "bigint", never_negative=True, only_grows=True),
     ValueField("HundredthsOfCent", "int"),
-    ValueField("InvoiceCount", "bigint"),
-    ValueField("LastInvoiceTime", "timestamp"),
+    ValueField("InvoiceCount", "bigint", never_negative=True, only_grows=True),
+    ValueField("LastInvoiceTime", "timestamp", only_grows=True),
 )
 
 REWARDS_TIER = StoreMigration(

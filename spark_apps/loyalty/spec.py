@@ -9,9 +9,9 @@ REWARDS = StoreSpec(
     app="loyalty",
     value_fields=(
         ValueField("CustomerCardNo", "string"),
-        ValueField("TotalLoyaltyPoints", "decimal(18,4)"),
-        ValueField("InvoiceCount", "bigint"),
-        ValueField("LastInvoiceTime", "timestamp"),
+        ValueField("TotalLoyaltyPoints", "decimal(18,4)", never_negative=True, only_grows=True),
+        ValueField("InvoiceCount", "bigint", never_negative=True, only_grows=True),
+        ValueField("LastInvoiceTime", "timestamp", only_grows=True),
     ),
     key_field="CustomerCardNo",
 )

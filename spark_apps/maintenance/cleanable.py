@@ -4,37 +4,24 @@ from __future__ import annotations
 
 from spark_apps.generations.catalog import migrations_of
 from spark_apps.generations.journal import Journal
-from spark_apps.leaderboard.spec import PRODUCTS
-from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
-from spark_apps.registry import APPS, ON_DEMAND_APPS, ON_DEMAND_STORES, STORES
+from spark_apps.registry import APPS, STORES
 from spark_apps.spec import StoreSpec
-from spark_apps.ticks.spec import PRICES
 from state.errors import ConfigurationError
-
-_WRITTEN_ANEW = frozenset(store.name for store in (PRICES, ORDERS, ORDER_LOCATIONS, PRODUCTS))
-"""Stores whose every row is written whole from one record of the input, whatever was there before."""
-
-
-def is_bounded(store: StoreSpec) -> bool:
-    """Whether its app deletes old rows itself, or there are only as many rows as partitions."""
-    return store.retention_ms is not None or store.name.endswith("-late")
 
 
 def cleanable_stores() -> tuple[str, ...]:
     """The stores that grow without bounds, and those that they can be split into."""
-    unbounded = [name for name, store in (STORES | ON_DEMAND_STORES).items() if not is_bounded(store)]
+    unbounded = [name for name, store in STORES.items() if not store.is_bounded]
     return tuple(dict.fromkeys(part for name in unbounded for part in (name, *_parts(name))))
 
 
 def purgeable_stores() -> dict[str, str]:
     """The stores whose apps can forget deleted rows by a new generation, and those apps."""
-    apps = APPS | ON_DEMAND_APPS
     return {
         part: app.name
-        for app in apps.values()
+        for app in APPS.values()
         for store in app.stores
-        # A processor's state is copied as it is, and forgets nothing.
-        if app.seeding is not None and app.has_generations
+        if app.has_generations and (app.seeding is not None or store.state_key is not None)
         for part in (store.name, *_parts(store.name))
     }
 
@@ -45,7 +32,7 @@ def _parts(store: str) -> tuple[str, ...]:
 
 def continues_totals(store: StoreSpec) -> bool:
     """Whether its app's own state goes on from a row that was deleted, with the total that it had."""
-    return store.name not in _WRITTEN_ANEW
+    return not store.written_anew
 
 
 def check_cleanable(store: StoreSpec, *, keep_compute_state: bool, purge_compute_state: bool = False) -> None:
@@ -55,10 +42,13 @@ def check_cleanable(store: StoreSpec, *, keep_compute_state: bool, purge_compute
         ConfigurationError: it bounds itself, or its app would go on from deleted rows and nobody said that it may, or
             that a new generation is to forget them; or its app can't have one.
     """
-    if purge_compute_state and store.app not in purgeable_stores().values():
-        msg = f"{store.app} can't forget deleted rows of store {store.name} by a new generation: it can't have any"
+    if purge_compute_state and store.name not in purgeable_stores():
+        msg = (
+            f"{store.app} can't forget deleted rows of store {store.name} by a new generation: "
+            "the store's spec has no `state_key` that tells which state goes on from a row"
+        )
         raise ConfigurationError(msg)
-    if is_bounded(store):
+    if store.is_bounded:
         msg = f"{store.app} bounds store {store.name} by itself: set its retention instead"
         raise ConfigurationError(msg)
     if continues_totals(store) and not (keep_compute_state or purge_compute_state):

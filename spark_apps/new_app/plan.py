@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import keyword
 import re
+import sys
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from spark_apps.registry import ON_DEMAND_APPS, POS_APPS, TOGETHER
 from state.errors import ConfigurationError, InvalidNameError
 
 _TEMPLATES = Path(__file__).resolve().parent
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
-_TAKEN = frozenset({"state", "spark_apps", "quality", "dags", "deploy", "tests"})
+_OURS = frozenset({"state", "spark_apps", "quality", "dags", "deploy", "tests"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,12 @@ def plan_new_app(name: str) -> list[NewFile]:
     """The files of a new app: a package of that name, and tests in `tests/`.
 
     Raises:
-        InvalidNameError: the name can't be that of a package and of topics.
+        InvalidNameError: the name can't be that of a package and of topics, or is taken.
     """
-    if not _NAME.fullmatch(name) or len(name) > 40 or keyword.iskeyword(name) or name in _TAKEN:
+    if name in {*POS_APPS, *ON_DEMAND_APPS, TOGETHER, *sys.stdlib_module_names, *packages_distributions()}:
+        msg = f"{name!r} can't name an app: one of the platform's, or a package of Python's, is called so"
+        raise InvalidNameError(msg)
+    if not _NAME.fullmatch(name) or len(name) > 40 or keyword.iskeyword(name) or name in _OURS:
         msg = (
             f"{name[:60]!r} can't name an app: use at most 40 lower-case letters, digits and single underscores, "
             "beginning with a letter, and no name of Storekeeper's own packages"

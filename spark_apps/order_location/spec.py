@@ -21,6 +21,7 @@ ORDER_LOCATIONS = StoreSpec(
     kind=StoreKind.GLOBAL,
     topic="order-locations",
     value_fields=_FIELDS,
+    written_anew=True,
 )
 """Every node has all of it. The transformed topic itself is its changelog."""
 
@@ -28,6 +29,7 @@ ORDERS = StoreSpec(
     name="orders",
     app="order_location",
     value_fields=_FIELDS,
+    written_anew=True,
 )
 """The same rows, each partition on the nodes that it is assigned to: asked for over the network."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from spark_apps.generations.catalog import migrations_of
 from spark_apps.generations.migration import StoreMigration
-from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.registry import APPS
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
 from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Fields, Step
@@ -22,10 +22,9 @@ def declared_stores(partitions: Mapping[str, int] | None = None) -> list[Declare
     Raises:
         ConfigurationError: two stores of one app are to have different numbers.
     """
-    apps = [*APPS.values(), *ON_DEMAND_APPS.values()]
     return [
         _declared(app, store, number)
-        for app in apps
+        for app in APPS.values()
         for number in [_one_number(app, partitions or {})]
         for store in app.stores
     ]

@@ -19,7 +19,7 @@ from deltalake.exceptions import DeltaError
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.generations.catalog import migration_named
 from spark_apps.generations.journal import Journal, JournalFile
-from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.registry import APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
 from spark_apps.topics import Topics
@@ -42,7 +42,7 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
         clock: for the time of the description.
         ask_broker: whether to ask it for partitions; if it doesn't answer, they stay unknown.
     """
-    specs = {store.name: store for app in (APPS | ON_DEMAND_APPS).values() for store in app.stores}
+    specs = {store.name: store for app in APPS.values() for store in app.stores}
     found: dict[str, RunningStore] = {}
     for path, manifest in _snapshots(settings.run_dir / "delta"):
         journal = JournalFile(settings.run_dir, manifest.app).read()

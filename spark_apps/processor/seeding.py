@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.processor.packing import pack, packed
-from spark_apps.processor.task import TaskPlan
+from spark_apps.processor.task import OWN, TaskPlan
 from state.changelog.partitioner import partition_for
 from state.query.definitions import WINDOWED, StoreKind
 from state.query.row_times import RowLayout, timed_key
@@ -30,6 +30,8 @@ STATE_VARIABLE = "task"
 STATE_DDL = "partition int, state binary"
 """A part of a task's state as Spark SQL has it, packed."""
 _STATE = pa.schema([("partition", pa.int32()), ("state", pa.binary())])
+_ENTRIES = pa.schema([*_STATE.remove(1), ("key", pa.binary()), ("value", pa.binary())])
+_ENTRIES_DDL = "partition int, key binary, value binary"
 _ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 _ROWS_DDL = "key binary, value binary"
 _PLACED = pa.schema([("topic", pa.string()), ("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
@@ -51,7 +53,7 @@ def state_after(spark: SparkSession, checkpoint_dir: Path, batch_id: int) -> Dat
     Spark keeps the state after the last hundred batches. Raises errors of Spark's, or has them raised by whoever reads
     the rows, if that batch is none of them.
     """
-    begin = spark.createDataFrame([(0, pack([]))], STATE_DDL)
+    begin = _nothing_known(spark)
     if not (checkpoint_dir / "state").exists():
         return begin
     # Whoever asks for the session's streams starts what reading a state needs.
@@ -64,6 +66,28 @@ def state_after(spark: SparkSession, checkpoint_dir: Path, batch_id: int) -> Dat
     )
     named = rows.select(F.col("key.partition"), F.col("user_map_key.key"), F.col("user_map_value.value"))
     return begin.unionAll(named.mapInArrow(pack_state, STATE_DDL))
+
+
+def _nothing_known(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([(0, pack([]))], STATE_DDL)
+
+
+def forget(state: DataFrame, gone: DataFrame) -> DataFrame:
+    """The state of all tasks without what the processor keeps at the keys in column `key` of `gone`.
+
+    Both frames of state are of `STATE_DDL`. Timers that were scheduled for such a key stay.
+    """
+    own = gone.select(F.concat(F.lit(OWN), "key").alias("key"))
+    kept = state.mapInArrow(_unpack_parts, _ENTRIES_DDL).join(own, "key", "left_anti")
+    packed_again = kept.select("partition", "key", "value").mapInArrow(pack_state, STATE_DDL)
+    return _nothing_known(state.sparkSession).unionAll(packed_again)
+
+
+def _unpack_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for partition, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            entries = [{"partition": partition, "key": key, "value": value} for key, value in unpack_state(part)]
+            yield pa.RecordBatch.from_pylist(entries, schema=_ENTRIES)
 
 
 def pack_state(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -108,4 +132,6 @@ def _begin(checkpoint_dir: Path, noted: Mapping[str, Any]) -> None:
     del checkpoint_dir, noted
 
 
-SEED_RULES = SeedRules(schema=_ROWS, ddl=_ROWS_DDL, row=seed_row, notes=_nothing, begin=_begin, state=state_after)
+SEED_RULES = SeedRules(
+    schema=_ROWS, ddl=_ROWS_DDL, row=seed_row, notes=_nothing, begin=_begin, state=state_after, forget=forget
+)

@@ -18,7 +18,7 @@ from state.changelog.partitioner import partition_for
 # A window's key comes once for each window that a record falls into.
 _partition_of = lru_cache(maxsize=65_536)(partition_for)
 
-_OWN = b"k"
+OWN = b"k"
 """In front of a processor's keys: timers and progress lie beside them."""
 
 
@@ -100,10 +100,10 @@ class _TaskRun:
         return [*self._output, *self._changes.values()]
 
     def get(self, key: bytes) -> bytes | None:
-        return self._state.get(_OWN + key)
+        return self._state.get(OWN + key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        self._state.put(_OWN + key, value)
+        self._state.put(OWN + key, value)
 
     @property
     def stream_time_ms(self) -> int:

@@ -21,23 +21,27 @@ CODE_DIGITS = 9
 """Longest number that may stand alone in a code, unless a setting says otherwise."""
 _MIN_SECRET_CHARS = 4
 _PHONE_DIGITS = 10  # without the country's code
+_INVOICE_NAMES = {
+    "invoice_number": "InvoiceNumber",
+    "created_time_ms": "CreatedTime",
+    "store_id": "StoreID",
+    "pos_id": "PosID",
+    "customer_type": "CustomerType",
+    "payment_method": "PaymentMethod",
+    "delivery_type": "DeliveryType",
+    "city": "City",
+    "state": "State",
+    "pin_code": "PinCode",
+}
+"""What the fields that all lines of an invoice share are called in the export."""
 
 
 class HadoopRecord(
     msgspec.Struct,
     frozen=True,
     gc=False,
-    rename={
-        "invoice_number": "InvoiceNumber",
-        "created_time_ms": "CreatedTime",
-        "store_id": "StoreID",
-        "pos_id": "PosID",
-        "customer_type": "CustomerType",
-        "payment_method": "PaymentMethod",
-        "delivery_type": "DeliveryType",
-        "city": "City",
-        "state": "State",
-        "pin_code": "PinCode",
+    rename=_INVOICE_NAMES
+    | {
         "item_code": "ItemCode",
         "item_description": "ItemDescription",
         "item_price": "ItemPrice",
@@ -106,23 +110,7 @@ def masked_values(invoice: Invoice, *, code_digits: int = CODE_DIGITS) -> list[b
     return [head + _encode(line)[1:] for line in lines]
 
 
-class _InvoicePart(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    rename={
-        "invoice_number": "InvoiceNumber",
-        "created_time_ms": "CreatedTime",
-        "store_id": "StoreID",
-        "pos_id": "PosID",
-        "customer_type": "CustomerType",
-        "payment_method": "PaymentMethod",
-        "delivery_type": "DeliveryType",
-        "city": "City",
-        "state": "State",
-        "pin_code": "PinCode",
-    },
-):
+class _InvoicePart(msgspec.Struct, frozen=True, gc=False, rename=_INVOICE_NAMES):
     """The fields of a `HadoopRecord` that all lines of an invoice share; a `LineItem` has the others."""
 
     invoice_number: str

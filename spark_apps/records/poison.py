@@ -26,6 +26,27 @@ class PoisonRecordError(SerializationError):
     """A record that can't be processed. The message says why and never holds any of the record's content."""
 
 
+def _present(key: bytes | None) -> bytes:
+    if not key:
+        raise PoisonRecordError("the key is null or empty")
+    if len(key) > MAX_TEXT_CHARS:
+        raise PoisonRecordError("the key is too long")
+    return key
+
+
+def text_key(key: bytes | None) -> str:
+    """A record's key as text.
+
+    Raises:
+        PoisonRecordError: it is null, empty, too long or no UTF-8.
+    """
+    try:
+        return _present(key).decode()
+    except UnicodeDecodeError as error:
+        msg = f"the key is not UTF-8 at byte {error.start}"
+        raise PoisonRecordError(msg) from None
+
+
 class StrictDecoder(Generic[_Struct]):
     """Turns a record's JSON value into a struct, or says why it can't. Thread-safe.
 
@@ -44,10 +65,7 @@ class StrictDecoder(Generic[_Struct]):
             PoisonRecordError: a null, empty or too long key, a null or too big value, no UTF-8, no JSON object, a field
                 that is missing, has the wrong type, is too long, not finite or absurdly large.
         """
-        if not key:
-            raise PoisonRecordError("the key is null or empty")
-        if len(key) > MAX_TEXT_CHARS:
-            raise PoisonRecordError("the key is too long")
+        _present(key)
         if value is None:
             raise PoisonRecordError("the value is null")
         if len(value) > self._max_record_bytes:

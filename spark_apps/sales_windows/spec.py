@@ -11,8 +11,8 @@ _FIELDS = (
     ValueField("ItemCode", "string"),
     ValueField("WindowStart", "timestamp"),
     ValueField("WindowEnd", "timestamp"),
-    ValueField("Sales", "bigint"),
-    ValueField("Quantity", "bigint"),
+    ValueField("Sales", "bigint", never_negative=True, only_grows=True),
+    ValueField("Quantity", "bigint", never_negative=True, only_grows=True),
     ValueField("Amount", "decimal(18,4)"),
 )
 

@@ -16,7 +16,7 @@ USER_SESSIONS = StoreSpec(
         ValueField("UserID", "string"),
         ValueField("SessionStart", "timestamp"),
         ValueField("LastActivity", "timestamp"),
-        ValueField("EventCount", "bigint"),
+        ValueField("EventCount", "bigint", never_negative=True, only_grows=True),
     ),
 )
 LATE_EVENTS = late_store("session_tracker")

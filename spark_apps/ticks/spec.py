@@ -9,6 +9,7 @@ PRICES = StoreSpec(
     name="prices",
     app="ticks",
     value_fields=(ValueField("Symbol", "string"), ValueField("Price", "decimal(18,8)")),
+    written_anew=True,
 )
 
 TICKS = AppSpec(

@@ -13,7 +13,7 @@ import orjson
 
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
-from spark_apps.records.poison import MAX_TEXT_CHARS, PoisonRecordError
+from spark_apps.records.poison import PoisonRecordError, text_key
 from spark_apps.settings import AppSettings
 from spark_apps.ticks.spec import PRICES
 
@@ -28,7 +28,7 @@ class Ticks:
 
     def process(self, record: SourceRecord, context: ProcessorContext) -> None:
         """Changes the symbol's row."""
-        symbol = _symbol(record.key)
+        symbol = text_key(record.key)
         if not re.fullmatch(self.pattern, symbol):
             return
         if not record.value:
@@ -46,13 +46,3 @@ class Ticks:
 def processor(settings: AppSettings) -> Ticks:
     """The app's logic under these settings."""
     return Ticks(settings.ticks_pattern)
-
-
-def _symbol(key: bytes | None) -> str:
-    if not key or len(key) > MAX_TEXT_CHARS:
-        raise PoisonRecordError("the key is null, empty or too long")
-    try:
-        return key.decode()
-    except UnicodeDecodeError as error:
-        msg = f"the key is not UTF-8 at byte {error.start}"
-        raise PoisonRecordError(msg) from None

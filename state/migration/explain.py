@@ -30,7 +30,7 @@ def explain_change(change: Change) -> str:
     if change.minutes is not None:
         lines.append(f"- about {change.minutes} minutes, while reads and writes go on")
     if change.conf:
-        lines.append(f"- `airflow dags trigger migrate_state --conf '{orjson.dumps(change.conf).decode()}'`")
+        lines.append(f"- DAG `migrate_state` with `{orjson.dumps(change.conf).decode()}`")
     return "\n".join(lines) + "\n"
 
 

@@ -87,7 +87,8 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
     for name in sorted(by_name.keys() | running.stores.keys()):
         wanted, found = by_name.get(name), running.stores.get(name)
         if found is None:
-            changes.append(Change(name, Verdict.NEW, ("It begins empty, with the input that there is.",)))
+            told = "It begins empty when its app first runs, with the input that there is."
+            changes.append(Change(name, Verdict.NEW, (told,)))
         elif wanted is None:
             changes.append(_orphaned(found, by_name.values(), running))
         else:

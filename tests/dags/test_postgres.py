@@ -17,10 +17,10 @@ from pathlib import Path
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 
-from spark_apps.registry import APPS
-from tests.broker import free_ports
+from spark_apps.registry import POS_APPS
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised, environment
+from tests.ports import free_ports
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.airflow, pytest.mark.slow]
@@ -96,7 +96,7 @@ def test_airflow_works_on_postgresql(run_dag: RunDag, supervised: Supervised, ai
         )
         run = run_dag("stream_apps", **database)
         done = {task for task, state in run.tasks.items() if state == "success"}
-        assert done == {"choose", *APPS, "together"}, run.log
+        assert done == {"choose", *POS_APPS, "together"}, run.log
         connection = psycopg2.connect(f"postgresql://{address}")
         try:
             with connection.cursor() as cursor:

@@ -8,6 +8,8 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Asset, Context
 from airflow.sdk.definitions.deadline import DeadlineReference
+from airflow.serialization.decoders import decode_deadline_reference
+from airflow.serialization.encoders import encode_deadline_reference
 
 from dags.operators.deadlines import done_within, report_missed_deadline
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
@@ -67,6 +69,9 @@ def test_no_time_is_no_pause() -> None:
 
 def test_a_late_run_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     alert = done_within(datetime.timedelta(minutes=5))
-    assert alert.reference == DeadlineReference.DAGRUN_QUEUED_AT
+    stored = encode_deadline_reference(alert.reference)
+    assert stored["reference_type"] != type(DeadlineReference.DAGRUN_QUEUED_AT).__name__, "no task could be cleared"
+    read = decode_deadline_reference(stored)  # as the scheduler does: of what plugins tell it alone
+    assert (read.reference_name, read.inner_ref.required_kwargs) == ("RunQueuedAt", {"dag_id", "run_id"})
     report_missed_deadline({"dag_run": {"dag_id": "verify_stores", "run_id": "r1"}})
     assert "run r1 of DAG verify_stores missed its deadline" in caplog.text

@@ -8,7 +8,7 @@ from dags.operators.choose_programs import why_it_does_not_run
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.heartbeat import AppState, read_heartbeat
-from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.scale import AppScale, read_scale
 from spark_apps.ticks.spec import TICKS
 from tests.dags.conftest import DagRun, RunDag
@@ -24,14 +24,14 @@ def taken(run: DagRun) -> dict[str, str]:
 
 
 def pids(supervised: Supervised) -> dict[str, int]:
-    return {app: supervised.rpc.process(app).pid for app in APPS}
+    return {app: supervised.rpc.process(app).pid for app in POS_APPS}
 
 
 def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     run = run_dag("stream_apps")
-    assert taken(run) == dict.fromkeys((*APPS, "together"), "success"), run.log
+    assert taken(run) == dict.fromkeys((*POS_APPS, "together"), "success"), run.log
     before = pids(supervised)
     assert all(before.values())
     assert run.results["loyalty"] == {

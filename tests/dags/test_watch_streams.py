@@ -10,7 +10,7 @@ from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.steps import planned, retired, started
 from spark_apps.heartbeat import read_heartbeat
 from spark_apps.loyalty.spec import LOYALTY
-from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.ticks.spec import TICKS
 from state.clock import SystemClock
 from tests.dags.conftest import RunDag
@@ -37,20 +37,20 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     supervised.behave("loyalty", "silent")
-    for app in (*APPS, "together"):
+    for app in (*POS_APPS, "together"):
         supervised.rpc.start(app)
         supervised.await_state(app, "RUNNING")
     supervised.rpc.stop("hadoop_export")
     supervised.await_state("hadoop_export", "STOPPED")
-    before = {app: supervised.rpc.process(app).pid for app in APPS}
+    before = {app: supervised.rpc.process(app).pid for app in POS_APPS}
     await_silence(supervised, "loyalty")
     run = run_dag("watch_streams", **QUICK)
     assert run.state == "success", run.log
     looked = run.results["watch"]
-    assert [looked[app]["action"] for app in APPS] == ["none", "restart", "none"]
+    assert [looked[app]["action"] for app in POS_APPS] == ["none", "restart", "none"]
     assert looked["hadoop_export"]["reason"] == "stopped"
     assert looked["together"] == {"action": "none", "reason": "running"}
-    after = {app: supervised.rpc.process(app).pid for app in APPS}
+    after = {app: supervised.rpc.process(app).pid for app in POS_APPS}
     assert after["loyalty"] not in {0, before["loyalty"]}
     assert after == {**before, "loyalty": after["loyalty"]}
     await_silence(supervised, "loyalty")
@@ -93,20 +93,21 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
     assert looked["together"]["reason"].startswith("ended with exit code 3")
     # Nobody has started them since the supervisor began.
     assert looked["loyalty-next"] == {"action": "restart", "reason": "not started since the supervisor began"}
-    for program in (*APPS, "loyalty-next", "together"):
+    for program in (*POS_APPS, "loyalty-next", "together"):
         supervised.await_state(program, "RUNNING")
 
 
 def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
-    assert list(watched_programs(("pos_fanout",), tmp_path)) == list(APPS)
+    assert list(watched_programs((*POS_APPS, "together"), tmp_path)) == [*POS_APPS, "together"]
+    assert list(watched_programs(("pos_fanout",), tmp_path)) == ["pos_fanout"], "a platform that runs one app alone"
     assert watched_programs(("together",), tmp_path)["together"] == tuple(ON_DEMAND_APPS)
     JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
     found = watched_programs(("ticks", "together"), tmp_path)
     assert (found["ticks"], "ticks" in found["together"]) == (("ticks",), False)
     file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), (), None)
     file.write(journal)
-    assert "loyalty-next" not in watched_programs((), tmp_path), "it has no seed yet"
+    assert "loyalty-next" not in watched_programs(POS_APPS, tmp_path), "it has no seed yet"
     file.write(started(journal, 2))
-    assert watched_programs((), tmp_path)["loyalty-next"] == ("loyalty-next",)
+    assert watched_programs(POS_APPS, tmp_path)["loyalty-next"] == ("loyalty-next",)
     file.write(retired(started(journal, 2), 2))
     assert "loyalty-next" not in watched_programs((), tmp_path)

@@ -40,6 +40,12 @@ def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | No
         (_heartbeat(pid=6), 100_000, "starting"),
         (_heartbeat(AppState.STARTING), 100_000, "starting"),
         (_heartbeat(AppState.FAILED, error="no topic"), 100_000, "failed: no topic"),
+        (
+            replace(_heartbeat(AppState.FAILED, pid=6, error="no topic"), starts=4),
+            100_000,
+            "starting again (start 5) after it failed: no topic",
+        ),
+        (replace(_heartbeat(AppState.FAILED, pid=6), starts=1), 100_000, "starting again (start 2) after it failed"),
         (None, 100_000, "no heartbeat yet"),
     ],
 )
@@ -104,8 +110,16 @@ def test_only_a_process_that_nothing_needs_may_be_down(
 ) -> None:
     JournalFile(tmp_path, "order_location").write(first_journal(ORDER_LOCATION))
     view = ProcessView(name, state, 0, 0, exit_status, "")
-    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)))
+    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)), frozenset({"ticks", "loyalty"}))
     assert process_status(view, problems, {}).healthy == healthy
+
+
+def test_an_app_that_this_environment_does_not_name_is_judged_by_its_heartbeat(tmp_path: Path) -> None:
+    instance = Instance.of(PlatformSettings.load(run_dir=tmp_path))
+    problems = Problems(instance, frozenset({"page_views", "page_views-next"}))
+    running = ProcessView("page_views", "RUNNING", 7, 0, 0, "")
+    assert process_status(running, problems, {}).detail == "no heartbeat yet"
+    assert process_status(ProcessView("page_views-next", "STOPPED", 0, 0, 0, ""), problems, {}).healthy
 
 
 def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 from deploy.broker import admin_client, answers
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
-from deploy.topics import TopicSpec, ensure_topics, platform_topics
+from deploy.topics import TopicSpec, ensure_topics, pos_topics
 from tests.broker import Broker
 
 SETTINGS = PlatformSettings.load()
 
 
 def test_the_topics_are_the_named_ones_with_four_partitions() -> None:
-    topics = platform_topics(SETTINGS)
+    topics = pos_topics(SETTINGS)
     assert [topic.name for topic in topics] == [
         *("pos", "shipment", "loyalty", "hadoop-sink", "loyalty-purchases-repartition", "loyalty-rewards-changelog"),
         *("pos-dlq", "hadoop-sink-dlq"),
@@ -26,13 +26,13 @@ def test_the_topics_are_the_named_ones_with_four_partitions() -> None:
 
 
 def test_only_the_changelog_is_compacted() -> None:
-    policies = {topic.name: topic.config["cleanup.policy"] for topic in platform_topics(SETTINGS)}
+    policies = {topic.name: topic.config["cleanup.policy"] for topic in pos_topics(SETTINGS)}
     assert policies.pop("loyalty-rewards-changelog") == "compact"
     assert set(policies.values()) == {"delete"}
 
 
 def test_a_dead_letter_of_the_largest_record_fits_with_its_headers() -> None:
-    sizes = {topic.name: int(topic.config["max.message.bytes"]) for topic in platform_topics(SETTINGS)}
+    sizes = {topic.name: int(topic.config["max.message.bytes"]) for topic in pos_topics(SETTINGS)}
     assert sizes["pos"] == 16 * 1024 * 1024
     assert sizes["pos-dlq"] > sizes["pos"]
 
@@ -40,7 +40,7 @@ def test_a_dead_letter_of_the_largest_record_fits_with_its_headers() -> None:
 @pytest.mark.broker
 def test_missing_topics_are_made_once(broker: Broker) -> None:
     admin = admin_client(broker.bootstrap)
-    specs = tuple(_renamed(topic) for topic in platform_topics(SETTINGS))
+    specs = tuple(_renamed(topic) for topic in pos_topics(SETTINGS))
     assert ensure_topics(admin, specs) == [spec.name for spec in specs]
     assert ensure_topics(admin, specs) == []
     resource = ConfigResource(ResourceType.TOPIC, "ensured-loyalty-rewards-changelog")

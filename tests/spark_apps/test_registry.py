@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from spark_apps.registry import APPS, STORES, app_named, store_named
+from spark_apps.registry import APPS, POS_APPS, STORES, app_named, store_named
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError, UnknownStoreError
 
@@ -13,8 +13,8 @@ SETTINGS = AppSettings()
 PURCHASES = "loyalty-purchases-repartition"
 
 
-def test_the_apps_and_their_topics() -> None:
-    assert {name: app.topics(SETTINGS) for name, app in APPS.items()} == {
+def test_the_apps_of_the_tills_and_their_topics() -> None:
+    assert {name: app.topics(SETTINGS) for name, app in POS_APPS.items()} == {
         "pos_fanout": ("pos", "shipment", "hadoop-sink", PURCHASES, "pos-dlq"),
         "loyalty": (PURCHASES, "loyalty", "loyalty-rewards-changelog"),
         "hadoop_export": ("hadoop-sink", "hadoop-sink-dlq"),
@@ -34,7 +34,7 @@ def test_one_app_reports_the_dead_letters_of_a_topic() -> None:
 
 def test_stores_are_found_by_name() -> None:
     assert store_named("rewards").changelog_topic == "loyalty-rewards-changelog"
-    assert list(STORES) == ["rewards"]
+    assert {name: store.app for name, store in STORES.items() if store.app in POS_APPS} == {"rewards": "loyalty"}
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:

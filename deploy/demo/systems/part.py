@@ -21,7 +21,7 @@ from deploy.demo.systems.oracle import GAP_MS, Expected, expect
 from deploy.demo.systems.text import at_time, in_words
 from deploy.settings import PlatformSettings
 from deploy.topics import POS
-from spark_apps.registry import ON_DEMAND_STORES
+from spark_apps.registry import ON_DEMAND_APPS
 from state.client import StateClient
 
 _SHOWN = 5
@@ -31,7 +31,7 @@ _LAST_MS = 9_000_000_000_000
 class SystemsPart:
     """The systems of one demo. `changelogs` are the topics that the nodes must have read to the end before it asks."""
 
-    changelogs = tuple(store.changelog_topic for store in ON_DEMAND_STORES.values())
+    changelogs = tuple(store.changelog_topic for app in ON_DEMAND_APPS.values() for store in app.stores)
 
     def __init__(self, settings: PlatformSettings, screen: Screen) -> None:
         self._settings = settings

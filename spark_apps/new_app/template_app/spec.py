@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_apps.spec import AppSpec, StoreSpec, ValueField
+from spark_apps.spec import AppSpec, StoreSpec, ValueField, same_key
 from state.names import dead_letter_topic
 
 EVENTS = "template_app-events"
@@ -11,6 +11,7 @@ TOTALS = StoreSpec(
     name="totals",
     app="template_app",
     value_fields=(ValueField("Key", "string"), ValueField("Events", "bigint"), ValueField("Total", "bigint")),
+    state_key=same_key,  # what a clean-up deletes can be forgotten by a new generation, too
 )
 
 TEMPLATE_APP = AppSpec(

@@ -13,7 +13,7 @@ import orjson
 from spark_apps.new_app.template_app.spec import TOTALS
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
-from spark_apps.records.poison import Count, StrictDecoder
+from spark_apps.records.poison import Count, StrictDecoder, text_key
 from spark_apps.settings import AppSettings
 
 
@@ -31,13 +31,14 @@ class TemplateApp:
 
     def process(self, record: SourceRecord, context: ProcessorContext) -> None:
         """Adds one event to its key's total."""
+        name = text_key(record.key)
         event = StrictDecoder(Event, max_record_bytes=self.max_record_bytes).decode(record.key, record.value)
-        key = record.key or b""
+        key = name.encode()
         stored = context.get(key)
         events, total = orjson.loads(stored) if stored else (0, 0)
         events, total = events + 1, total + event.amount
         context.put(key, orjson.dumps([events, total]))
-        value = {"Key": key.decode(), "Events": events, "Total": total}
+        value = {"Key": name, "Events": events, "Total": total}
         context.change(TOTALS.name, key, orjson.dumps(value))
 
     def punctuate(self, key: bytes, context: ProcessorContext) -> None:

@@ -22,9 +22,10 @@ def test_what_is_no_event_becomes_a_dead_letter() -> None:
     """It is reported, and the others are processed."""
     driver = plain_driver(TEMPLATE_APP)
     driver.pipe(EVENTS, "a", "nonsense")
+    driver.pipe(EVENTS, b"\xff", {"Amount": 1})
     driver.pipe(EVENTS, "a", {"Amount": 1})
     driver.run()
-    assert len(driver.output(f"{EVENTS}-dlq")) == 1
+    assert len(driver.output(f"{EVENTS}-dlq")) == 2
     assert driver.store("totals").get("a") == {"Key": "a", "Events": 1, "Total": 1}
 
 

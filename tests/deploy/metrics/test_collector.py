@@ -49,6 +49,11 @@ def scrape(tmp_path: Path) -> Scrape:
     return lambda: generate_latest(registry).decode()
 
 
+def samples(lines: list[str]) -> list[str]:
+    """The samples without their values."""
+    return [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+
+
 def beat(tmp_path: Path, heartbeat: Heartbeat) -> None:
     write_heartbeat(RunLayout(tmp_path).heartbeat(heartbeat.app), heartbeat)
 
@@ -136,3 +141,12 @@ def test_exported_names_are_in_the_table_and_follow_the_rules(tmp_path: Path, sc
     for metric in platform_metrics():
         assert re.fullmatch(r"(spark_app|state_snapshot|quality)_[a-z_]+", metric.name)
         assert metric.name.endswith("_total") == (metric.kind == "counter")
+
+
+def test_a_generation_that_is_not_live_is_told_from_the_live_one(tmp_path: Path, scrape: Scrape) -> None:
+    beat(tmp_path, BEAT)
+    write_heartbeat(RunLayout(tmp_path).heartbeat("loyalty-next"), replace(BEAT, state=AppState.STOPPED, generation=1))
+    lines = scrape().splitlines()
+    assert {'spark_app_up{app="loyalty"} 1.0', 'spark_app_up{app="loyalty-next"} 0.0'} <= set(lines)
+    assert {'spark_app_generation{app="loyalty"} 2.0', 'spark_app_generation{app="loyalty-next"} 1.0'} <= set(lines)
+    assert len(set(samples(lines))) == len(samples(lines)), "Prometheus keeps one of two samples of the same name"

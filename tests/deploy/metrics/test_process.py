@@ -18,7 +18,7 @@ import pytest
 
 from deploy.containers.prepare import prepare_containers
 from deploy.programs import CONFIGURATION_ERROR_EXIT
-from tests.broker import free_ports
+from tests.ports import free_ports
 from tests.waiting import eventually
 
 

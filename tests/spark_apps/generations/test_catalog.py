@@ -26,7 +26,7 @@ def _asked_anew() -> Iterator[None]:
 
 
 def test_an_app_names_the_migrations_of_its_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.ON_DEMAND_APPS, "ticks", replace(TICKS, migrations=f"{__name__}:OTHERS"))
+    monkeypatch.setitem(registry.APPS, "ticks", replace(TICKS, migrations=f"{__name__}:OTHERS"))
     assert migrations_of("prices") == OTHERS
     assert migration_named("prices-level") is LEVEL
     assert migration_named("rewards-tier") is REWARDS_TIER
@@ -43,6 +43,6 @@ def test_an_app_names_the_migrations_of_its_stores(monkeypatch: pytest.MonkeyPat
 def test_what_names_no_migrations_or_the_same_twice_is_refused(
     monkeypatch: pytest.MonkeyPatch, named: str, told: str
 ) -> None:
-    monkeypatch.setitem(registry.ON_DEMAND_APPS, "ticks", replace(TICKS, migrations=f"{__name__}:{named}"))
+    monkeypatch.setitem(registry.APPS, "ticks", replace(TICKS, migrations=f"{__name__}:{named}"))
     with pytest.raises(ConfigurationError, match=told):
         registered_migrations()

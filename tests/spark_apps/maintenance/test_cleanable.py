@@ -24,11 +24,13 @@ def test_totals_that_an_app_goes_on_from_need_somebody_to_say_so(store: str) -> 
     check_cleanable(store_named(store), keep_compute_state=True)
 
 
-def test_only_an_app_that_can_have_another_generation_forgets_what_was_deleted() -> None:
-    assert purgeable_stores() == dict.fromkeys(("rewards", *REWARDS_SPLIT.stores), "loyalty")
-    check_cleanable(store_named("rewards"), keep_compute_state=False, purge_compute_state=True)
-    with pytest.raises(ConfigurationError, match="it can't have any"):
-        check_cleanable(store_named("players"), keep_compute_state=True, purge_compute_state=True)
+def test_only_an_app_that_tells_where_its_state_is_forgets_what_was_deleted() -> None:
+    of_loyalty = dict.fromkeys(("rewards", *REWARDS_SPLIT.stores), "loyalty")
+    assert purgeable_stores() == {**of_loyalty, "players": "leaderboard"}
+    for store in ("rewards", "players"):
+        check_cleanable(store_named(store), keep_compute_state=False, purge_compute_state=True)
+    with pytest.raises(ConfigurationError, match="has no `state_key`"):
+        check_cleanable(store_named("products"), keep_compute_state=True, purge_compute_state=True)
 
 
 def test_rows_that_are_written_anew_need_nothing() -> None:

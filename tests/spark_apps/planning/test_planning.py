@@ -22,7 +22,7 @@ from spark_apps.planning import __main__ as planning
 from spark_apps.planning.__main__ import plan_of_app
 from spark_apps.planning.declared import declared_stores
 from spark_apps.planning.describe import describe
-from spark_apps.registry import ON_DEMAND_STORES, STORES
+from spark_apps.registry import STORES
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import SystemClock
@@ -73,7 +73,7 @@ def _rewards() -> DeclaredStore:
 
 
 def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings) -> None:
-    assert {store.store for store in declared_stores()} == STORES.keys() | ON_DEMAND_STORES.keys()
+    assert {store.store for store in declared_stores()} == STORES.keys()
     rewards = _running(settings).stores["rewards"]
     assert (rewards.keys, rewards.partitions, rewards.generation, rewards.version) == (2, 4, 1, 1)
     assert rewards.size_bytes is not None

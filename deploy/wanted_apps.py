@@ -1,0 +1,22 @@
+"""Which apps a platform runs, and which of them together."""
+
+from __future__ import annotations
+
+from deploy.settings import PlatformSettings
+from spark_apps.registry import KEPT_APPS, ON_DEMAND_APPS, OWN_APPS
+from spark_apps.spec import AppSpec
+
+
+def kept_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
+    """The apps that have a process each for as long as the platform runs, by name."""
+    return OWN_APPS if settings.apps == "own" else KEPT_APPS
+
+
+def shared_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
+    """The apps that share a process until their state is changed, by name."""
+    return ON_DEMAND_APPS if settings.apps == "all" else {}
+
+
+def wanted_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
+    """All apps that the platform runs, by name."""
+    return kept_apps(settings) | shared_apps(settings)

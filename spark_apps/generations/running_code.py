@@ -1,0 +1,31 @@
+"""What the process that runs an app knows of changes: it began with the code of then, and goes on with that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_apps.generations.errors import GenerationRefusedError
+from spark_apps.generations.orders import Role
+from spark_apps.heartbeat import LIVE_STATES, read_heartbeat
+from spark_apps.settings import AppSettings
+
+
+def check_known(app: str, migrations: Sequence[str], settings: AppSettings) -> None:
+    """Returns unless the process that is to go on with the next generation runs, and knows one of its migrations not.
+
+    A migration that is named by its variable is imported when it is needed.
+
+    Raises:
+        GenerationRefusedError: it would end at the hand-over, and its store would stand still.
+    """
+    program = Role.LIVE.program(app)
+    beat = read_heartbeat(settings.heartbeat_file(program))
+    if beat is None or beat.state not in LIVE_STATES or beat.migrations is None:
+        return
+    unknown = [name for name in migrations if ":" not in name and name not in beat.migrations]
+    if unknown:
+        msg = (
+            f"process {program} began with code that doesn't know migration {unknown[0]}: bring in the code that does "
+            f"(DAG stream_apps with app {program} and action upgrade), then take this step again"
+        )
+        raise GenerationRefusedError(msg)

@@ -1,0 +1,73 @@
+"""Which apps a platform runs: processes, topics and stores that follow from the setting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy import wanted_apps
+from deploy.app_topics import all_topics
+from deploy.environment import child_environment
+from deploy.layout import RunLayout
+from deploy.programs import platform_programs
+from deploy.settings import PlatformSettings
+from spark_apps.new_app.template_app.spec import TEMPLATE_APP
+from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
+from spark_apps.spec import AppSpec
+from state.errors import ConfigurationError
+
+OWN_TOPICS = {"template_app-events", "template_app-events-dlq", "template_app-totals-changelog"}
+OWN_STORE = "totals=template_app-totals-changelog"
+
+
+def name_own(monkeypatch: pytest.MonkeyPatch, app: AppSpec) -> None:
+    """As if the environment named it."""
+    monkeypatch.setattr(wanted_apps, "OWN_APPS", {app.name: app})
+    monkeypatch.setattr(wanted_apps, "KEPT_APPS", POS_APPS | {app.name: app})
+
+
+def programs_of(settings: PlatformSettings) -> set[str]:
+    return {program.name for program in platform_programs(RunLayout(settings.run_dir), settings, {})}
+
+
+@pytest.mark.parametrize(
+    ("apps", "others"), [("own", set()), ("pos", {*POS_APPS}), ("all", {*POS_APPS, *ON_DEMAND_APPS, "together"})]
+)
+def test_own_apps_run_whatever_else_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apps: str, others: set[str]
+) -> None:
+    settings = PlatformSettings.load(run_dir=tmp_path, apps=apps)
+    without = programs_of(settings)
+    name_own(monkeypatch, TEMPLATE_APP)
+    assert programs_of(settings) == without | {"template_app", "template_app-next"}
+    assert without & {*POS_APPS, *ON_DEMAND_APPS, "together"} == others
+    topics = {topic.name: topic.config["cleanup.policy"] for topic in all_topics(settings)}
+    assert topics.keys() >= OWN_TOPICS
+    assert (topics.keys() == OWN_TOPICS) == (apps == "own")
+    assert topics["template_app-totals-changelog"] == "compact"
+    served = child_environment(settings, {})["STOREKEEPER_STORES"].split(",")
+    assert OWN_STORE in served
+    assert ("rewards=loyalty-rewards-changelog" in served) == (apps != "own")
+
+
+def test_stores_that_are_named_by_hand_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    name_own(monkeypatch, TEMPLATE_APP)
+    environment = child_environment(PlatformSettings.load(), {"STOREKEEPER_STORES": "mine=a-topic"})
+    assert environment["STOREKEEPER_STORES"] == "mine=a-topic"
+
+
+def test_children_find_the_packages_from_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STOREKEEPER_OWN_APPS_DIR", "mine")
+    assert child_environment(PlatformSettings.load(), {})["STOREKEEPER_OWN_APPS_DIR"] == str(tmp_path / "mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"), [("kafka", "kafka"), ("node-a", "node-a"), ("loyalty-next", "loyalty-next")]
+)
+def test_an_app_cannot_have_the_name_of_another_process(monkeypatch: pytest.MonkeyPatch, name: str, taken: str) -> None:
+    name_own(monkeypatch, replace(TEMPLATE_APP, name=name, stores=()))
+    with pytest.raises(ConfigurationError, match=f"needs the name {taken} of another process"):
+        programs_of(PlatformSettings.load())

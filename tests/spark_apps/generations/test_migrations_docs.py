@@ -1,0 +1,56 @@
+"""What docs/migrations.md says of an app of one's own is done as it stands there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from spark_apps.new_app.plan import plan_new_app, write_new_app
+
+PAGE = Path(__file__).parents[3] / "docs" / "migrations.md"
+ROW = '{"Key":"a","Events":2,"Total":250}'
+
+PROGRAM = """
+import json
+import sys
+from spark_apps.planning.declared import declared_stores
+from state.migration.contract import Description, RunningStore
+from state.migration.plan import plan_changes
+from page_views.changes import with_level, without_level  # which can be imported once the apps are known
+
+row = (b"a", sys.argv[1].encode())
+(changed,) = with_level(*row)
+assert without_level(*changed) == row
+(totals,) = (store for store in declared_stores() if store.store == "totals")
+runs = RunningStore(totals.store, totals.app, totals.topic, totals.kind, totals.score_field, 1)
+(change,) = plan_changes([totals], Description(0, {"totals": runs})).changes
+print(json.dumps({"value": json.loads(changed[1]), "told": change.details, "conf": change.conf}))
+"""
+
+
+def test_the_change_of_an_own_app_is_planned_as_the_page_says(tmp_path: Path) -> None:
+    page = PAGE.read_text("utf-8")
+    (code,) = re.findall(r"```python\n(# page_views/changes\.py\n.*?)```", page, re.DOTALL)
+    (line,) = re.findall(r"gets one more line: `(.*?)`", page)
+    (conf,) = re.findall(r"trigger `migrate_state` with `(.*?)`", page)
+    write_new_app(plan_new_app("page_views"), tmp_path)
+    (tmp_path / "page_views" / "changes.py").write_text(code)
+    spec = tmp_path / "page_views" / "spec.py"
+    spec.write_text(spec.read_text().replace("    stores=(TOTALS,),\n", f"    stores=(TOTALS,),\n    {line}\n"))
+    own = {"STOREKEEPER_OWN_APPS": "page_views.spec:PAGE_VIEWS", "STOREKEEPER_OWN_APPS_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, ROW],
+        env={**os.environ, **own},  # noqa: TID251 (handed on)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["value"] == {**json.loads(ROW), "Level": 2}
+    assert told["conf"] == json.loads(conf)
+    assert any("Adds Level" in sentence for sentence in told["told"])

@@ -1,0 +1,66 @@
+"""What becomes of a query that fails."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from spark_apps import runner
+from spark_apps.runner import AppRun, StreamFailedError, WorkerLateError
+from spark_apps.settings import AppSettings
+from spark_apps.ticks.spec import TICKS
+from state.clock import SystemClock
+
+NOTHING = cast("Any", None)
+
+
+class Failed:
+    """A query that ended with an error."""
+
+    def __init__(self, told: str) -> None:
+        self._told = told
+
+    def exception(self) -> Exception:
+        return RuntimeError(self._told)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> AppRun:
+    return AppRun(TICKS, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event())
+
+
+def begun(monkeypatch: pytest.MonkeyPatch, run: AppRun, failures: list[StreamFailedError]) -> int:
+    """How often the query is begun when it fails so."""
+    times = 0
+
+    def query(*_: object) -> None:
+        nonlocal times
+        times += 1
+        if failures:
+            raise failures.pop(0)
+
+    monkeypatch.setattr(AppRun, "_query", query)
+    run._stream(NOTHING, NOTHING, NOTHING)
+    return times
+
+
+def test_a_query_begins_again_if_spark_had_no_worker_in_time(monkeypatch: pytest.MonkeyPatch, run: AppRun) -> None:
+    assert begun(monkeypatch, run, []) == 1
+    assert begun(monkeypatch, run, [WorkerLateError("late"), WorkerLateError("late")]) == 3
+
+
+@pytest.mark.parametrize("failures", [[WorkerLateError("late")] * 3, [StreamFailedError("else")]])
+def test_any_other_failure_and_a_third_one_end_the_app(
+    monkeypatch: pytest.MonkeyPatch, run: AppRun, failures: list[StreamFailedError]
+) -> None:
+    with pytest.raises(StreamFailedError):
+        begun(monkeypatch, run, failures)
+
+
+def test_only_a_late_worker_is_one() -> None:
+    late = "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat ..."
+    assert isinstance(runner._stream_failure(cast("Any", Failed(late))), WorkerLateError)
+    assert not isinstance(runner._stream_failure(cast("Any", Failed("anything else"))), WorkerLateError)
