@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import random
-import signal
 import threading
 import time
 import uuid
@@ -20,6 +19,7 @@ from state.query.position_token import PositionToken
 from tests.broker import Broker
 from tests.faults.freshness_oracle import Oracle, Seen, Tally
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
+from tests.standstill import standing_still
 
 pytestmark = pytest.mark.broker
 
@@ -132,9 +132,8 @@ def test_no_answer_is_older_than_demanded(broker: Broker, tmp_path: Path, reques
     def stop_and_wake(stop: threading.Event) -> None:
         while not stop.wait(choose.uniform(0.2, 1.0)):
             node = choose.choice(nodes)
-            node.send(signal.SIGSTOP)
-            stop.wait(choose.uniform(0.05, 0.6))
-            node.send(signal.SIGCONT)
+            with standing_still(node.pid):
+                stop.wait(choose.uniform(0.05, 0.6))
 
     try:
         for node in nodes:

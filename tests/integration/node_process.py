@@ -150,11 +150,6 @@ class NodeProcess:
             self._http.close()
             self._http = None
 
-    def send(self, number: signal.Signals) -> None:
-        """Sends a signal and doesn't wait."""
-        assert self._process is not None
-        self._process.send_signal(number)
-
     @property
     def pid(self) -> int:
         """Its process id."""

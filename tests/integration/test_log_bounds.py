@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -20,6 +18,7 @@ from state.changelog.log_ends import KafkaLogEnds
 from tests.broker import Broker, start_broker
 from tests.integration import asking_loop
 from tests.integration.topics import write_topic
+from tests.standstill import standing_still
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -40,13 +39,10 @@ def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset
     with closing(offset_client(own_broker.bootstrap)) as client:
         assert log_bounds(client, "log", 0, 30) == (0, 3)
         assert ends.ends([("log", 0)]) == {("log", 0): (3, 3)}
-        os.kill(own_broker.pid, signal.SIGSTOP)
-        try:
+        with standing_still(own_broker.pid):
             with pytest.raises(KafkaException) as caught:
                 log_bounds(client, "log", 0, 1)
             assert ends.ends([("log", 0)]) == {}
-        finally:
-            os.kill(own_broker.pid, signal.SIGCONT)
         assert caught.value.args[0].code() == KafkaError._TIMED_OUT
         assert log_bounds(client, "log", 0, 30) == (0, 3)
 
@@ -68,9 +64,8 @@ def hiccups(broker: Broker) -> Iterator[None]:
 
     def stumble() -> None:
         while not over.wait(rng.uniform(0, 0.3)):
-            os.kill(broker.pid, signal.SIGSTOP)
-            over.wait(rng.uniform(0, 0.15))
-            os.kill(broker.pid, signal.SIGCONT)
+            with standing_still(broker.pid):
+                over.wait(rng.uniform(0, 0.15))
 
     thread = threading.Thread(target=stumble)
     thread.start()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from state.security.cluster_secret import load_cluster_secret
 from state.security.hop import ANONYMOUS, HopSigner
 from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
+from tests.standstill import standing_still
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -164,11 +164,8 @@ def test_what_a_dead_node_held_is_unavailable_never_missing(split: tuple[NodePro
 def test_a_node_that_hangs_is_given_up_within_the_deadline(split: tuple[NodeProcess, NodeProcess]) -> None:
     one, other = split
     theirs = next(key for key in ROWS if partition_for(key.encode(), 4) not in set(one.replicas()))
-    other.send(signal.SIGSTOP)
-    try:
+    with standing_still(other.pid):
         assert one.get(f"/state/keyvalue/rewards/{theirs}").status_code == 503
-    finally:
-        other.send(signal.SIGCONT)
     assert eventually(lambda: one.status(f"/state/keyvalue/rewards/{theirs}") == 200, 10, "it is asked again")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 from tests.faults.failover.nodes import TROUBLED, Cluster
 from tests.faults.failover.oracle import Oracle, Writer
 from tests.integration.node_process import NodeProcess
+from tests.standstill import standing_still
 from tests.waiting import eventually
 
 SLOW_S = 0.3
@@ -129,11 +129,8 @@ def _first_offsets(lines: Sequence[str]) -> dict[Where, int]:
 def stop_and_continue(scene: Scene) -> None:
     node = scene.cluster.nodes[TROUBLED]
     scene.gone.add(TROUBLED)
-    node.send(signal.SIGSTOP)
-    try:
+    with standing_still(node.pid):
         scene.last()
-    finally:
-        node.send(signal.SIGCONT)
     scene.gone.discard(TROUBLED)
     scene.last(0.5)
 
