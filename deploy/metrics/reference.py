@@ -30,7 +30,7 @@ The time that a batch takes in a phase is the rate of `spark_app_batch_phase_sec
 """
 
 _NODES = """\
-## Query nodes, and programs that use the library: `/metrics` of each node
+## Query nodes: `/metrics` of each node
 """
 
 

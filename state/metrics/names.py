@@ -1,4 +1,4 @@
-"""Every metric that the state library and the serving node export: name, kind, labels and what it says.
+"""Every metric that a query node exports: name, kind, labels and what it says.
 
 One table, so that dashboards, alerts, documentation and code can be checked against each other. The names follow
 Prometheus' rules: base units, `_total` for counters, never a key or an id as a label. Beside each stands the Kafka
@@ -39,36 +39,20 @@ class Metric:
 
 
 STORE_OPERATION = Metric(
-    "state_store_operation_seconds", Kind.HISTOGRAM, "Time of one store operation; a batch counts as one.",
-    ("store", "op"), "put-latency-avg, get-latency-avg, put-all-latency-avg, range-latency-avg, flush-latency-avg",
+    "state_store_operation_seconds", Kind.HISTOGRAM, "Time of reading one row from its store.",
+    ("store", "op"), "get-latency-avg",
 )  # fmt: skip
 CACHE_LOOKUPS = Metric(
-    "state_cache_lookups_total", Kind.COUNTER, "Look-ups in the record cache.", ("store", "result"), "hit-ratio-avg"
-)
-CACHE_BYTES = Metric(
-    "state_cache_bytes", Kind.GAUGE, "Bytes that the record cache of a store's budget holds.", ("store",)
-)
-CACHE_EVICTIONS = Metric("state_cache_evictions_total", Kind.COUNTER, "Rows evicted from the record cache.", ("store",))
-OPEN_ITERATORS = Metric(
-    "state_open_iterators", Kind.GAUGE, "Iterators that are open now.", ("store",), "num-open-iterators"
-)
-OLDEST_ITERATOR = Metric(
-    "state_oldest_iterator_open_timestamp_seconds", Kind.GAUGE, "When the oldest open iterator was opened.",
-    ("store",), "oldest-iterator-open-since-ms",
+    "state_cache_lookups_total", Kind.COUNTER,
+    "Rows asked for by key: kept from an earlier answer (`hit`), or read from the store (`miss`).",
+    ("store", "result"), "hit-ratio-avg",
 )  # fmt: skip
-ITERATOR_SECONDS = Metric(
-    "state_iterator_seconds", Kind.HISTOGRAM, "How long iterators stayed open.", ("store",), "iterator-duration-avg"
-)
-LEAKED_ITERATORS = Metric(
-    "state_leaked_iterators_total", Kind.COUNTER, "Iterators dropped without being closed or exhausted.", ("store",)
+OPEN_ITERATORS = Metric(
+    "state_open_iterators", Kind.GAUGE, "Scans of a store's rows that are open now.", ("store",), "num-open-iterators"
 )
 DROPPED_RECORDS = Metric(
     "state_dropped_records_total", Kind.COUNTER, "Records that were not processed.", ("store", "reason"),
     "dropped-records-total",
-)  # fmt: skip
-RECORD_LATENESS = Metric(
-    "state_record_lateness_seconds", Kind.HISTOGRAM, "How far records were behind stream time.", ("store",),
-    "record-lateness-avg",
 )  # fmt: skip
 RESTORE_RECORDS = Metric(
     "state_restore_records_total", Kind.COUNTER, "Records read by restores.", ("store", "partition"), "restore-total"
@@ -77,7 +61,10 @@ RESTORE_REMAINING = Metric(
     "state_restore_remaining_records", Kind.GAUGE, "Records left of a restore under way.", ("store", "partition"),
     "restore-remaining-records-total",
 )  # fmt: skip
-RESTORE_SECONDS = Metric("state_restore_seconds", Kind.HISTOGRAM, "How long restores took.", ("store",))
+RESTORE_SECONDS = Metric(
+    "state_restore_seconds", Kind.HISTOGRAM,
+    "Time from the opening of a replica until it has caught up with its changelog.", ("store",),
+)  # fmt: skip
 STANDBY_LAG = Metric(
     "state_standby_lag_records", Kind.GAUGE, "Records that a replica is behind its changelog.", ("store", "partition"),
     "update-rate and the standby's lag",
@@ -86,7 +73,6 @@ TASKS = Metric(
     "state_tasks", Kind.GAUGE, "Replicas by role and status.", ("role", "status"),
     "active-restoring-tasks, standby-updating-tasks",
 )  # fmt: skip
-COMMIT_SECONDS = Metric("state_commit_seconds", Kind.HISTOGRAM, "Time of one commit.", (), "commit-latency-avg")
 INSTANCE_READY = Metric("state_instance_ready", Kind.GAUGE, "1 when every replica answers.", (), "state")
 QUERY_SECONDS = Metric(
     "state_query_seconds", Kind.HISTOGRAM,
@@ -174,40 +160,9 @@ ROCKSDB_CACHE_BOUND = Metric(
     "state_rocksdb_block_cache_bound_bytes", Kind.GAUGE, "The one bound for block cache and write buffers.", (),
     "block-cache-capacity",
 )  # fmt: skip
-ROCKSDB_TICKERS = {
-    "rocksdb.block.cache.hit": Metric(
-        "state_rocksdb_block_cache_hits_total", Kind.COUNTER, "Blocks found in the cache; needs statistics.",
-        ("store",), "block-cache-data-hit-ratio",
-    ),
-    "rocksdb.block.cache.miss": Metric(
-        "state_rocksdb_block_cache_misses_total", Kind.COUNTER, "Blocks read from disk; needs statistics.", ("store",),
-        "block-cache-data-hit-ratio",
-    ),
-    "rocksdb.memtable.hit": Metric(
-        "state_rocksdb_memtable_hits_total", Kind.COUNTER, "Reads answered by write buffers; needs statistics.",
-        ("store",), "memtable-hit-ratio",
-    ),
-    "rocksdb.memtable.miss": Metric(
-        "state_rocksdb_memtable_misses_total", Kind.COUNTER, "Reads that had to look further; needs statistics.",
-        ("store",), "memtable-hit-ratio",
-    ),
-    "rocksdb.bytes.written": Metric(
-        "state_rocksdb_written_bytes_total", Kind.COUNTER, "Bytes of writes; needs statistics.", ("store",),
-        "bytes-written-total",
-    ),
-    "rocksdb.bytes.read": Metric(
-        "state_rocksdb_read_bytes_total", Kind.COUNTER, "Bytes of reads; needs statistics.", ("store",),
-        "bytes-read-total",
-    ),
-    "rocksdb.stall.micros": Metric(
-        "state_rocksdb_stall_microseconds_total", Kind.COUNTER, "Time that writes stalled; needs statistics.",
-        ("store",), "write-stall-duration-total",
-    ),
-}  # fmt: skip
-"""RocksDB's tickers that are exported for stores opened with statistics."""
 
 
 def all_metrics() -> tuple[Metric, ...]:
     """Every metric in this table."""
     single = tuple(value for value in globals().values() if isinstance(value, Metric))
-    return (*single, *ROCKSDB_PROPERTIES.values(), *ROCKSDB_TICKERS.values())
+    return (*single, *ROCKSDB_PROPERTIES.values())

@@ -76,6 +76,7 @@ class HotRows:
             or not self._catalog.answers_best(replica, arrived_s)
         ):
             return None
+        cache.hits += 1
         staleness_ms = int((arrived_s - fresh_at_s) * 1000) + 1
         if entry[3]:
             return b"%bstorekeeper-staleness-ms: %d\r\n%b" % (head.text, max(0, staleness_ms), entry[1])
@@ -106,6 +107,10 @@ class HotRows:
             len(rows) + _AROUND_ROWS,
             rows,
         )
+
+    def count_hits(self, store: bytes, rows: int) -> None:
+        """Counts rows that `answer_many` had at hand."""
+        self._caches[store].hits += rows
 
     def keep(self, replica: Replica, store: str, key: bytes, body: bytes, writes: int) -> bytes:
         """Keeps a row's answer, and returns all of it from `content-length` on.

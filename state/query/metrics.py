@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from state.changelog.restore import Role
 from state.cluster.membership import HeartbeatCounts
 from state.metrics import names
 from state.metrics.latency import LatencyRecorder
@@ -16,9 +17,12 @@ from state.query.catalog import Catalog
 from state.query.health import readiness
 from state.query.hot_forward import HotForward
 from state.query.point import PointQueries
+from state.query.problems import REFUSALS
 from state.query.router import Router
-from state.query.traffic import Traffic
+from state.query.traffic import CONNECTION_REFUSALS, Traffic
+from state.replicas.row_cache import RowCache
 from state.replicas.states import ReplicaState
+from state.stores.rocksdb_options import process_memory
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 Samples = Mapping[tuple[str, ...], float]
@@ -47,11 +51,14 @@ class NodeCollector(Collector):
     def collect(self) -> Iterator[Family]:
         """Every metric, read now."""
         yield from self._replicas()
+        yield from self._reads()
         yield from self._rocksdb()
         reads = (((store, "get"), recorder) for store, recorder in self._point.latency.items())
         yield _latency(names.STORE_OPERATION, reads)
         yield _latency(names.QUERY_SECONDS, (((way,), recorder) for way, recorder in self._point.answered.items()))
-        yield _family(names.REFUSED_REQUESTS, {(reason,): count for reason, count in [*self._traffic.refused.items()]})
+        # A counter that began at its first refusal would hide it: Prometheus counts what is added to a known value.
+        refused = dict.fromkeys((*REFUSALS, *CONNECTION_REFUSALS), 0) | self._traffic.refused
+        yield _family(names.REFUSED_REQUESTS, {(reason,): count for reason, count in refused.items()})
         yield _family(names.CONNECTIONS, {(): self._traffic.connections})
         sent_on = 0 if self._forward is None else self._forward.sent_total
         yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total + sent_on})
@@ -76,7 +83,9 @@ class NodeCollector(Collector):
         restored: dict[tuple[str, ...], float] = {}
         remaining: dict[tuple[str, ...], float] = {}
         dropped: dict[tuple[str, ...], float] = {}
-        tasks: dict[tuple[str, ...], float] = {}
+        tasks: dict[tuple[str, ...], float] = {
+            (role.value, state.value.lower()): 0 for role in Role for state in ReplicaState
+        }
         for replica in self._catalog.replicas.values():
             status = replica.status()
             labels = (status.replica.store, str(status.replica.partition))
@@ -91,15 +100,39 @@ class NodeCollector(Collector):
         yield _family(names.DROPPED_RECORDS, dropped)
         yield _family(names.TASKS, tasks)
 
+    def _reads(self) -> Iterator[Family]:
+        iterators: dict[tuple[str, ...], float] = {}
+        caches: dict[str, RowCache] = {}
+        restores: dict[str, LatencyRecorder] = {}
+        for replica_id, replica in self._catalog.replicas.items():
+            _add(iterators, (replica_id.store,), replica.open_iterators())
+            restores[replica_id.store] = replica.restores
+            if replica.cache is not None:
+                caches[replica_id.store] = replica.cache
+        yield _family(names.OPEN_ITERATORS, iterators)
+        yield _latency(names.RESTORE_SECONDS, (((store,), recorder) for store, recorder in restores.items()))
+        lookups: dict[tuple[str, ...], float] = {}
+        for store, cache in caches.items():
+            lookups |= {(store, "hit"): cache.hits, (store, "miss"): cache.misses}
+        yield _family(names.CACHE_LOOKUPS, lookups)
+
     def _rocksdb(self) -> Iterator[Family]:
-        """Each property as the sum over the partitions that this node holds of a store."""
+        """Each property as the sum over the partitions that this node holds of a store, and the process's memory."""
+        held = False
         for native, metric in names.ROCKSDB_PROPERTIES.items():
             sums: dict[tuple[str, ...], float] = {}
             for replica_id, replica in self._catalog.replicas.items():
                 value = replica.property_int(native)
                 if value is not None:
                     _add(sums, (replica_id.store,), value)
+            held = held or bool(sums)
             yield _family(metric, sums)
+        if not held:
+            return
+        memory = process_memory()
+        yield _family(names.ROCKSDB_CACHE_USAGE, {(): memory.usage_bytes()})
+        yield _family(names.ROCKSDB_CACHE_PINNED, {(): memory.pinned_bytes()})
+        yield _family(names.ROCKSDB_CACHE_BOUND, {(): memory.bound_bytes})
 
 
 def make_registry(

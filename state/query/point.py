@@ -117,6 +117,7 @@ class PointQueries:
             self.latency[self._catalog.origin(store)].record(time.perf_counter_ns() - began_ns)
         except StateError:
             return None
+        _count_misses(replica, 1)
         if row is None:
             tail = self.hot_rows.keep_none(replica, store, key, writes)
             return b"%b%b%b" % (NONE, self._origin.block(replica, look), tail)
@@ -128,7 +129,9 @@ class PointQueries:
         if not 1 <= len(keys) <= self._max_keys:
             return None
         found = self.hot_rows.answer_many(store, keys)
-        if found is None and self._warm(store.decode(), keys):
+        if found is not None:
+            self.hot_rows.count_hits(store, len(keys))
+        elif self._warm(store.decode(), keys):
             found = self.hot_rows.answer_many(store, keys)
         return found
 
@@ -145,10 +148,13 @@ class PointQueries:
                     return False
                 if replica.cache.get(key) is None:
                     by_replica.setdefault(replica, []).append(key)
+                else:
+                    replica.cache.hits += 1
             if sum(map(len, by_replica.values())) > _READ_AT_ONCE:
                 return False
             for replica, wanted in by_replica.items():
                 writes = replica.writes
+                _count_misses(replica, len(wanted))
                 for key, row in zip(wanted, replica.get_many(wanted), strict=True):
                     if row is None:
                         self.hot_rows.keep_none(replica, store, key, writes)
@@ -307,3 +313,8 @@ class PointQueries:
         where = f"partition {question.partition} of {question.store}"
         msg = f"no replica of {where} is as fresh as demanded: ask for less, or wait longer"
         return TooStaleError(msg, freshest(known))
+
+
+def _count_misses(replica: Replica, rows: int) -> None:
+    if replica.cache is not None:
+        replica.cache.misses += rows

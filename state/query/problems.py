@@ -164,6 +164,9 @@ _KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
     (RetriableError, "unavailable", HTTPStatus.SERVICE_UNAVAILABLE),
 )
 
+REFUSALS = tuple(dict.fromkeys(name for _, name, status in _KINDS if status is not HTTPStatus.NOT_FOUND))
+"""The types of problem that refuse a request. That there is no such thing is an answer as good as any."""
+
 
 def problem_of(error: Exception) -> Problem:
     """The answer for an error. Anything unexpected tells the caller nothing beyond that."""

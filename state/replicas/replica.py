@@ -27,6 +27,7 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
+from state.metrics.latency import LatencyRecorder
 from state.replicas.freshness import FreshnessTracker, ReplicaFreshness
 from state.replicas.places import ReplicaPlace
 from state.replicas.row_cache import RowCache
@@ -48,6 +49,7 @@ class Replica:
         tracker: what is known of how fresh the rows are.
         index: kept in step with the rows while the store is open; None if there is none.
         cache: answers made of rows; an answer leaves it when its row changes. None if there is none.
+        restores: how long each restore took, from the opening until it had caught up.
         writes: moves after a row has changed and before the cache lets go of it.
     """
 
@@ -63,12 +65,14 @@ class Replica:
         sightings: SourceSightings | None = None,
         index: RowIndex | None = None,
         cache: RowCache | None = None,
+        restores: LatencyRecorder | None = None,
     ) -> None:
         self.replica_id = replica_id
         self.topic = topic
         self.role = role
         self.index = index
         self.cache = cache
+        self.restores = restores or LatencyRecorder()
         self.writes = 0
         self._place = place
         self._clock = clock
@@ -82,6 +86,7 @@ class Replica:
         self._delete_retention_ms = 0
         self._end_offset: int | None = None
         self._restore_began_s = 0.0
+        self._behind_since_s: float | None = None
         self._restored = 0
         self._null_keys = 0
         self._error: str | None = None
@@ -326,6 +331,11 @@ class Replica:
         except StoreClosedError:
             return None
 
+    def open_iterators(self) -> int:
+        """How many scans of its rows are open."""
+        store = self._store
+        return 0 if store is None else len(store.open_iterators)
+
     def restore_elsewhere(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
         self._release()
@@ -382,6 +392,9 @@ class Replica:
         self._restored, self._error, self._damaged = 0, None, False
         self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
+        # Another process may have restored most of it meanwhile: that time counts too.
+        if self._behind_since_s is None:
+            self._behind_since_s = self._restore_began_s
         self._state = ReplicaState.RESTORING
         self._listener.on_restore_start(self._progress(plan))
         if plan.completed_at(plan.offset):
@@ -394,9 +407,15 @@ class Replica:
         if plan.completed_at(progress.offset):
             self._state = ReplicaState.RUNNING
             self._serving = True
+            self._note_restore()
             self._listener.on_restore_end(progress)
         else:
             self._listener.on_batch_restored(progress)
+
+    def _note_restore(self) -> None:
+        if self._behind_since_s is not None:
+            self.restores.record(int((self._clock.monotonic_s() - self._behind_since_s) * 1e9))
+            self._behind_since_s = None
 
     def _check_tombstones(self, checkpoint: Checkpoint) -> None:
         if self._clock.now_ms() - checkpoint.whole_at_ms >= self._delete_retention_ms:

@@ -12,6 +12,7 @@ from state.changelog.log_ends import KafkaLogEnds
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.restore import Role
 from state.clock import Clock
+from state.metrics.latency import LatencyRecorder
 from state.replicas.cold_restore import WorkerColdRestore
 from state.replicas.end_watch import EndWatch
 from state.replicas.follower import Follower
@@ -62,6 +63,7 @@ class ReplicaSet:
         self._listener = listener
         self._index_for = index_for
         self._caches: dict[str, RowCache] = {}
+        self._restores: dict[str, LatencyRecorder] = {}
         self._cache_bytes = cache_bytes
         self._sightings: dict[str, SourceSightings] = {}
         self._changing = threading.Lock()
@@ -147,4 +149,5 @@ class ReplicaSet:
             cache=self._caches.setdefault(spec.replica.store, RowCache(self._cache_bytes))
             if self._cache_bytes
             else None,
+            restores=self._restores.setdefault(spec.replica.store, LatencyRecorder()),
         )

@@ -18,9 +18,15 @@ Cached = tuple[Any, bytes, int, bool]
 
 
 class RowCache:
-    """Bounded: when the newer half is full, the older half is forgotten. One thread puts, another one drops."""
+    """Bounded: when the newer half is full, the older half is forgotten. One thread puts, another one drops.
+
+    Attributes:
+        hits: rows that were answered from here; the putting thread counts them.
+        misses: rows that were read from the store instead.
+    """
 
     def __init__(self, max_bytes: int) -> None:
+        self.hits = self.misses = 0
         self._half_bytes = max_bytes // 2
         self._bytes = 0
         self._young: dict[bytes, Cached] = {}

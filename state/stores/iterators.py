@@ -11,7 +11,6 @@ from typing import NoReturn, Self
 
 from state.clock import Clock, SystemClock
 from state.errors import IteratorClosedError
-from state.metrics.latency import LatencyRecorder
 
 Row = tuple[bytes, bytes]
 
@@ -23,7 +22,6 @@ class OpenIterators:
     counted as leaked: what it pinned is free again, but somebody forgot a `with`. Safe to read from any thread.
 
     Attributes:
-        durations: how long iterators stayed open.
         shut: whether the store was closed.
     """
 
@@ -33,7 +31,6 @@ class OpenIterators:
         self._tokens = itertools.count()
         self._leaked = 0
         self.shut = False
-        self.durations = LatencyRecorder()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -56,9 +53,7 @@ class OpenIterators:
 
     def leave(self, token: int) -> None:
         """Forgets an iterator that was closed or exhausted. Safe to call twice."""
-        left = self._open.pop(token, None)
-        if left is not None:
-            self.durations.record((self._clock.now_ms() - left[1]) * 1_000_000)
+        self._open.pop(token, None)
 
     def leak(self, token: int) -> None:
         """Counts an iterator that went away while it was open."""

@@ -202,11 +202,6 @@ class RocksDBStore:
         except Exception as error:
             self._fail(error)
 
-    def statistics(self) -> str | None:
-        """RocksDB's statistics as text, or None unless the store was opened with `statistics=True`."""
-        text = self._native_options.get_statistics() if self._options.statistics else None
-        return None if text is None else str(text)
-
     def flush(self) -> None:
         """Waits until all that was written is on the disk."""
         if not self._open:
@@ -235,14 +230,13 @@ class RocksDBStore:
         self._release()
 
     def _opened(self, access: AccessType) -> Rdict:
-        self._native_options = row_options(self._options)
         families = {METADATA_FAMILY: metadata_options(self._options)}
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             if self._marked is None:
                 self._marked = DurableMark(sequence=0)
                 write_mark(self._path, self._marked)
-            database = Rdict(str(self._path), self._native_options, column_families=families, access_type=access)
+            database = Rdict(str(self._path), row_options(self._options), column_families=families, access_type=access)
             self._metadata_rows = database.get_column_family(METADATA_FAMILY)
             self._metadata_handle = database.get_column_family_handle(METADATA_FAMILY)
         except BaseException as error:

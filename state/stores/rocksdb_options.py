@@ -132,14 +132,12 @@ class RocksDBOptions:
     Attributes:
         profile: what the store is mostly used for.
         memory: cache and write buffers to share; None takes the process's.
-        statistics: collect RocksDB's ticker and histogram statistics, which cost a few percent.
         sync_writes: wait for the disk on each write. Off by default: a crash of the process loses nothing, a crash of
             the machine may lose writes since the last `flush`, which the changelog replays.
     """
 
     profile: Profile = Profile.BALANCED
     memory: RocksDBMemory | None = None
-    statistics: bool = False
     sync_writes: bool = False
 
 
@@ -164,8 +162,6 @@ def row_options(options: RocksDBOptions) -> Options:
     native.set_keep_log_file_num(2)
     native.set_max_log_file_size(4 * MIB)
     native.set_block_based_table_factory(_table_options(tuning, memory))
-    if options.statistics:
-        native.enable_statistics()
     return native
 
 

@@ -9,7 +9,6 @@ import struct
 
 from state.errors import InvalidTimestampError, NullKeyError
 from state.keys.windows import MAX_SEQUENCE, MAX_TIMESTAMP_MS
-from state.metrics.latency import LatencyRecorder
 
 STREAM_TIME_KEY = b"stream-time"
 NOTHING_SEEN_MS = -1
@@ -25,16 +24,14 @@ class StreamTime:
         observed_ms: stream time; never goes back.
         sequence: the last sequence given to a duplicate.
         dropped_total: records that came too late.
-        lateness: by how much records that were behind stream time were behind.
     """
 
-    __slots__ = ("dropped_total", "lateness", "observed_ms", "retention_ms", "sequence")
+    __slots__ = ("dropped_total", "observed_ms", "retention_ms", "sequence")
 
     def __init__(self, retention_ms: int, stored: bytes | None) -> None:
         self.retention_ms = retention_ms
         self.observed_ms, self.sequence = (NOTHING_SEEN_MS, 0) if stored is None else _LAYOUT.unpack(stored)
         self.dropped_total = 0
-        self.lateness = LatencyRecorder()
 
     @property
     def oldest_live_ms(self) -> int:
@@ -46,8 +43,6 @@ class StreamTime:
         if time_ms > self.observed_ms:
             self.observed_ms = time_ms
             return True
-        if time_ms < self.observed_ms:
-            self.lateness.record((self.observed_ms - time_ms) * 1_000_000)
         return False
 
     def admits(self, time_ms: int) -> bool:

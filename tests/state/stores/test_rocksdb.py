@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from state.errors import DiskFullError, InvalidNameError, StorageError, StoreClosedError, StoreCorruptedError
-from state.metrics.rocksdb_statistics import tickers
 from state.stores.durable_mark import DurableMark, read_mark, write_mark
 from state.stores.rocksdb import open_rocksdb
 from state.stores.rocksdb_errors import translated
@@ -67,18 +65,6 @@ def test_bounds_outlive_the_call_that_made_them(tmp_path: Path) -> None:
     gc.collect()
     assert [sum(1 for _ in scan) for scan in scans] == [10 + number for number in range(200)]
     store.close()
-
-
-def test_statistics_only_when_asked_for(tmp_path: Path) -> None:
-    options = RocksDBOptions(statistics=True)
-    store = open_rocksdb(tmp_path / "store", "rewards", options)
-    store.write(ROWS)
-    store.get(b"key-00001")
-    assert tickers(store.statistics() or "")["rocksdb.memtable.hit"] == 1
-    store.close()
-    silent = open_rocksdb(tmp_path / "store", "rewards", replace(options, statistics=False))
-    assert silent.statistics() is None
-    silent.close()
 
 
 def test_names_are_checked_before_they_become_paths(tmp_path: Path) -> None:

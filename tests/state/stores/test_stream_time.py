@@ -24,20 +24,11 @@ def test_it_begins_with_nothing_seen() -> None:
 @given(st.lists(TIMES))
 def test_it_is_the_latest_time_and_never_goes_back(times_ms: list[int]) -> None:
     time = StreamTime(100, None)
-    latest_ms, late = NOTHING_SEEN_MS, 0
+    latest_ms = NOTHING_SEEN_MS
     for time_ms in times_ms:
         assert time.observe(time_ms) == (time_ms > latest_ms)
-        late += time_ms < latest_ms
         latest_ms = max(latest_ms, time_ms)
         assert time.observed_ms == latest_ms
-    assert time.lateness.count == late
-
-
-def test_lateness_is_in_nanoseconds() -> None:
-    time = StreamTime(100, None)
-    for time_ms in (1000, 1000, 997):
-        time.observe(time_ms)
-    assert (time.lateness.count, time.lateness.total_ns) == (1, 3_000_000)
 
 
 @given(TIMES, st.integers(1, MAX_TIMESTAMP_MS), TIMES)
