@@ -1,77 +1,81 @@
-"""Dashboards and rules name only metrics that exist, and alerts lead to a runbook that exists."""
+"""Dashboards and rules name only metrics that the page of metrics has, and alerts lead to a runbook that exists.
+
+That what the page has is exported by running processes: `tests/integration/test_node_metrics.py` and
+`test_running_platform.py` there.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]
 
-from deploy.metrics.names import platform_metrics
-from deploy.observability.__main__ import DASHBOARDS, GRAFANA, written
-from deploy.observability.panel import GRID_WIDTH, Dashboard
 from deploy.settings import PROJECT_ROOT
-from state.metrics.names import Kind, all_metrics
+from tests.deploy.observability.promql import Matcher, Selector, grouping_labels, selectors
+from tests.deploy.observability.scraped import (
+    DASHBOARDS,
+    NODES,
+    OBSERVABILITY,
+    PLATFORM,
+    documented,
+    recorded_labels,
+    rules,
+    series_names,
+    uses,
+)
 
-PROMETHEUS = PROJECT_ROOT / "deploy" / "observability" / "prometheus"
-RULES = sorted((PROMETHEUS / "rules").glob("*.yml"))
+PROMETHEUS = OBSERVABILITY / "prometheus"
 RULE_TESTS = sorted(Path(__file__).parent.glob("rules_*.yml"))
-_METRIC = re.compile(r"\b(?:[a-z]+:)?(?:state|spark|quality)_[a-z0-9_]+(?::[a-z0-9]+)?")
+_GRID_WIDTH = 24
 
 
-def rules() -> Iterator[dict[str, Any]]:
-    for path in RULES:
-        for group in yaml.safe_load(path.read_text())["groups"]:
-            yield from group["rules"]
+def test_every_metric_in_a_dashboard_or_a_rule_is_documented() -> None:
+    known = {name for row in documented(NODES) + documented(PLATFORM) for name in series_names(row)}
+    known |= {"up", *recorded_labels()}
+    asked = {selector.metric: use.place for use in uses() for selector in selectors(use.expr)}
+    assert {metric: place for metric, place in asked.items() if metric not in known} == {}
+    assert len(asked) > 30
 
 
-def exported() -> set[str]:
-    found: set[str] = set()
-    for metric in (*all_metrics(), *platform_metrics()):
-        suffixes = ("_bucket", "_count", "_sum") if metric.kind is Kind.HISTOGRAM else ("",)
-        found.update(metric.name + suffix for suffix in suffixes)
-    return found | {rule["record"] for rule in rules() if "record" in rule}
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_no_panel_covers_another(path: Path) -> None:
+    board = json.loads(path.read_text())
+    assert board["uid"] == path.stem
+    taken: set[tuple[int, int]] = set()
+    for panel in board["panels"]:
+        place = panel["gridPos"]
+        columns, lines = range(place["x"], place["x"] + place["w"]), range(place["y"], place["y"] + place["h"])
+        cells = {(x, y) for x in columns for y in lines}
+        assert not cells & taken, panel["title"]
+        assert columns.stop <= _GRID_WIDTH, panel["title"]
+        taken |= cells
 
 
-def unknown(expr: str) -> set[str]:
-    return set(_METRIC.findall(expr)) - exported()
+@pytest.mark.parametrize(
+    ("expr", "found"),
+    [
+        ("up", [Selector("up")]),
+        ("rate(a_total[5m]) / on (app) group_left () b", [Selector("a_total"), Selector("b")]),
+        ("sum by (le, x) (rate(a_bucket{x=~\"$x\",y!='n'}[1m]))".replace("'", '"'), None),
+        ('max(a{x="}"}) > 1e9 and time() - b unless c offset 5m', None),
+        ("predict_linear(store:a:sum[6h], 7 * 86400) > 4", [Selector("store:a:sum")]),
+    ],
+)
+def test_what_an_expression_reads(expr: str, found: list[Selector] | None) -> None:
+    if found is None:
+        found = {
+            "s": [Selector("a_bucket", (Matcher("x", "=~", "$x"), Matcher("y", "!=", "n")))],
+            "m": [Selector("a", (Matcher("x", "=", "}"),)), Selector("b"), Selector("c")],
+        }[expr[0]]
+    assert selectors(expr) == found
 
 
-@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)
-class TestDashboard:
-    def test_every_metric_exists(self, dashboard: Dashboard) -> None:
-        assert {expr: unknown(expr) for expr in dashboard.expressions() if unknown(expr)} == {}
-        assert [variable.metric for variable in dashboard.variables if unknown(variable.metric)] == []
-
-    def test_the_file_is_what_the_code_says(self, dashboard: Dashboard) -> None:
-        file = GRAFANA / f"{dashboard.uid}.json"
-        assert file.read_text() == written(dashboard), "run `python -m deploy.observability`"
-
-    def test_no_panel_covers_another(self, dashboard: Dashboard) -> None:
-        taken: set[tuple[int, int]] = set()
-        for panel in dashboard.document()["panels"]:
-            place = panel["gridPos"]
-            cells = {
-                (x, y)
-                for x in range(place["x"], place["x"] + place["w"])
-                for y in range(place["y"], place["y"] + place["h"])
-            }
-            assert not cells & taken, panel["title"]
-            assert max(x for x, _ in cells) < GRID_WIDTH, panel["title"]
-            taken |= cells
-
-
-def test_an_unknown_metric_is_noticed() -> None:
-    assert unknown("rate(state_no_such_thing_total[5m])") == {"state_no_such_thing_total"}
-
-
-def test_every_metric_in_a_rule_exists() -> None:
-    assert {rule["expr"]: unknown(rule["expr"]) for rule in rules() if unknown(rule["expr"])} == {}
+def test_the_labels_of_an_expression() -> None:
+    assert grouping_labels("sum by (le, x) (a) / on (y) group_left () b") == {"le", "x", "y"}
 
 
 def test_every_alert_leads_to_its_runbook() -> None:
@@ -80,6 +84,16 @@ def test_every_alert_leads_to_its_runbook() -> None:
     assert [rule["alert"] for rule in alerts] == headings
     for rule in alerts:
         assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{rule['alert'].lower()}"
+
+
+def test_runbooks_name_panels_that_there_are() -> None:
+    titles = {panel["title"] for path in DASHBOARDS for panel in json.loads(path.read_text())["panels"]}
+    text = (PROJECT_ROOT / "docs" / "runbooks.md").read_text()
+    named = {
+        name for sentence in re.findall(r"the panels? ([^;.]*)", text) for name in re.findall(r"\*([^*]+)\*", sentence)
+    }
+    assert len(named) > 5
+    assert named - titles == set()
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian's prometheus) is not installed")

@@ -1,1 +1,0 @@
-"""What Prometheus and Grafana are given: rules, alerts and dashboards, checked against the metrics that exist."""
