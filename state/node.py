@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib
-import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from state.clock import Clock, SystemClock
 from state.cluster.part import cluster_part
 from state.errors import ConfigurationError
 from state.names import checked_name
+from state.node_log import configure_log
 from state.query.app import make_app
 from state.query.catalog import Catalog
 from state.query.connection import ConnectionLimits
@@ -246,17 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--stores", help="the stores to serve, in place of STOREKEEPER_STORES")
     options = parser.parse_args(arguments)
     name: str = options.name
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    configure_log()
     try:
         node = Node(checked_name(name), load_node_settings(_overrides(options)), SystemClock())
     except ConfigurationError as error:

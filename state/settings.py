@@ -198,10 +198,14 @@ class NodeSettings(BaseSettings):
     max_header_bytes: int = Field(16_384, ge=1024, description="Most bytes of request headers together.")
     max_requests: int = Field(1024, ge=1, description="Requests answered at the same time; more are refused with 429.")
     max_connections: int = Field(
-        1024, ge=16, le=1 << 20, description="Connections that are open at the same time; more are closed at once."
+        1024,
+        ge=16,
+        le=1 << 20,
+        description="Connections of callers; for one more, the one that has been idle longest is closed. "
+        "Half as many places are for connections without a whole request yet.",
     )
     max_client_connections: int = Field(
-        512, ge=1, le=1 << 20, description="Of these, so many from one IP address, that nobody can take them all."
+        512, ge=1, le=1 << 20, description="Connections of callers from one IP address."
     )
     header_timeout_ms: int = Field(
         5000,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,13 @@ from uvicorn.server import ServerState
 from state.query.hot_requests import NO_HOT_ANSWERS, HotAnswers, HotRequests
 from state.query.link_end import LinkEnd
 from state.query.link_wire import HELLO
+from state.query.places import Places
 from state.query.traffic import Traffic
 
 _END = b"\r\n\r\n"
+_LINE_ENDS = b"\r\n"
+PROVEN = "storekeeper.proven"
+"""In the `state` of an ASGI scope: to be called once a whole request was taken of a caller who may ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class ConnectionLimits:
     """What a connection may do.
 
     Attributes:
-        max_connections: open at the same time; more are closed at once.
+        max_connections: proven ones at the same time; see `Places`.
         max_client_connections: of these, so many from one IP address.
         max_head_bytes: of a request line and its headers.
         request_s: from a request's first byte to its last, and for an answer to be taken.
@@ -67,7 +71,7 @@ class Connections:
         self.elsewhere = requests.elsewhere
         self.open: set[Connection] = set()
         self.traffic = traffic or Traffic()
-        self._by_client: Counter[str] = Counter()
+        self.places = Places(limits.max_connections, limits.max_client_connections, self.traffic)
         self.now_s = self.loop.time()
         self._closed = asyncio.Event()
         self._config = Config(
@@ -88,33 +92,20 @@ class Connections:
         """A new connection's protocol."""
         return Connection(self)
 
-    def opened(self, connection: Connection, client: str) -> bool:
-        """A connection from an IP address was made. False if it is one too many."""
-        reason = None
-        if len(self.open) >= self.limits.max_connections:
-            reason = "connections"
-        elif self._by_client[client] >= self.limits.max_client_connections:
-            reason = "connections-of-client"
-        if reason is not None:
-            self.traffic.refuse(reason)
-            return False
-        self._by_client[client] += 1
+    def opened(self, connection: Connection, client: str) -> None:
+        """A connection from an IP address was made."""
         self.open.add(connection)
-        self.traffic.connections = len(self.open)
-        return True
+        self.places.enter(connection, client)
 
-    def closed(self, connection: Connection, client: str) -> None:
+    def closed(self, connection: Connection) -> None:
         """A connection that was opened is gone."""
         self.open.discard(connection)
-        self._by_client[client] -= 1
-        if not self._by_client[client]:
-            del self._by_client[client]
-        self.traffic.connections = len(self.open)
+        self.places.leave(connection)
         self._closed.set()
 
-    def parser(self) -> AppProtocol:
-        """A parser that runs the application."""
-        return AppProtocol(self._config, self._state, {}, self.loop)
+    def parser(self, proven: Callable[[], object]) -> AppProtocol:
+        """A parser that runs the application, which calls `proven` when it has taken a whole request."""
+        return AppProtocol(self._config, self._state, {PROVEN: proven}, self.traffic, self.loop)
 
     def link_end(self) -> LinkEnd | None:
         """For a connection that another node may be about to prove; None if there are no links here."""
@@ -145,6 +136,22 @@ class AppProtocol(HttpToolsProtocol):
     in_head = False
     in_message = False
 
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        traffic: Traffic,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(config, server_state, app_state, loop)
+        self._traffic = traffic
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is no request."""
+        self._traffic.refuse("malformed")
+        super().send_400_response(msg)
+
     @property
     def idle(self) -> bool:
         """Whether it has neither part of a request nor one that isn't answered."""
@@ -171,7 +178,7 @@ class Connection(asyncio.Protocol):
     """See the module."""
 
     __slots__ = (
-        "_app", "_asked", "_behind", "_client", "_finishing", "_head", "_head_bytes", "_link", "_paused", "_server",
+        "_app", "_asked", "_behind", "_finishing", "_head", "_head_bytes", "_link", "_paused", "_proven", "_server",
         "_since_s", "_transport",
     )  # fmt: skip
 
@@ -183,25 +190,20 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._paused = False
         self._finishing = False
-        self._client: str | None = None
+        self._proven = False
         self._asked: bytes | None = None  # a request that another node has yet to answer
         self._behind = b""  # what came after it
         self._link: LinkEnd | None = None
         self._since_s = server.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Takes the connection, or closes it if there are too many."""
+        """The connection takes a place."""
         self._transport = transport  # type: ignore[assignment]
-        client = (transport.get_extra_info("peername") or ("",))[0]
-        if self._server.opened(self, client):
-            self._client = client
-        else:
-            self._transport.abort()
+        self._server.opened(self, (transport.get_extra_info("peername") or ("",))[0])
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The peer is gone."""
-        if self._client is not None:
-            self._server.closed(self, self._client)
+        self._server.closed(self)
         self._asked = None
         if self._app is not None:
             self._app.connection_lost(exc)
@@ -231,11 +233,13 @@ class Connection(asyncio.Protocol):
         else:
             response = server.hot(data)
             if response is not None:
-                self._since_s = server.now_s
-                self._transport.write(response)
+                if self._proven or self._prove():
+                    self._since_s = server.now_s
+                    self._transport.write(response)
                 return
             if server.elsewhere(data, self._told):
                 self._asked = data
+                self._prove()
                 return
             if data.startswith(HELLO) and app is None:
                 self._link = server.link_end()
@@ -263,17 +267,24 @@ class Connection(asyncio.Protocol):
     def end_if_late(self, now_s: float) -> None:
         """Ends the connection if the peer has taken too long over what it is at."""
         limits = self._server.limits
-        app = self._app
-        in_link_request = self._link is not None and self._link.in_request
-        sending = bool(self._head) or in_link_request or (app is not None and app.in_message)
-        if sending or self._paused:
-            late = now_s - self._since_s > limits.request_s
-        else:
-            late = (app is None or app.idle) and now_s - self._since_s > limits.idle_s
-        if late:
-            if sending or self._paused:
+        if self._is_sent_to or self._paused:
+            if now_s - self._since_s > limits.request_s:
                 self._server.traffic.refuse("too-slow")
+                self._transport.abort()
+        elif (self._app is None or self._app.idle) and now_s - self._since_s > limits.idle_s:
             self._transport.abort()
+
+    @property
+    def resting_since_s(self) -> float | None:
+        """Since when it waits for a request; None while it is at one."""
+        at_request = self._is_sent_to or self._paused or self._asked is not None
+        return None if at_request or (self._app is not None and not self._app.idle) else self._since_s
+
+    @property
+    def _is_sent_to(self) -> bool:
+        """Whether a request has begun and isn't whole."""
+        in_link_request = self._link is not None and self._link.in_request
+        return bool(self._head) or in_link_request or (self._app is not None and self._app.in_message)
 
     def finish(self) -> None:
         """Closes the connection when what was asked is answered."""
@@ -288,10 +299,20 @@ class Connection(asyncio.Protocol):
         """Closes the connection now."""
         self._transport.abort()
 
+    def _prove(self) -> bool:
+        """A whole request was taken. False if there is no place for it: then the connection is closed."""
+        if not self._proven:
+            self._proven = self._server.places.prove(self)
+            if not self._proven:
+                self._transport.abort()
+        return self._proven
+
     def _tell(self, link: LinkEnd, data: bytes) -> None:
         """Answers another node."""
         was_in_request = link.in_request
         response = link.response(data)
+        if link.proven:
+            self._prove()
         if response is None:
             self._server.traffic.refuse("link")
             self._transport.abort()
@@ -328,6 +349,9 @@ class Connection(asyncio.Protocol):
     def _to_app(self, data: bytes) -> None:
         """Hands over a request once its head is complete: an endless head is cut off here."""
         if not self._head:
+            data = data.lstrip(_LINE_ENDS)  # blank lines in front of a request are no request
+            if not data:
+                return
             self._since_s = self._server.loop.time()
         if _END not in data:
             self._head = data
@@ -339,7 +363,7 @@ class Connection(asyncio.Protocol):
             self._refuse_head()
             return
         if self._app is None:
-            self._app = self._server.parser()
+            self._app = self._server.parser(self._prove)
             self._app.connection_made(self._transport)
         self._feed(self._app, data)
 

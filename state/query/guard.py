@@ -12,6 +12,7 @@ import structlog
 from state.clock import Clock
 from state.errors import InvalidArgumentError, StateError
 from state.query.answer import SERVED_BY, Answer
+from state.query.connection import PROVEN
 from state.query.guarded_send import GuardedSend, hardened
 from state.query.hot_requests import HotAnswers
 from state.query.page.routes import is_of_page
@@ -143,10 +144,11 @@ class Guard:
             raise UrlTooLongError(msg)
         headers = scope["headers"]
         watched: dict[bytes, bytes] = {}
-        size = 0
+        size = hosts = 0
         for name, value in headers:
             size += len(name) + len(value)
             if name == _HOST:
+                hosts += 1
                 if self._hosts is not None and not self._hosts.accepts(value):
                     raise ForbiddenError("the Host header names another host: STOREKEEPER_ALLOWED_HOSTS can name it")
             elif name in _WATCHED:
@@ -156,6 +158,8 @@ class Guard:
         if size > limits.max_header_bytes or len(headers) > limits.max_headers:
             msg = f"the headers are over the limit of {limits.max_headers} and {limits.max_header_bytes} bytes"
             raise HeadersTooLargeError(msg)
+        if hosts != 1:
+            raise InvalidArgumentError("a request has one Host header: send the name and port of the node in it")
         return watched
 
     async def _admit(self, scope: Scope, receive: Any, send: Any, watched: Watched) -> None:
@@ -176,6 +180,8 @@ class Guard:
             receive = replayed(body, receive)
         if hop is not None:
             hop.check_body(body)
+        if hop is not None or caller is not None or self._gate.open:
+            scope.get("state", {}).get(PROVEN, _nothing)()
         left_s = self._left_s(scope, watched, hop)
         current_request.set(RequestContext(caller, None if left_s is None else self._clock.monotonic_s() + left_s))
         await self._run(scope, receive, send, left_s or self._limits.max_deadline_s)
@@ -232,6 +238,10 @@ _AFTER: Mapping[type[StateError], tuple[tuple[bytes, bytes], ...]] = {
     HopRefusedError: _CLOSE,
     UnauthenticatedError: ((b"www-authenticate", b"Bearer"), *_CLOSE),
 }
+
+
+def _nothing() -> None:
+    """For requests that come by no connection of a server."""
 
 
 def _is_deadline(parameter: bytes) -> bool:

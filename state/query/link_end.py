@@ -30,6 +30,11 @@ class LinkEnd:
         """Whether a request has begun and isn't complete."""
         return bool(self._begun)
 
+    @property
+    def proven(self) -> bool:
+        """Whether the other end has proven to be a node of the cluster."""
+        return bool(self._node)
+
     def response(self, data: bytes) -> bytes | None:
         """What to write now, which is nothing while a request isn't complete; None if the connection is to end."""
         if self._begun:

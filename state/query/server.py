@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from state.query.connection import ConnectionLimits, Connections
+from state.query.entrance import Entrance
 from state.query.traffic import Traffic
 
 log = structlog.get_logger(__name__)
@@ -20,7 +21,6 @@ _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG = 1024
 _SWEEP_S = 1.0
 _DRAIN_S = 10.0
-_HANDSHAKE_S = 10.0
 
 
 async def serve(
@@ -46,16 +46,7 @@ async def serve(
     for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stop.set)
     connections = Connections(app, limits or ConnectionLimits(), getattr(app, "hot_answers", None), traffic)
-    # The limits of connections hold from the handshake on only.
-    handshake_s = None if tls is None else _HANDSHAKE_S
-    server = await loop.create_server(
-        connections,
-        sock=_listening(host, port),
-        backlog=_BACKLOG,
-        ssl=tls,
-        ssl_handshake_timeout=handshake_s,
-        ssl_shutdown_timeout=handshake_s,
-    )
+    entrance = Entrance(_listening(host, port), connections, tls)
     log.info("node_listens", address=f"{'https' if tls else 'http'}://{host}:{port}")
     sweeping = asyncio.create_task(_sweep(connections))
     try:
@@ -63,7 +54,7 @@ async def serve(
             await stop.wait()
     finally:
         sweeping.cancel()
-        server.close()
+        entrance.close()
         await connections.drain(_DRAIN_S)
 
 
@@ -79,6 +70,7 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))
+        listening.listen(_BACKLOG)
         listening.setblocking(False)
     except OSError as error:
         listening.close()

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from state.clock import ManualClock, SystemClock
+from state.query.connection import PROVEN
 from state.query.guard import Guard, GuardLimits
 from state.query.hot_requests import HotAnswers
 from state.security.caller import Caller, Role, current_request
@@ -64,8 +65,13 @@ def guarded(app: App, gate: Gate | None = None) -> Guard:
     return Guard(app, "a", limits=LIMITS, gate=gate or Gate(), hops=hops, hosts=HostRule(), clock=clock)
 
 
-async def ask(
-    guard: Guard, target: str, headers: Headers | None = None, method: str = "GET", body: list[bytes] | None = None
+async def ask(  # noqa: PLR0917 - each is a part of a request
+    guard: Guard,
+    target: str,
+    headers: Headers | None = None,
+    method: str = "GET",
+    body: list[bytes] | None = None,
+    proven: Callable[[], None] = lambda: None,
 ) -> tuple[int, dict[str, str], bytes]:
     path, _, query = target.partition("?")
     scope = {
@@ -75,6 +81,7 @@ async def ask(
         "raw_path": path.encode(),
         "query_string": query.encode(),
         "headers": [HOST] if headers is None else headers,
+        "state": {PROVEN: proven},
     }
     parts, sent = list(body or []), []
 
@@ -111,6 +118,8 @@ def kind(body: bytes) -> str:
         ("/x?deadline_ms=0", None, (400, "invalid-argument")),
         ("/x?deadline_ms=-1", None, (400, "invalid-argument")),
         ("/x?deadline_ms=" + "9" * 30, None, (400, "invalid-argument")),
+        ("/x", [], (400, "invalid-argument")),
+        ("/x", [HOST, HOST], (400, "invalid-argument")),
         ("/x", [HOST, (b"content-length", b"101")], (413, "body-too-large")),
         ("/x", [HOST, (b"content-length", b"x")], (413, "body-too-large")),
     ],
@@ -125,7 +134,7 @@ def test_is_refused_before_it_reaches_the_application(
     assert app.seen == []
 
 
-@pytest.mark.parametrize("headers", [None, [], [HOST, (b"sec-fetch-site", b"same-origin")]])
+@pytest.mark.parametrize("headers", [None, [HOST, (b"sec-fetch-site", b"same-origin")]])
 def test_what_is_in_order_reaches_it(headers: Headers | None) -> None:
     app = Echo()
     assert asyncio.run(ask(guarded(app), "/x?deadline_ms=50", headers))[0] == 200
@@ -256,3 +265,26 @@ def test_what_is_answered_in_front_of_the_guard_knows_hosts_and_callers(gate: tu
     behind = guarded(Echo(), gate[0]).hot_answers
     assert behind is not None
     assert behind.gate is gate[0]
+
+
+def test_a_connection_has_proven_itself_with_a_whole_request_of_a_caller_who_may_ask(gate: tuple[Gate, bytes]) -> None:
+    def proves(guard: Guard, target: str, headers: Headers | None = None, body: list[bytes] | None = None) -> bool:
+        calls: list[None] = []
+        method = "GET" if body is None else "POST"
+        asyncio.run(ask(guard, target, headers, method, body, proven=lambda: calls.append(None)))
+        return bool(calls)
+
+    guard, right = guarded(Echo(), gate[0]), [HOST, (b"authorization", gate[1])]
+    chunked = (b"transfer-encoding", b"chunked")
+    assert proves(guard, "/state/keyvalue/rewards/1", right)
+    assert proves(guard, "/state/keyvalues/rewards", [*right, chunked], [b"[]"])
+    assert not proves(guard, "/state/keyvalues/rewards", [*right, chunked], [b"endless"])
+    for target, headers in (
+        ("/livez", None),
+        ("/", None),
+        ("/state/keyvalue/rewards/1", None),
+        ("/state/keyvalue/other/1", right),
+        ("/state/keyvalue/rewards/1", [HOST, (b"authorization", b"Bearer x")]),
+    ):
+        assert not proves(guard, target, headers)
+    assert proves(guarded(Echo()), "/livez"), "where nobody is asked who they are"

@@ -7,14 +7,18 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from prometheus_client.exposition import generate_latest
 
-from state.query.connection import ConnectionLimits, Connections
+from state.query.connection import Connection, ConnectionLimits, Connections
 from state.query.metrics import make_registry
 from state.query.problems import Problem, TooManyRequestsError, UnknownKeyError, problem_of
 from state.query.traffic import Traffic
+from tests.state.query.in_loop import eventually_in_loop
 from tests.state.query.test_guard import Echo, ask, guarded
 from tests.state.query.test_hot_rows import TARGET, OneNode
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def silent(_scope: dict[str, Any], _receive: Any, _send: Any) -> None:
@@ -39,43 +43,70 @@ def serve(limits: ConnectionLimits, test: Callable[[Connections, int], Awaitable
     return traffic
 
 
-async def is_refused(port: int, kept: list[asyncio.StreamWriter]) -> bool:
-    """Opens one more connection; whether it is closed at once rather than told that its request makes no sense."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    kept.append(writer)
-    writer.write(b"nonsense\r\n\r\n")
+async def is_closed(reader: asyncio.StreamReader) -> bool:
+    """Waits for the end of a connection."""
     try:
-        return not await reader.read(1)
+        return await reader.read() == b""
     except ConnectionResetError:
         return True
 
 
-def bounded(limits: ConnectionLimits, reason: str) -> None:
+async def opened(connections: Connections, port: int, count: int) -> list[Ends]:
+    """So many connections, all accepted."""
+    before = len(connections.open)
+    ends = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    await eventually_in_loop(lambda: len(connections.open) >= before + count)
+    return ends
+
+
+def close(*ends: Ends) -> None:
+    for _, writer in ends:
+        writer.close()
+
+
+def test_connections_without_a_whole_request_leave_room_for_callers() -> None:
     async def test(connections: Connections, port: int) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
-        kept = [writer for _, writer in held]
-        assert await is_refused(port, kept)
-        assert connections.traffic.connections == 3
-        held[0][1].close()
-        await held[0][1].wait_closed()
-        while connections.traffic.connections == 3:  # noqa: ASYNC110 - the server notices in this loop
-            await asyncio.sleep(0)
-        assert not await is_refused(port, kept)
-        for writer in kept:
-            writer.close()
-            await asyncio.wait([asyncio.ensure_future(writer.wait_closed())])
+        connections.hot = lambda data: b"answer" if data == b"ask" else None
+        (caller,) = await opened(connections, port, 1)
+        caller[1].write(b"ask")
+        assert await caller[0].readexactly(6) == b"answer"
+        silent = await opened(connections, port, 16)
+        one_more = await asyncio.open_connection("127.0.0.1", port)
+        async with asyncio.timeout(20):
+            assert await is_closed(silent[0][0])
+        for asking in (one_more, caller):
+            asking[1].write(b"ask")
+            assert await asking[0].readexactly(6) == b"answer"
+        close(caller, one_more, *silent)
 
-    traffic = serve(limits, test)
-    assert traffic.refused == {reason: 1}
-    assert traffic.connections == 0
+    assert serve(ConnectionLimits(max_connections=3), test).refused == {"unproven-connections": 1}
 
 
-def test_connections_are_bounded_in_all() -> None:
-    bounded(ConnectionLimits(max_connections=3), "connections")
+def test_blank_lines_leave_a_connection_idle() -> None:
+    async def test(connections: Connections, port: int) -> None:
+        ((reader, writer),) = await opened(connections, port, 1)
+        (connection,) = connections.open
+        began_s = connection._since_s
+        writer.write(b"\r\n")
+        await eventually_in_loop(lambda: sum(map(len, received)) == 2)
+        writer.write(b"\n\n\r\n\r\n" * 50)
+        await eventually_in_loop(lambda: sum(map(len, received)) == 302)
+        assert connection._since_s == began_s
+        connection.end_if_late(began_s + connections.limits.idle_s + 1)
+        async with asyncio.timeout(20):
+            assert await is_closed(reader)
+        writer.close()
 
+    received: list[bytes] = []
+    with pytest.MonkeyPatch.context() as patch:
+        receive = Connection.data_received
 
-def test_connections_are_bounded_for_each_client() -> None:
-    bounded(ConnectionLimits(max_client_connections=3), "connections-of-client")
+        def noted(connection: Connection, data: bytes) -> None:
+            receive(connection, data)
+            received.append(data)
+
+        patch.setattr(Connection, "data_received", noted)
+        assert serve(ConnectionLimits(), test).refused == {}
 
 
 def test_slow_and_endless_heads_are_counted() -> None:

@@ -1,0 +1,103 @@
+"""The places that connections take: a pool for those that have proven themselves, and one for all others.
+
+A connection is *proven* once a whole request of a caller who may ask was taken on it. Until then it has a place in the
+pool of newcomers, where the oldest one gives way to the next. So no number of connections that send nothing, or half a
+request, or no valid token, keeps a caller out. A proven connection gives way only while it rests.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+from state.query.traffic import Traffic
+
+_LEAST_NEWCOMERS = 16
+
+
+class Guest(Protocol):
+    """A connection, or one that is still in its TLS handshake."""
+
+    @property
+    def resting_since_s(self) -> float | None:
+        """Since when it waits for a request; None while it is at one."""
+        ...
+
+    def abort(self) -> None:
+        """Closes it now."""
+        ...
+
+
+class Places:
+    """Belongs to one event loop.
+
+    Args:
+        most: proven connections at the same time; half as many newcomers have places beside them.
+        most_of_client: of the proven ones, so many from one IP address.
+        traffic: counts connections, and those that had to give way.
+
+    Attributes:
+        most_newcomers: places for those that have not proven themselves.
+    """
+
+    def __init__(self, most: int, most_of_client: int, traffic: Traffic) -> None:
+        self._most = most
+        self._most_of_client = most_of_client
+        self.most_newcomers = max(_LEAST_NEWCOMERS, most // 2)
+        self._traffic = traffic
+        self._newcomers: dict[Guest, str] = {}
+        self._proven: dict[Guest, str] = {}
+        self._by_client: Counter[str] = Counter()
+
+    def enter(self, guest: Guest, client: str) -> None:
+        """A connection from an IP address was made."""
+        if len(self._newcomers) >= self.most_newcomers:
+            self._turn_out(next(iter(self._newcomers)), "unproven-connections")
+        self._newcomers[guest] = client
+        self._count()
+
+    def prove(self, guest: Guest) -> bool:
+        """A connection has proven itself. False if all places are taken by connections at a request."""
+        client = self._newcomers.get(guest)
+        if client is None:
+            return guest in self._proven
+        if self._by_client[client] >= self._most_of_client:
+            if not self._make_room("connections-of-client", client):
+                return False
+        elif len(self._proven) >= self._most and not self._make_room("connections", None):
+            return False
+        del self._newcomers[guest]
+        self._proven[guest] = client
+        self._by_client[client] += 1
+        return True
+
+    def leave(self, guest: Guest) -> None:
+        """A connection is gone."""
+        self._newcomers.pop(guest, None)
+        client = self._proven.pop(guest, None)
+        if client is not None:
+            self._by_client[client] -= 1
+            if not self._by_client[client]:
+                del self._by_client[client]
+        self._count()
+
+    def _make_room(self, reason: str, client: str | None) -> bool:
+        """Closes the proven connection that has rested longest, of one IP address or of all."""
+        resting = [
+            (since_s, guest)
+            for guest, of_client in self._proven.items()
+            if client in {None, of_client} and (since_s := guest.resting_since_s) is not None
+        ]
+        if not resting:
+            self._traffic.refuse(reason)
+            return False
+        self._turn_out(min(resting, key=lambda found: found[0])[1], reason)
+        return True
+
+    def _turn_out(self, guest: Guest, reason: str) -> None:
+        self._traffic.refuse(reason)
+        self.leave(guest)
+        guest.abort()
+
+    def _count(self) -> None:
+        self._traffic.connections = len(self._proven) + len(self._newcomers)
