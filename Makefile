@@ -113,5 +113,5 @@ lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
 
 clean: ## remove what was built and what ran
-	@if test -x $(BIN)/storekeeper; then $(BIN)/storekeeper down --quiet || true; fi
+	@if test -d .run; then STOREKEEPER_RUN_DIR=.run $(BIN)/storekeeper down --quiet || true; fi
 	@rm -rf $(VENV) $(QUIX) $(JARS) .run build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

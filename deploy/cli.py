@@ -22,7 +22,7 @@ from rich.console import Console
 from deploy.disk import full_disk, is_full
 from deploy.layout import RunLayout
 from deploy.quarantine import quarantine_commands
-from deploy.settings import PlatformSettings
+from deploy.settings import OwnPlatformSettings, PlatformSettings
 from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
 from state.cli import app as state_commands
 from state.errors import StateError
@@ -41,6 +41,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper new-app NAME          lay down a streaming app of your own
   storekeeper down                  stop it and leave no process behind
 
+Commands find the platform of the current folder or a folder above, else the one that was started last.
 Settings are environment variables that begin with STOREKEEPER_, such as STOREKEEPER_RUN_DIR.
 """
 
@@ -81,7 +82,7 @@ def up_command(
     """Start the platform and leave it running; heal it if it runs. Example: storekeeper up."""
     from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
 
-    show_up(PlatformSettings.load(**({} if apps is None else {"apps": apps})), quiet=quiet)
+    show_up(OwnPlatformSettings.load(**({} if apps is None else {"apps": apps})), quiet=quiet)
 
 
 @app.command("down")
@@ -89,7 +90,7 @@ def down_command(quiet: Annotated[bool, typer.Option("--quiet", help="Show nothi
     """Stop the platform and leave no process behind. Example: storekeeper down."""
     from deploy.console import show_down  # noqa: PLC0415
 
-    show_down(PlatformSettings.load(), quiet=quiet)
+    show_down(PlatformSettings.of_platform(), quiet=quiet)
 
 
 @app.command("dashboard")
@@ -103,7 +104,7 @@ def dashboard_command(
     """Show apps, stores, nodes, snapshots and verdicts live. Example: storekeeper dashboard."""
     from deploy.overview.command import platform_look, show_dashboard  # noqa: PLC0415
 
-    look = platform_look(PlatformSettings.load(), token_file, ca)
+    look = platform_look(PlatformSettings.of_platform(), token_file, ca)
     show_dashboard(look, interval_s=interval, count=count, as_json=as_json)
 
 
@@ -137,7 +138,7 @@ def status_command(
     from deploy.status import collect_status  # noqa: PLC0415
     from deploy.status_table import status_table  # noqa: PLC0415
 
-    status = collect_status(Instance.of(PlatformSettings.load()))
+    status = collect_status(Instance.of(PlatformSettings.of_platform()))
     if as_json:
         typer.echo(json.dumps(status.as_json()))
     else:
@@ -159,7 +160,7 @@ def sql_command(
         versions = parse_versions(at or [])
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
-    root = RunLayout(PlatformSettings.load().run_dir).delta
+    root = RunLayout(PlatformSettings.of_platform().run_dir).delta
     run_sql(root, statement, as_json=as_json, console=Console(), at_version=versions)
 
 
@@ -247,7 +248,7 @@ def demo_command(
     """Run the whole platform on real purchases, check all of it, stop it. Example: storekeeper demo --poison 1000."""
     from deploy.demo.run import run_demo  # noqa: PLC0415
 
-    settings = PlatformSettings.load()
+    settings = OwnPlatformSettings.load()
     if not run_demo(settings, purchases=purchases, poison=poison, report_path=report, apps=apps).is_green:
         raise typer.Exit(1)
 

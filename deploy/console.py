@@ -11,7 +11,8 @@ from deploy.credentials import AIRFLOW_USER
 from deploy.down import down
 from deploy.instance import Instance
 from deploy.settings import PlatformSettings
-from deploy.up import Report, up
+from deploy.up import Report, check_no_other, up
+from state.run_dir import remember_started
 
 
 @contextmanager
@@ -31,11 +32,16 @@ def step_report(console: Console, *, quiet: bool = False) -> Iterator[Report]:
 
 def show_up(settings: PlatformSettings, *, quiet: bool) -> None:
     """Brings the platform up and shows where it is."""
+    check_no_other(settings)
     with step_report(Console(stderr=True), quiet=quiet) as report:
         new_password = up(Instance.of(settings), report)
+        try:
+            remember_started(settings.run_dir)
+        except OSError as error:
+            report(f"commands in other folders won't find it without STOREKEEPER_RUN_DIR: {error}")
     out = Console(highlight=False, soft_wrap=True)
     if not quiet:
-        out.print("The platform is up.")
+        out.print(f"The platform in {settings.run_dir} is up.", markup=False)
         out.print(f"  Airflow      {settings.airflow_url}")
         out.print(f"  Kafka        {settings.kafka_bootstrap}")
         out.print(f"  query nodes  {'  '.join(settings.node_urls.values())}")
@@ -50,4 +56,7 @@ def show_down(settings: PlatformSettings, *, quiet: bool) -> None:
         report("stopping the platform")
         stopped = down(Instance.of(settings))
     if not quiet:
-        Console().print("The platform is down." if stopped else "Nothing was running.")
+        told = (
+            f"The platform in {settings.run_dir} is down." if stopped else f"Nothing was running in {settings.run_dir}."
+        )
+        Console(highlight=False, soft_wrap=True).print(told, markup=False)

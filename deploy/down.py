@@ -18,14 +18,9 @@ def down(instance: Instance) -> bool:
         AlreadyRunningError: another `up`, `down` or `demo` is at work there.
     """
     layout, timeout_s = instance.layout, instance.settings.stop_timeout_s
-    if not layout.root.exists():
-        return False
-    with exclusive(layout.root / "platform.lock", "down"):
+    with exclusive(layout.lock, "down"):
         stopped = stop_everything(layout, timeout_s)
-    if layout.demo.exists():
-        with exclusive(layout.root / "demo.lock", "down"):
-            stopped = stop_everything(RunLayout(layout.demo), timeout_s) or stopped
-    return stopped
+        return stop_everything(RunLayout(layout.demo), timeout_s) or stopped
 
 
 def stop_everything(layout: RunLayout, timeout_s: float) -> bool:

@@ -21,12 +21,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from state.run_dir import LOCK
+
 
 @dataclass(frozen=True, slots=True)
 class RunLayout:
     """Where things are under one run directory `root` (absolute)."""
 
     root: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held by `up`, `down` and `demo`: one of them at a time."""
+        return self.root / LOCK
 
     @property
     def kafka(self) -> Path:

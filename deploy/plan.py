@@ -22,7 +22,7 @@ def described_now() -> Description:
     """What runs in the run directory of the settings."""
     from spark_apps.planning.describe import describe  # noqa: PLC0415 (a second, for whoever reads a file only)
 
-    return describe(AppSettings(), SystemClock())
+    return describe(AppSettings.of_platform(), SystemClock())
 
 
 def read_description(path: Path) -> Description:

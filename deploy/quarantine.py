@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from deploy.settings import PlatformSettings
 from quality.cli import main as run_quality
 from quality.quarantine import Quarantine
 from quality.resolution import Resolution
@@ -72,8 +71,7 @@ def _run(*arguments: str) -> int:
 
 
 def _quarantine() -> Quarantine:
-    run_dir = PlatformSettings.load().run_dir
-    return Quarantine(QualitySettings(run_dir=run_dir), SystemClock())  # type: ignore[call-arg]
+    return Quarantine(QualitySettings.of_platform(), SystemClock())
 
 
 def _when(verdict: Verdict) -> str:

@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from state.names import checked_name
+from state.run_dir import RunDirSettings, own_run_dir
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 _Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-class PlatformSettings(BaseSettings):
+class PlatformSettings(RunDirSettings):
     """Everything that `storekeeper up`, `down`, `status` and `demo` may be told. Each field is `STOREKEEPER_<NAME>`.
 
     Settings of the Spark apps and the query nodes (`AppSettings`, `NodeSettings`) are read by those processes
@@ -24,7 +25,6 @@ class PlatformSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
 
-    run_dir: Path = Field(Path(".run"), description="Folder of everything that runs or is written; made absolute.")
     jars_dir: Path = Field(PROJECT_ROOT / ".jars", description="Where `make setup` put the Spark and broker jars.")
     dags_dir: Path = Field(PROJECT_ROOT / "dags", description="The Airflow DAGs folder.")
 
@@ -68,7 +68,7 @@ class PlatformSettings(BaseSettings):
         """
         return cls(**overrides)  # type: ignore[arg-type]
 
-    @field_validator("run_dir", "jars_dir", "dags_dir")
+    @field_validator("jars_dir", "dags_dir")
     @classmethod
     def _absolute(cls, path: Path) -> Path:
         return path.expanduser().resolve()
@@ -123,3 +123,9 @@ class PlatformSettings(BaseSettings):
         }
         nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
         return named | nodes
+
+
+class OwnPlatformSettings(PlatformSettings):
+    """The same for commands that make a platform where there is none: that is in the current folder."""
+
+    run_dir: Path = Field(default_factory=own_run_dir)

@@ -17,9 +17,11 @@ from spark_apps.client_settings import ClientSettings
 from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.own_apps import OwnAppsSettings
 from spark_apps.settings import AppSettings
+from state.run_dir import RunDirSettings
 from state.settings import NodeSettings
 
 ROLES: tuple[tuple[str, str, type[BaseSettings]], ...] = (
+    ("Every program", "read by all", RunDirSettings),
     ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
     ("Stream apps and jobs", "read by `python -m spark_apps`", AppSettings),
     ("Your own apps", "read by all that knows the apps", OwnAppsSettings),

@@ -17,15 +17,18 @@ from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.instance import Instance
 from deploy.interruption import undisturbed
+from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.orphans import end_orphans
 from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, node_program
+from deploy.settings import PlatformSettings
 from deploy.status import PlatformStatus, collect_status
 from deploy.supervision import running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
+from state.run_dir import last_started
 
 START_APPS_DAG = "stream_apps"
 SCHEDULED_DAGS = (
@@ -49,7 +52,7 @@ def up(instance: Instance, report: Report) -> str | None:
     """
     settings, layout = instance.settings, instance.layout
     check_room(layout.root, settings.min_free_disk_mb)
-    with exclusive(layout.root / "platform.lock", "up"):
+    with exclusive(layout.lock, "up"):
         client = running_supervisor(layout)
         if client is None:
             return _from_nothing(instance, report)
@@ -62,6 +65,23 @@ def up(instance: Instance, report: Report) -> str | None:
             raise AlreadyRunningError(msg)
         _heal(instance, client, report)
         return None
+
+
+def check_no_other(settings: PlatformSettings) -> None:
+    """Checks, where a command would make a platform, that no other one is up that the user may have meant.
+
+    Raises:
+        AlreadyRunningError: one is, and the run directory was not named.
+    """
+    other = last_started()
+    if settings.names_run_dir or settings.run_dir.exists() or other is None:
+        return
+    if running_supervisor(RunLayout(other)) is not None:
+        msg = (
+            f"The platform in {other} is up, and commands in this folder use it: stop it with `storekeeper down`, or "
+            f"start a second one with STOREKEEPER_RUN_DIR set to {settings.run_dir}, and with ports of its own."
+        )
+        raise AlreadyRunningError(msg)
 
 
 def _from_nothing(instance: Instance, report: Report) -> str | None:

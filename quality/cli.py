@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
     chosen = _parser().parse_args([argument for argument in arguments if argument])
     configure_logging()
     try:
-        return int(chosen.run(chosen, QualitySettings()))  # type: ignore[call-arg]
+        return int(chosen.run(chosen, QualitySettings.of_platform()))
     except pydantic.ValidationError as error:
         for problem in error.errors(include_input=False, include_url=False):
             name = "_".join(map(str, problem["loc"])).upper()

@@ -130,7 +130,7 @@ def main(store: str) -> int:
     """Checks a store, or its parts if it was split, keeps the verdict and prints it; returns the exit code."""
     configure_logging()
     try:
-        settings = QualitySettings()  # type: ignore[call-arg]
+        settings = QualitySettings.of_platform()
         checked = [_checked(name, settings) for name in live_stores(store, settings)]
     except StateError as error:
         _log.error("no_decision", kind=type(error).__name__, error=str(error))

@@ -49,7 +49,7 @@ def spark_apps() -> None:
 def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     """Run an app until TERM, which lets its running batch finish."""
     spec = app_named(app)
-    settings = scaled(spec.settings(AppSettings()), spec.name)
+    settings = scaled(spec.settings(_settings_of_run()), spec.name)
     stop = _stop_on_signals()
     if spec.has_generations and "generation" not in settings.model_fields_set:
         _run_generation(spec, settings, stop, Role.LIVE)
@@ -64,7 +64,7 @@ def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
 def run_next(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     """Run the generation that is not live, on its way or standing by, until TERM; ends if there is none."""
     spec = app_named(app)
-    settings = scaled(spec.settings(AppSettings()), spec.name)
+    settings = scaled(spec.settings(_settings_of_run()), spec.name)
     _run_generation(spec, settings, _stop_on_signals(), Role.NEXT)
 
 
@@ -82,7 +82,7 @@ def run_together_command(
     ] = None,
 ) -> None:
     """Run several apps in one process, on one JVM, until TERM. If one fails, all stop."""
-    settings = AppSettings()
+    settings = _settings_of_run()
     specs = [app_named(app) for app in apps or ON_DEMAND_APPS]
     for spec in specs if apps else ():
         check_sharing(spec.name, settings.run_dir)
@@ -98,7 +98,7 @@ def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     spec = app_named(app)
     from spark_apps.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs, and so Spark)
 
-    _answer({"app": spec.name, "stores": check_upgrade(spec, spec.settings(AppSettings()), SystemClock())})
+    _answer({"app": spec.name, "stores": check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())})
 
 
 @cli.command()
@@ -108,7 +108,8 @@ def snapshot(stores: Annotated[list[str], typer.Argument(help="The store's name;
     Of a store that was split, the tables of all its parts; of several stores, those of each: at the end of the same
     batch.
     """
-    found = [live_store(name, AppSettings()) for store in stores for name in live_stores(store, AppSettings())]
+    base = AppSettings.of_platform()
+    found = [live_store(name, base) for store in stores for name in live_stores(store, base)]
     specs, settings = [spec for spec, _ in found], found[0][1]
     if len({spec.app for spec in specs}) > 1:
         msg = f"{' and '.join(stores)} are stores of several apps, which have batches of their own: name those of one"
@@ -125,15 +126,22 @@ def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
     """Compare a store's newest snapshot with its changelog; the last line is a JSON report. Exits 1 if they differ."""
     from spark_apps.snapshot.verify import verify_snapshot  # noqa: PLC0415 (loads Spark)
 
+    base = AppSettings.of_platform()
     found: list[Verification] = []
 
     def verified(name: str) -> dict[str, Any]:
-        found.append(verify_snapshot(*live_store(name, AppSettings()), SystemClock()))
+        found.append(verify_snapshot(*live_store(name, base), SystemClock()))
         return found[-1].as_dict()
 
-    _answer(of_each(store, AppSettings(), verified))
+    _answer(of_each(store, base, verified))
     if not all(verification.holds for verification in found):
         raise typer.Exit(EXIT_FAILED)
+
+
+def _settings_of_run() -> AppSettings:
+    settings = AppSettings()
+    settings.make_run_dir()
+    return settings
 
 
 def _stop_on_signals() -> threading.Event:

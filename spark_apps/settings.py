@@ -8,23 +8,21 @@ from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from spark_apps.records.masked import CODE_DIGITS
 from spark_apps.records.poison import MAX_RECORD_BYTES
 from state.names import checked_name, dead_letter_topic
+from state.run_dir import RunDirSettings
 
 _PROJECT = Path(__file__).resolve().parent.parent
 
 
-class AppSettings(BaseSettings):
+class AppSettings(RunDirSettings):
     """Everything that an app may be told. Each field is the environment variable `STOREKEEPER_<NAME>`."""
 
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
 
-    run_dir: Path = Field(
-        default=Path(".run"), description="Folder of everything that runs or is written; made absolute."
-    )
     kafka_bootstrap: str = Field(default="127.0.0.1:19092", min_length=1, description="host:port of the Kafka brokers.")
     jars_dir: Path = Field(
         default=_PROJECT / ".jars", description="Folder whose subfolder `spark` holds the connector jars."
@@ -148,7 +146,7 @@ class AppSettings(BaseSettings):
     )
     heartbeat_interval_s: float = Field(default=2, gt=0, le=60, description="Time from one heartbeat to the next.")
 
-    @field_validator("run_dir", "jars_dir")
+    @field_validator("jars_dir")
     @classmethod
     def _absolute(cls, path: Path) -> Path:
         return path.expanduser().resolve()

@@ -248,7 +248,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name: str = options.name
     configure_log()
     try:
-        node = Node(checked_name(name), load_node_settings(_overrides(options)), SystemClock())
+        settings = load_node_settings(_overrides(options))
+        settings.make_run_dir()
+        node = Node(checked_name(name), settings, SystemClock())
     except ConfigurationError as error:
         sys.stderr.write(f"node {name}: {error}\n")
         return EXIT_CONFIGURATION

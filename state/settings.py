@@ -9,11 +9,12 @@ from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
 
 from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
 from state.query.definitions import StoreDefinition, parse_definitions
+from state.run_dir import RunDirSettings
 from state.security.peer_address import PeerRules
 
 EXIT_CONFIGURATION = 78
@@ -94,12 +95,11 @@ def _peer_networks(text: str) -> str:
     return text
 
 
-class NodeSettings(BaseSettings):
+class NodeSettings(RunDirSettings):
     """One serving node. Every field is the variable `STOREKEEPER_<FIELD>`."""
 
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore")
 
-    run_dir: Path = Field(Path(".run"), description="Folder for everything that is written.")
     cluster_secret_file: Path | None = Field(
         None,
         description="File with the secret that the cluster's nodes share, mode 0600; made if absent. "
@@ -237,11 +237,6 @@ class NodeSettings(BaseSettings):
     start_timeout_ms: int = Field(
         30_000, ge=0, description="How long to wait at the start for the broker and the changelog topics."
     )
-
-    @model_validator(mode="after")
-    def _absolute(self) -> Self:
-        self.run_dir = self.run_dir.absolute()
-        return self
 
     @model_validator(mode="after")
     def _silences(self) -> Self:

@@ -22,6 +22,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"with --long only: {marker.args[0]}")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_platform_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test finds the platform that the user started last, or makes another one that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("user-state")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """One real broker for the whole session. A test that stops it must start it again.

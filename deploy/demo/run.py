@@ -29,11 +29,12 @@ from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.instance import Instance
 from deploy.interruption import undisturbed
+from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.settings import PlatformSettings
 from deploy.supervision import running_supervisor
 from deploy.topics import HADOOP_SINK, LOYALTY, POS, REWARDS_CHANGELOG, SHIPMENT
-from deploy.up import up
+from deploy.up import check_no_other, up
 from quality.verdict import VerdictArchive
 from spark_apps.settings import AppSettings
 from state.names import dead_letter_topic
@@ -81,8 +82,9 @@ def run_demo(
         AlreadyRunningError: a platform is up in `run_dir`, or another demo runs.
         PlatformError: a part failed; the report says so too.
     """
+    check_no_other(settings)
     root = settings.run_dir
-    with exclusive(root / "demo.lock", "demo"):
+    with exclusive(RunLayout(root).lock, "demo"):
         if running_supervisor(Instance.of(settings).layout) is not None:
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
             raise AlreadyRunningError(msg)

@@ -25,8 +25,8 @@ def serve(
 ) -> None:
     """Serve `/metrics`."""
     registry = CollectorRegistry()
-    registry.register(PlatformCollector(RunLayout(PlatformSettings.load().run_dir), SystemClock()))
     try:
+        registry.register(PlatformCollector(RunLayout(PlatformSettings.of_platform().run_dir), SystemClock()))
         server = metrics_server(registry, host, port, SystemClock())
     except ConfigurationError as error:
         sys.stderr.write(f"{error}\n")

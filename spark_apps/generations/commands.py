@@ -236,7 +236,7 @@ def _answered(
 def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
     spec = app_named(app)
     check_changeable(spec)
-    settings = AppSettings()
+    settings = AppSettings.of_platform()
     secret = load_cluster_secret(settings.cluster_secret_file)
     return Steps(
         spec,

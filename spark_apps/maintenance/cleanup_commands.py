@@ -42,7 +42,7 @@ def preview(  # noqa: PLR0917 (a command line names its options)
     ] = False,
 ) -> None:
     """Tell what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
-    spec, _ = live_store(store, AppSettings())
+    spec, _ = live_store(store, AppSettings.of_platform())
     check_cleanable(spec, keep_compute_state=keep_compute_state, purge_compute_state=purge_compute_state)
     _check_alone(store)
     options = CleanupOptions(
@@ -96,7 +96,7 @@ def forget(store: Store) -> None:
 def _cleanup(store: str) -> Cleanup:
     from state.maintenance.cleanup import Cleanup  # noqa: PLC0415 (loads clients of Kafka and Parquet)
 
-    settings = AppSettings()
+    settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)
     return Cleanup(
         settings.kafka_bootstrap,
@@ -109,12 +109,12 @@ def _cleanup(store: str) -> Cleanup:
 
 
 def _check_alone(store: str) -> None:
-    spec, _ = live_store(store, AppSettings())
-    check_alone(spec, journal_of(spec, AppSettings()))
+    spec, _ = live_store(store, AppSettings.of_platform())
+    check_alone(spec, journal_of(spec, AppSettings.of_platform()))
 
 
 def _tell_report(report: CleanupReport) -> None:
-    settings = AppSettings()
+    settings = AppSettings.of_platform()
     verdict = CheckVerdict(
         "cleanup", report.store, report.holds, (), SystemClock().now_ms(), {"report": report.as_dict()}
     )

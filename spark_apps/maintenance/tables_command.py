@@ -21,7 +21,7 @@ def tables(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
 
     Of a store that was split, the tables of its parts, too.
     """
-    settings = MaintenanceSettings()
+    settings = MaintenanceSettings.of_platform()
     names = dict.fromkeys((store, *live_stores(store, settings)))
     done = {name: _kept_up(name, settings) for name in names}
     typer.echo(orjson.dumps(done[store] if len(done) == 1 else {"tables": done}).decode())

@@ -26,7 +26,7 @@ def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
 
     Of a store that was split, those of all its parts.
     """
-    judged(store, MaintenanceSettings(), verified, EXIT_DIFFERENT)
+    judged(store, MaintenanceSettings.of_platform(), verified, EXIT_DIFFERENT)
 
 
 def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:

@@ -103,7 +103,7 @@ def plan(
     spec = app_named(app)
     check_changeable(spec)
     stores = [store.name for store in spec.stores]
-    running = describe(AppSettings(), SystemClock()).stores
+    running = describe(AppSettings.of_platform(), SystemClock()).stores
     if not running.keys() >= set(stores):
         msg = f"{app} has not begun yet: there is nothing to change; start it with the version that you want"
         raise ConfigurationError(msg)

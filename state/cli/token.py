@@ -80,7 +80,10 @@ def _path(file: Path | None) -> Path:
     if file is not None:
         return file
     settings = load_node_settings()
-    return settings.tokens_file or settings.run_dir / "secrets" / "tokens"
+    if settings.tokens_file is not None:
+        return settings.tokens_file
+    settings.make_run_dir()
+    return settings.run_dir / "secrets" / "tokens"
 
 
 def _present(path: Path) -> tuple[TokenRecord, ...]:

@@ -13,6 +13,10 @@ import pytest
 
 from deploy import cli
 from deploy.errors import NotRunningError
+from deploy.layout import RunLayout
+from deploy.locking import exclusive
+from deploy.programs import CONFIGURATION_ERROR_EXIT
+from state.run_dir import remember_started
 from tests.integration.platform_process import STOREKEEPER
 
 _INTERRUPTED = """
@@ -85,6 +89,53 @@ def test_an_error_is_one_sentence_on_standard_error(
     assert output.out == ""
     assert sentence in output.err
     assert output.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["down"], ["status"], ["sql", "SHOW TABLES"], ["dashboard", "--count", "1"]])
+def test_a_folder_without_a_platform_is_an_error(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    done = _run(*command)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert f"no platform in {tmp_path}/.run" in done.stderr
+    assert "set STOREKEEPER_RUN_DIR" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["spark_apps", "run", "ticks"],
+        ["spark_apps", "verify", "prices"],
+        ["state.node", "--name", "a"],
+        ["quality", "list"],
+    ],
+)
+def test_a_program_without_a_run_directory_ends_at_once(
+    program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    done = subprocess.run([sys.executable, "-m", *program], capture_output=True, text=True, check=False)
+    assert done.returncode == CONFIGURATION_ERROR_EXIT
+    assert f"no platform in {tmp_path}/.run" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_in_another_folder_finds_the_platform_that_was_started_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    platform, elsewhere = tmp_path / "platform" / ".run", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with exclusive(RunLayout(platform).lock, "up"):
+        pass
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    remember_started(platform)
+    monkeypatch.chdir(elsewhere)
+    assert _run("down").stdout == f"Nothing was running in {platform}.\n"
 
 
 def test_sql_reads_the_run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,7 +63,7 @@ def test_partitions_and_files_are_checked(tmp_path: Path, running: RunningStore)
 
 
 def test_what_runs_here_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path / "run"))
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
     monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", "127.0.0.1:1")
     done = runner.invoke(app, ["plan", "--export", str(tmp_path / "state.json")])
     assert done.exit_code == 0

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from deploy.errors import AlreadyRunningError
 from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.orphans import find_orphans
+from deploy.settings import OwnPlatformSettings
+from deploy.up import check_no_other
+from state.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
 
 
@@ -56,27 +60,41 @@ def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
 
 
 def test_two_at_once_are_refused(run_dir: Path) -> None:
-    with exclusive(run_dir / "platform.lock", "up"):
+    with exclusive(RunLayout(run_dir).lock, "up"):
         done = PlatformProcess.in_folder(run_dir).call("up")
     assert done.returncode == 1
     assert "`storekeeper up` (process " in done.stderr
+
+
+def test_a_second_platform_by_accident_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.chdir(tmp_path)
+    with exclusive(RunLayout(tmp_path / "other").lock, "up"):
+        remember_started(tmp_path / "other")
+    check_no_other(OwnPlatformSettings.load())
+    monkeypatch.setattr("deploy.up.running_supervisor", lambda layout: layout.root == tmp_path / "other" or None)
+    with pytest.raises(
+        AlreadyRunningError, match=f"{tmp_path}/other is up.*STOREKEEPER_RUN_DIR set to {tmp_path}/.run"
+    ):
+        check_no_other(OwnPlatformSettings.load())
+    check_no_other(OwnPlatformSettings.load(run_dir=tmp_path / ".run"))
 
 
 def test_a_demo_beside_a_demo_is_refused_without_harm(run_dir: Path) -> None:
     (run_dir / "demo").mkdir(parents=True)
     kept = run_dir / "demo" / "kept"
     kept.touch()
-    with exclusive(run_dir / "demo.lock", "demo"):
+    with exclusive(RunLayout(run_dir).lock, "demo"):
         done = PlatformProcess.in_folder(run_dir).call("demo")
     assert done.returncode == 1
     assert kept.exists()
 
 
-def test_down_is_fine_where_nothing_ever_ran(run_dir: Path) -> None:
+def test_down_says_where_nothing_was_running(run_dir: Path) -> None:
+    run_dir.mkdir()
     for _ in range(2):
         done = PlatformProcess.in_folder(run_dir).call("down")
-        assert (done.returncode, done.stdout) == (0, "Nothing was running.\n")
-    assert not run_dir.exists()
+        assert (done.returncode, done.stdout) == (0, f"Nothing was running in {run_dir}.\n")
 
 
 def test_a_failed_demo_still_leaves_its_report(run_dir: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +101,13 @@ def test_everything_that_was_started_is_healthy_and_tells_so(running: Running) -
     assert {app for app, fields in status["apps"].items() if fields["healthy"]} == _EVERY_APP
     told = httpx2.get(running.addresses()["metrics"], trust_env=False).text
     assert [app for app in _EVERY_APP if f'spark_app_up{{app="{app}"}} 1.0' not in told] == []
+
+
+def test_every_folder_finds_the_platform_that_was_started_last(running: Running, tmp_path: Path) -> None:
+    environment = dict(running.platform.environment)
+    del environment["STOREKEEPER_RUN_DIR"]
+    elsewhere = replace(running.platform, environment=environment, run_dir=tmp_path / "none")
+    assert elsewhere.status()["run_dir"] == str(running.platform.run_dir)
 
 
 def test_a_failed_task_can_be_cleared_and_runs_again(running: Running) -> None:

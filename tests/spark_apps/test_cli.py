@@ -54,8 +54,8 @@ def test_a_wrong_setting_is_named() -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_stores_of_several_apps_have_no_batch_in_common() -> None:
-    done = run("snapshot", "rewards", "prices")
+def test_stores_of_several_apps_have_no_batch_in_common(tmp_path: Path) -> None:
+    done = run("snapshot", "rewards", "prices", STOREKEEPER_RUN_DIR=str(tmp_path))
     assert done.returncode == 78
     assert "rewards and prices are stores of several apps" in done.stderr
 

@@ -204,6 +204,7 @@ def test_whoever_approves_is_told_of_every_store_of_the_app(
     settings: AppSettings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(planning, "describe", lambda *_: _running(settings))
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(settings.run_dir.parent))
 
     def told(*, copy: bool) -> dict[str, Any]:
         planning.plan("leaderboard", copy=copy)

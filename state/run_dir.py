@@ -1,0 +1,139 @@
+"""The run directory: the one folder of a platform, which every program finds the same way from any folder.
+
+`STOREKEEPER_RUN_DIR` names it. Where that is not set, it is `.run` of the current folder or of the nearest
+folder above; else that of the platform that `storekeeper up` started last for this user.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from state.errors import ConfigurationError
+
+LOCK = "platform.lock"
+"""The file in a run directory that `storekeeper up`, `down` and `demo` hold. It tells a run directory from any other
+folder of the name."""
+
+_FOLDER = ".run"
+_POINTER = Path("storekeeper", "run-dir")
+
+
+class _UserFolders(BaseSettings):
+    """Where the user's programs keep what they remember."""
+
+    xdg_state_home: Path | None = None
+
+
+def find_run_dir() -> Path:
+    """The run directory of settings that name none; if nothing is found, `.run` of the current folder, not made yet."""
+    return _above() or last_started() or Path.cwd() / _FOLDER
+
+
+def own_run_dir() -> Path:
+    """The run directory for a command that may make one: of the current folder or a folder above, else a new one."""
+    return _above() or Path.cwd() / _FOLDER
+
+
+def last_started() -> Path | None:
+    """The run directory of the platform that `storekeeper up` started last, None if it is gone or there was none."""
+    try:
+        found = Path(_pointer().read_text("utf-8").strip())
+    except (OSError, RuntimeError, UnicodeDecodeError):
+        return None
+    return found if found.is_absolute() and _is_run_dir(found) else None
+
+
+def remember_started(run_dir: Path) -> None:
+    """Makes `run_dir` the one that `last_started` returns.
+
+    Raises:
+        OSError: the user has no folder for it that can be written.
+    """
+    try:
+        pointer = _pointer()
+    except RuntimeError as error:
+        raise OSError(str(error)) from error
+    pointer.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    partial = pointer.with_name(f"{pointer.name}.{os.getpid()}")
+    partial.write_text(f"{run_dir}\n", "utf-8")
+    partial.replace(pointer)
+
+
+class RunDirSettings(BaseSettings):
+    """The setting that every program has."""
+
+    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore")
+
+    run_dir: Path = Field(
+        default_factory=find_run_dir,
+        description="Folder of everything that runs or is written. Not set: `.run` of the current folder or of the "
+        "nearest folder above; else that of the platform that `storekeeper up` started last.",
+    )
+
+    @field_validator("run_dir")
+    @classmethod
+    def _resolved(cls, path: Path) -> Path:
+        return path.expanduser().resolve()
+
+    @property
+    def names_run_dir(self) -> bool:
+        """Whether somebody named the run directory, so that it was not searched for."""
+        return "run_dir" in self.model_fields_set
+
+    @classmethod
+    def of_platform(cls) -> Self:
+        """The settings of a program that works on what is in a run directory.
+
+        Raises:
+            ConfigurationError: there is no such directory.
+        """
+        settings = cls()
+        if not settings.run_dir.is_dir():
+            raise _no_run_dir(settings)
+        return settings
+
+    def make_run_dir(self) -> None:
+        """Makes the run directory if it was named and does not exist.
+
+        Raises:
+            ConfigurationError: it was not named, and there is none.
+        """
+        if not self.names_run_dir and not self.run_dir.is_dir():
+            raise _no_run_dir(self)
+        self.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def _above() -> Path | None:
+    here = Path.cwd()
+    return next((path for folder in (here, *here.parents) if _is_run_dir(path := folder / _FOLDER)), None)
+
+
+def _is_run_dir(path: Path) -> bool:
+    """Whether a platform of this user is there: whoever can write to a folder above must not lead us into theirs."""
+    try:
+        return path.is_dir() and all(found.stat().st_uid == os.geteuid() for found in (path, path / LOCK))
+    except OSError:
+        return False
+
+
+def _pointer() -> Path:
+    folder = _UserFolders().xdg_state_home
+    home = folder if folder is not None and folder.is_absolute() else Path.home() / ".local" / "state"
+    return home / _POINTER
+
+
+def _no_run_dir(settings: RunDirSettings) -> ConfigurationError:
+    if settings.names_run_dir:
+        return ConfigurationError(
+            f"there is no run directory {settings.run_dir}: correct STOREKEEPER_RUN_DIR, or start a platform there "
+            "with `storekeeper up`"
+        )
+    return ConfigurationError(
+        f"there is no run directory: no platform in {settings.run_dir} or in a folder above, and none that you started "
+        "elsewhere; set STOREKEEPER_RUN_DIR to one, or start a platform here with `storekeeper up`"
+    )
