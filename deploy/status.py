@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import httpx2
+import psutil
 
 from deploy.airflow_client import AirflowClient
 from deploy.app_health import heartbeat_problem, together_problem
 from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
+from deploy.exits import Exits, exits
 from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, TOGETHER, node_program
+from deploy.run_reader import behind
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
 from deploy.wanted_apps import kept_apps
@@ -36,7 +39,8 @@ _AIRFLOW_COMPONENTS = {
 class ProcessStatus:
     """One process. `state` is the supervisor's; `healthy` says that it also does its work; `detail` says why not.
 
-    One that is not `needed` is healthy when it doesn't run.
+    One that is not `needed` is healthy when it doesn't run. `exits` counts how often it has ended by itself since the
+    platform was started, `last_exit` says how it last did.
     """
 
     name: str
@@ -47,6 +51,8 @@ class ProcessStatus:
     address: str | None
     detail: str
     needed: bool = True
+    exits: int = 0
+    last_exit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +85,8 @@ def collect_status(instance: Instance) -> PlatformStatus:
     infos = client.processes() if client else []
     problems = Problems(instance, frozenset(info.name for info in infos))
     addresses = _addresses(instance)
-    processes = tuple(process_status(info, problems, addresses) for info in infos)
+    ended = {one.process: one for one in exits(layout)}
+    processes = tuple(_with_exits(process_status(info, problems, addresses), ended.get(info.name)) for info in infos)
     return PlatformStatus(
         run_dir=str(layout.root),
         kafka=settings.kafka_bootstrap,
@@ -142,6 +149,14 @@ class Problems:
         return None if health == "healthy" else health
 
 
+def _standstill(info: ProcessView) -> str | None:
+    try:
+        stopped = psutil.Process(info.pid).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return None
+    return "frozen: its process was stopped by a signal" if stopped else None
+
+
 def node_problem(url: str) -> str | None:
     """Why a query node can't serve, or None when it says that it is ready."""
     try:
@@ -162,7 +177,13 @@ def _unanswered(url: str) -> str | None:
 def process_status(info: ProcessView, problems: Problems, addresses: dict[str, str]) -> ProcessStatus:
     """How one supervised process is."""
     needed = problems.needs(info)
-    problem = problems.of(info) if info.state == "RUNNING" else _stopped_because(info) if needed else None
+    problem = (
+        (_standstill(info) or problems.of(info))
+        if info.state == "RUNNING"
+        else _stopped_because(info)
+        if needed
+        else None
+    )
     return ProcessStatus(
         name=info.name,
         state=info.state,
@@ -173,6 +194,10 @@ def process_status(info: ProcessView, problems: Problems, addresses: dict[str, s
         detail=problem or "",
         needed=needed,
     )
+
+
+def _with_exits(status: ProcessStatus, ended: Exits | None) -> ProcessStatus:
+    return status if ended is None else replace(status, exits=ended.count, last_exit=ended.last)
 
 
 def _stopped_because(info: ProcessView) -> str:
@@ -213,6 +238,7 @@ def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> di
         "state": process.state if process else "DOWN",
         "healthy": pid is not None and heartbeat_problem(heartbeat, pid, int(time.time() * 1000)) is None,
         "heartbeat": asdict(heartbeat) if heartbeat else None,
+        "behind": None if heartbeat is None else behind(heartbeat),
     }
 
 

@@ -27,7 +27,12 @@ def status_table(status: PlatformStatus) -> RenderableType:
             for name, app in status.apps.items():
                 if app["process"] == TOGETHER:
                     table.add_row(f"  {name}", _app_health(app), "", "", _progress(app))
-    return Group(table, "", f"run directory  {status.run_dir}", f"Delta tables   {status.delta_root}")
+    ended = [
+        f"{process.name} has ended by itself {_times(process.exits)}, the last time: {process.last_exit}"
+        for process in status.processes
+        if process.exits
+    ]
+    return Group(table, "", *ended, f"run directory  {status.run_dir}", f"Delta tables   {status.delta_root}")
 
 
 def _row(process: ProcessStatus, app: dict[str, Any] | None) -> tuple[str, ...]:
@@ -47,10 +52,17 @@ def _app_health(app: dict[str, Any]) -> str:
 
 def _progress(app: dict[str, Any] | None) -> str:
     heartbeat = (app or {}).get("heartbeat")
-    if not heartbeat or heartbeat["batch_id"] is None:
+    if app is None or not heartbeat:
         return "-"
+    lag = "" if app["behind"] is None else f", {app['behind']} behind" if app["behind"] else ", caught up"
+    if heartbeat["batch_id"] is None:
+        return f"no batch yet{lag}"
     rows, rate = heartbeat["input_rows_total"], heartbeat["input_rows_per_second"]
-    return f"batch {heartbeat['batch_id']}, {rows} rows, {rate:.0f}/s"
+    return f"batch {heartbeat['batch_id']}, {rows} rows, {rate:.0f}/s{lag}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
 
 
 def _duration(seconds: int | None) -> str:

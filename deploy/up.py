@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from deploy.airflow_client import AirflowClient
@@ -28,6 +28,8 @@ from deploy.supervision import running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
+from deploy.wanted_apps import wanted_apps
+from spark_apps.generations.orders import Role
 from state.run_dir import last_started
 
 START_APPS_DAG = "stream_apps"
@@ -89,6 +91,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
     layout.make()
     if end_orphans(layout.root):
         report("ended what an earlier platform had left running")
+    forget_removed_apps(layout, wanted_apps(settings))
     check_ports(settings.ports)
     prune_task_logs(layout)
     try:
@@ -102,6 +105,14 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
             stop_everything(layout, settings.stop_timeout_s)
         raise
     return password if is_new else None
+
+
+def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
+    """Removes the last heartbeats of apps that the platform has no more, so that nobody takes them for silent ones."""
+    kept = {layout.heartbeat(role.program(app)) for app in apps for role in Role}
+    for path in layout.root.glob("heartbeats/*.json"):
+        if path not in kept:
+            path.unlink()
 
 
 def _heal(instance: Instance, client: SupervisorClient, report: Report) -> None:

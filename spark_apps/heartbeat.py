@@ -39,6 +39,8 @@ class Heartbeat:
 
     `offsets` are those of the last committed batch, `latest_offsets` the ends of the source topics as the broker gave
     them last: the app has processed everything when both are equal. Totals count from the start of the process.
+    `last_progress_ms` is when it last committed a batch or had nothing to do, `last_batch_ms` when a batch last ended,
+    `input_rows_per_second` the rate of the last seconds.
     `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is all of them.
     `watermark_ms` is the newest event time that was seen, or Spark's watermark where the app has one. `starts` counts
     the starts of the app in this run directory. `migrations` are those of its stores that the code which it began with
@@ -53,6 +55,7 @@ class Heartbeat:
     updated_at_ms: int
     jvm_pid: int | None = None
     last_progress_ms: int | None = None
+    last_batch_ms: int | None = None
     batch_id: int | None = None
     input_rows: int = 0
     input_rows_total: int = 0

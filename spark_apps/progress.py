@@ -17,16 +17,21 @@ STREAM_TIME = "stream_time"
 """The name of the observation, and of its one number, by which a stream tells the newest event time that it saw."""
 
 _SST_BYTES = "rocksdbSstFileSize"
+_RATE_WINDOW_MS = 10_000
+"""Rates are taken over so long, or over two batches where these are longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the reports up to batch `batch_id` add up to. Totals count from the start of the process."""
+    """What the reports up to batch `batch_id` add up to. Totals count from the start of the process.
+
+    `recent` has the end and the rows of each of the last batches, as many as a rate may need.
+    """
 
     batch_id: int | None = None
     input_rows: int = 0
     input_rows_total: int = 0
-    input_rows_per_second: float = 0.0
+    recent: tuple[tuple[int, int], ...] = ()
     batch_duration_ms: int | None = None
     dead_letters_total: int = 0
     state_rows: int | None = None
@@ -35,6 +40,25 @@ class Progress:
     watermark_ms: int | None = None
     batches_total: int = 0
     phases_ms_total: Mapping[str, int] = field(default_factory=dict)
+
+    def rows_per_second(self, now_ms: int) -> float:
+        """Rows of the batches that have just ended, by the time that they are looked at: 0 once no batch ends."""
+        window_ms = self._window_ms
+        return 1000 * sum(rows for ended_ms, rows in self.recent if ended_ms > now_ms - window_ms) / window_ms
+
+    @property
+    def last_batch_ms(self) -> int | None:
+        """When the last batch ended; None if none has since the start of the process."""
+        return self.recent[-1][0] if self.recent else None
+
+    @property
+    def _window_ms(self) -> int:
+        return max(_RATE_WINDOW_MS, 2 * (self.batch_duration_ms or 0))
+
+    def after_batch(self, ended_ms: int, rows: int) -> Progress:
+        """The progress with one more recent batch."""
+        kept = (batch for batch in self.recent if batch[0] > ended_ms - self._window_ms)
+        return replace(self, recent=(*kept, (ended_ms, rows)))
 
 
 def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]]) -> Progress:
@@ -54,13 +78,12 @@ def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
     operators = report.get("stateOperators") or ()
     dead_letters = (report.get("observedMetrics") or {}).get(DEAD_LETTERS) or {}
     input_rows = report.get("numInputRows") or 0
+    progress = replace(progress, batch_duration_ms=report.get("batchDuration"))
     return replace(
-        progress,
+        progress.after_batch(_ended_ms(report), input_rows),
         batch_id=report["batchId"],
         input_rows=input_rows,
         input_rows_total=progress.input_rows_total + input_rows,
-        input_rows_per_second=float(report.get("processedRowsPerSecond") or 0.0),
-        batch_duration_ms=report.get("batchDuration"),
         dead_letters_total=progress.dead_letters_total + int(dead_letters.get(DEAD_LETTERS) or 0),
         state_rows=sum(operator["numRowsTotal"] for operator in operators) if operators else None,
         state_memory_bytes=_sum(operator.get("memoryUsedBytes") for operator in operators),
@@ -69,6 +92,11 @@ def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
         batches_total=progress.batches_total + 1,
         phases_ms_total=_added(progress.phases_ms_total, report["durationMs"]),
     )
+
+
+def _ended_ms(report: Mapping[str, Any]) -> int:
+    began = datetime.fromisoformat(report["timestamp"])
+    return int(began.timestamp() * 1000) + int(report["durationMs"].get("triggerExecution") or 0)
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
@@ -97,14 +125,15 @@ def offsets_of(position: Position) -> Offsets:
     }
 
 
-def with_progress(heartbeat: Heartbeat, progress: Progress) -> Heartbeat:
+def with_progress(heartbeat: Heartbeat, progress: Progress, now_ms: int) -> Heartbeat:
     """The heartbeat with what the app has done by now."""
     return replace(
         heartbeat,
         batch_id=progress.batch_id,
         input_rows=progress.input_rows,
         input_rows_total=progress.input_rows_total,
-        input_rows_per_second=progress.input_rows_per_second,
+        input_rows_per_second=progress.rows_per_second(now_ms),
+        last_batch_ms=progress.last_batch_ms,
         batch_duration_ms=progress.batch_duration_ms,
         dead_letters_total=progress.dead_letters_total,
         state_rows=progress.state_rows,

@@ -206,7 +206,7 @@ class Watch:
 
     def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
         """The heartbeat of now."""
-        before = self._progress
+        before, now_ms = self._progress, self._run.clock.now_ms()
         self._progress = advanced(before, map(_plain, self._query.recentProgress))
         position = self._start.merged(self._checkpoint.committed_position())
         idle = not self._query.status["isDataAvailable"]
@@ -215,10 +215,10 @@ class Watch:
         dead_letters = max(self._progress.dead_letters_total, self._ledger.sum.dead_letters)
         self._watch_for_storm(dead_letters)
         beat = replace(
-            with_progress(heartbeat, self._progress),
+            with_progress(heartbeat, self._progress, now_ms),
             dead_letters_total=dead_letters,
             offsets=offsets_of(position),
-            last_progress_ms=self._run.clock.now_ms() if moved else heartbeat.last_progress_ms,
+            last_progress_ms=now_ms if moved else heartbeat.last_progress_ms,
         )
         # While the broker is away the ends are those that it told last.
         with contextlib.suppress(BrokerUnavailableError):

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from deploy.app_health import HEARTBEAT_STALE_MS
 from deploy.layout import RunLayout
 from deploy.metrics import names
-from deploy.run_reader import heartbeats, last_verdicts, snapshot_times_ms, unread
+from deploy.run_reader import heartbeats, last_verdicts, snapshots, unread
 from spark_apps.heartbeat import AppState, Heartbeat
 from state.clock import Clock
 from state.maintenance.check_verdict import CheckVerdict, last_verdict
@@ -35,8 +35,8 @@ class PlatformCollector(Collector):
     def collect(self) -> Iterator[Family]:
         """Every family, those without a sample included."""
         yield from _of_apps(heartbeats(self._layout), self._clock.now_ms())
-        snapshots = snapshot_times_ms(self._layout).items()
-        yield _family(names.SNAPSHOT, [((store,), time_ms / 1000) for store, time_ms in snapshots])
+        taken = snapshots(self._layout).items()
+        yield _family(names.SNAPSHOT, [((store,), snapshot.at_ms / 1000) for store, snapshot in taken])
         yield from self._verdicts()
         yield from self._checks()
 
@@ -45,10 +45,10 @@ class PlatformCollector(Collector):
         yield from ()
 
     def _verdicts(self) -> Iterator[Family]:
-        tables = [((table,), verdict) for table, verdict in last_verdicts(self._layout).items()]
-        yield _family(names.VERDICT_TIME, [(table, verdict.decided_at_ms / 1000) for table, verdict in tables])
-        yield _family(names.VERDICT_PASSED, [(table, float(verdict.passed)) for table, verdict in tables])
-        yield _family(names.VERDICT_ROWS, [(table, verdict.rows) for table, verdict in tables])
+        tables = [((last.verdict.table,), last) for last in last_verdicts(self._layout)]
+        yield _family(names.VERDICT_TIME, [(table, last.verdict.decided_at_ms / 1000) for table, last in tables])
+        yield _family(names.VERDICT_PASSED, [(table, float(not last.is_open)) for table, last in tables])
+        yield _family(names.VERDICT_ROWS, [(table, last.verdict.rows) for table, last in tables])
 
     def _checks(self) -> Iterator[Family]:
         folders = [folder for folder in sorted(self._layout.root.glob("quality/verdicts/*/*")) if folder.is_dir()]

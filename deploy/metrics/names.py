@@ -57,8 +57,8 @@ VERDICT_TIME = Metric(
     "quality_verdict_timestamp_seconds", Kind.GAUGE, "When the quality gate last decided on new rows.", ("table",)
 )
 VERDICT_PASSED = Metric(
-    "quality_verdict_passed", Kind.GAUGE, "1 when the newest rows were published, 0 when they are quarantined.",
-    ("table",),
+    "quality_verdict_passed", Kind.GAUGE,
+    "0 while the newest rows are quarantined and nobody has released or discarded them, else 1.", ("table",),
 )  # fmt: skip
 VERDICT_ROWS = Metric("quality_verdict_rows", Kind.GAUGE, "Rows that the last verdict was on.", ("table",))
 _CHECK = ("check", "store")

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.live import Live
 
 from deploy.layout import RunLayout
-from deploy.overview.glance import Glance
+from deploy.overview.glance import Glance, Holders
 from deploy.overview.look import Look
 from deploy.overview.terminal import picture
 from deploy.settings import PlatformSettings
 from state.client import ClientLimits, Credentials, StateClient
 from state.clock import SystemClock
-from state.settings import load_node_settings
+from state.settings import NodeSettings, load_node_settings
 
 _TIMEOUT_S = 2.0
 
@@ -30,7 +30,15 @@ def platform_look(settings: PlatformSettings, token_file: Path | None = None, ca
         addresses = list(load_node_settings().peer_addresses.values())
         return StateClient(addresses, credentials=credentials, limits=ClientLimits(timeout_s=_TIMEOUT_S))
 
-    return Look(RunLayout(settings.run_dir), SystemClock(), client)
+    return Look(RunLayout(settings.run_dir), SystemClock(), client, _holders(load_node_settings()))
+
+
+def _holders(settings: NodeSettings) -> Holders:
+    return Holders(
+        names={address: name for name, address in settings.peer_addresses.items()},
+        standbys=settings.replicas,
+        standbys_of=settings.replicas_by_store,
+    )
 
 
 def show_dashboard(look: Callable[[], Glance], *, interval_s: float, count: int, as_json: bool) -> None:

@@ -7,12 +7,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from deploy.app_health import HEARTBEAT_STALE_MS
-from deploy.run_reader import unread
-from quality.verdict import Verdict
+from deploy.exits import Exits
+from deploy.run_reader import LastVerdict, Snapshot, behind
 from spark_apps.heartbeat import AppState, Heartbeat
 from state.client import NodeLag
+from state.names import store_of
+from state.query.definitions import StoreKind
 
 _SILENT = "SILENT"
+_NO_ANSWER_IN_TIME = "no answer within"
+"""How a client says that a node took the question and did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,10 @@ class AppGlance:
 
     Attributes:
         state: what it says of itself; `SILENT` if it should run and has said nothing for half a minute.
-        lag_records: offsets of its sources that it has still to read.
+        input_rows_per_second: the rate of the last seconds; 0 unless it runs.
+        lag_records: offsets of its sources that it has still to read; None before it has looked.
+        last_batch_age_ms: since its last batch ended; None if none has since its start.
+        up_ms: since its start; None unless it runs.
         error: why it failed.
     """
 
@@ -30,10 +37,11 @@ class AppGlance:
     healthy: bool
     generation: int
     batch_id: int | None
-    input_rows_per_second: float | None
+    input_rows_per_second: float
     batch_duration_ms: int | None
-    lag_records: int
-    idle_ms: int | None
+    lag_records: int | None
+    last_batch_age_ms: int | None
+    up_ms: int | None
     dead_letters: int
     state_rows: int | None
     error: str | None
@@ -44,41 +52,67 @@ class StoreGlance:
     """A store as the nodes that answer hold it.
 
     Attributes:
-        entries: about so many, expired ones included; None if no node lists the store.
-        serving: replicas that answer questions, of `replicas`.
+        estimated_entries: RocksDB's estimate, which may be far off after updates; None if no node tells.
+        replicas: that there are, or should be if every node answered.
+        serving: replicas that answer questions.
         lag_records: of the replica that is furthest behind; None if unknown.
         snapshot_age_ms: of the newest snapshot; None without one.
+        snapshot_rows: rows of that snapshot, exactly; None if its manifest can't be read.
     """
 
     store: str
     kind: str
     topic: str
-    entries: int | None
+    estimated_entries: int | None
     partitions: int
     replicas: int
     serving: int
     lag_records: int | None
     snapshot_age_ms: int | None
+    snapshot_rows: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class NodeGlance:
-    """A query node: `error` says why it doesn't answer, None if it does."""
+    """A query node.
+
+    Attributes:
+        replicas: that it holds; None if it doesn't answer.
+        state: `answers`, `hangs` if it takes questions and doesn't answer, or `does not answer`.
+        error: why it doesn't answer, None if it does.
+    """
 
     node: str
     address: str
-    replicas: int
+    replicas: int | None
     serving: int
+    state: str
     error: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictGlance:
-    """The last decision on a table's new rows."""
+    """The last decision on a table's new rows.
+
+    Attributes:
+        outcome: `published`, `quarantined`, or what was decided on a quarantined batch: `released`, `discarded`.
+        open: whether the batch is quarantined and nobody has decided on it.
+    """
 
     table: str
-    passed: bool
+    outcome: str
+    open: bool
     rows: int
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExitGlance:
+    """A process that has ended by itself since the platform was started: how often, and how and when it last did."""
+
+    process: str
+    count: int
+    last: str
     age_ms: int
 
 
@@ -91,6 +125,7 @@ class Glance:
     stores: Sequence[StoreGlance] = ()
     nodes: Sequence[NodeGlance] = ()
     verdicts: Sequence[VerdictGlance] = ()
+    exits: Sequence[ExitGlance] = ()
     unreachable: str | None = None
     links: Mapping[str, str] = field(default_factory=dict)
 
@@ -102,68 +137,107 @@ class Glance:
 def app_glance(beat: Heartbeat, now_ms: int) -> AppGlance:
     """An app by its last heartbeat."""
     silent = beat.state is not AppState.STOPPED and beat.age_ms(now_ms) > HEARTBEAT_STALE_MS
+    runs = beat.state is AppState.RUNNING and not silent
     return AppGlance(
         app=beat.app,
         state=_SILENT if silent else str(beat.state),
         healthy=not silent and beat.state is not AppState.FAILED,
         generation=beat.generation,
         batch_id=beat.batch_id,
-        input_rows_per_second=beat.input_rows_per_second,
+        input_rows_per_second=beat.input_rows_per_second if runs else 0.0,
         batch_duration_ms=beat.batch_duration_ms,
-        lag_records=sum(left for *_, left in unread(beat)),
-        idle_ms=None if beat.last_progress_ms is None else max(0, now_ms - beat.last_progress_ms),
+        lag_records=behind(beat),
+        last_batch_age_ms=None if beat.last_batch_ms is None else max(0, now_ms - beat.last_batch_ms),
+        up_ms=max(0, now_ms - beat.started_at_ms) if runs else None,
         dead_letters=beat.dead_letters_total or 0,
         state_rows=beat.state_rows,
         error=beat.error,
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """Who is to hold what: the nodes' names by address, and how many copies of a partition there are to be.
+
+    Attributes:
+        names: of the nodes that are known, by address.
+        standbys: of each partition, beside the active replica.
+        standbys_of: of some stores.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    standbys: int = 0
+    standbys_of: Mapping[str, int] = field(default_factory=dict)
+
+    def copies(self, store: str, kind: str, nodes: int) -> int:
+        """How many nodes of so many are to hold each partition of a store."""
+        return nodes if kind == StoreKind.GLOBAL else min(nodes, 1 + self.standbys_of.get(store, self.standbys))
+
+
 def store_glances(
     listed: Iterable[Mapping[str, Any]],
-    lags: Iterable[NodeLag],
-    snapshots_at_ms: Mapping[str, int],
+    lags: Sequence[NodeLag],
+    *,
+    estimates: Mapping[str, int],
+    snapshots: Mapping[str, Snapshot],
+    holders: Holders,
     now_ms: int,
 ) -> list[StoreGlance]:
-    """The stores by name: those that a node lists, with what all nodes hold of them."""
-    held: dict[str, list[Mapping[str, Any]]] = {}
-    for lag in lags:
-        for replica in lag.replicas:
-            held.setdefault(str(replica["store"]), []).append(replica)
+    """The stores by name: those that a node lists, with what all nodes hold of the changelogs that answer for them."""
+    replicas = [replica for lag in lags for replica in lag.replicas]
     found = []
     for row in sorted(listed, key=lambda row: str(row["store"])):
-        name = str(row["store"])
-        replicas = held.get(name, [])
-        behind = [int(replica["offset_lag"]) for replica in replicas if replica.get("offset_lag") is not None]
+        name, topic, kind = str(row["store"]), str(row.get("topic", "")), str(row.get("kind", ""))
+        held = [one for one in replicas if store_of(one["store"]) == name and one["topic"] == topic]
+        lagging = [int(one["offset_lag"]) for one in held if one.get("offset_lag") is not None]
+        partitions = len({one["partition"] for one in held})
+        snapshot = snapshots.get(name)
         found.append(
             StoreGlance(
                 store=name,
-                kind=str(row.get("kind", "")),
-                topic=str(row.get("topic", "")),
-                entries=row.get("approximate_num_entries"),
-                partitions=len({replica["partition"] for replica in replicas}),
-                replicas=len(replicas),
-                serving=sum(1 for replica in replicas if replica["serving"]),
-                lag_records=max(behind, default=None),
-                snapshot_age_ms=max(0, now_ms - snapshots_at_ms[name]) if name in snapshots_at_ms else None,
+                kind=kind,
+                topic=topic,
+                estimated_entries=estimates.get(name),
+                partitions=partitions,
+                replicas=max(len(held), partitions * holders.copies(name, kind, len(lags))),
+                serving=sum(1 for one in held if one["serving"]),
+                lag_records=max(lagging, default=None),
+                snapshot_age_ms=None if snapshot is None else max(0, now_ms - snapshot.at_ms),
+                snapshot_rows=None if snapshot is None else snapshot.rows,
             )
         )
     return found
 
 
-def node_glances(lags: Iterable[NodeLag]) -> list[NodeGlance]:
-    """The nodes in the order in which they were asked."""
+def node_glances(lags: Iterable[NodeLag], names: Mapping[str, str]) -> list[NodeGlance]:
+    """The nodes in the order in which they were asked. `names` are those that are known, by address."""
     return [
         NodeGlance(
-            node=lag.node or "?",
+            node=lag.node or names.get(lag.address, "?"),
             address=lag.address,
-            replicas=len(lag.replicas),
+            replicas=None if lag.error else len(lag.replicas),
             serving=sum(1 for replica in lag.replicas if replica["serving"]),
+            state=_node_state(lag.error),
             error=lag.error,
         )
         for lag in lags
     ]
 
 
-def verdict_glance(table: str, verdict: Verdict, now_ms: int) -> VerdictGlance:
-    """The last verdict on a table."""
-    return VerdictGlance(table, verdict.passed, verdict.rows, max(0, now_ms - verdict.decided_at_ms))
+def _node_state(error: str | None) -> str:
+    if error is None:
+        return "answers"
+    return "hangs" if _NO_ANSWER_IN_TIME in error else "does not answer"
+
+
+def verdict_glance(last: LastVerdict, now_ms: int) -> VerdictGlance:
+    """The last verdict on a table, with what became of the batch."""
+    verdict = last.verdict
+    return VerdictGlance(
+        verdict.table, last.outcome, last.is_open, verdict.rows, max(0, now_ms - verdict.decided_at_ms)
+    )
+
+
+def exit_glance(ended: Exits, now_ms: int) -> ExitGlance:
+    """A process that has ended by itself."""
+    return ExitGlance(ended.process, ended.count, ended.last, max(0, now_ms - ended.last_at_ms))

@@ -15,6 +15,11 @@ def age(milliseconds: int | None) -> str:
     return "now"
 
 
+def about(number: float | None) -> str:
+    """`~12,345` for an estimate; a dash for None."""
+    return "-" if number is None else f"~{number:,.0f}"
+
+
 def count(number: float | None) -> str:
     """`12,345`; a dash for None."""
     return "-" if number is None else f"{number:,.0f}"

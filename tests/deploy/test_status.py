@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 
+import psutil
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -25,6 +29,7 @@ from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.order_location.spec import ORDER_LOCATION
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.ticks.spec import TICKS
+from tests.waiting import eventually
 
 
 def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:
@@ -73,7 +78,7 @@ def test_an_app_that_runs_by_itself_is_no_concern_of_the_process_of_the_others(t
 
 def test_the_table_shows_each_app_of_one_process_and_no_process_that_nothing_needs() -> None:
     apps = {
-        app: {"healthy": app != "ticks", "heartbeat": asdict(_heartbeat()), "process": "together"}
+        app: {"healthy": app != "ticks", "heartbeat": asdict(_heartbeat()), "process": "together", "behind": 0}
         for app in ON_DEMAND_APPS
     }
     alone = apps["leaderboard"] | {"process": "leaderboard"}
@@ -155,3 +160,37 @@ def test_the_table_says_how_to_start_what_is_down(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
     done = CliRunner().invoke(cli.app, ["status"])
     assert "is down: start it with" in " ".join(done.stdout.split())
+
+
+def _shown(process: ProcessStatus, **app: object) -> str:
+    console = Console(width=160, record=True, file=StringIO())
+    apps = {process.name: {"process": process.name, "healthy": True, "behind": None, **app}}
+    console.print(status_table(PlatformStatus("", "", "", (), "", apps, (process,))))
+    return "\n".join(line.rstrip() for line in console.export_text().splitlines())
+
+
+def test_caught_up_is_told_from_nothing_done() -> None:
+    process = ProcessStatus("loyalty", "RUNNING", True, 7, 1, None, "")
+    beat = asdict(_heartbeat())
+    assert "no batch yet\n" in _shown(process, heartbeat=beat)
+    assert "no batch yet, caught up\n" in _shown(process, heartbeat=beat, behind=0)
+    assert "no batch yet, 12 behind\n" in _shown(process, heartbeat=beat, behind=12)
+    worked = beat | {"batch_id": 4, "input_rows_total": 30}
+    assert "batch 4, 30 rows, 0/s, caught up\n" in _shown(process, heartbeat=worked, behind=0)
+
+
+def test_a_process_that_was_killed_leaves_a_trace() -> None:
+    process = ProcessStatus("node-a", "RUNNING", True, 7, 1, "http://a", "", exits=2, last_exit="terminated by SIGKILL")
+    assert "node-a has ended by itself 2 times, the last time: terminated by SIGKILL" in _shown(process, heartbeat=None)
+
+
+def test_a_process_that_was_stopped_by_a_signal_is_frozen(tmp_path: Path) -> None:
+    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)), frozenset())
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        try:
+            os.kill(sleeper.pid, signal.SIGSTOP)
+            eventually(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED, 10, "it has stopped")
+            seen = process_status(ProcessView("node-b", "RUNNING", sleeper.pid, 0, 0, ""), problems, {})
+        finally:
+            sleeper.kill()
+    assert (seen.name, seen.healthy, seen.detail) == ("node-b", False, "frozen: its process was stopped by a signal")

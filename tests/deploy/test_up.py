@@ -13,7 +13,7 @@ from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.orphans import find_orphans
 from deploy.settings import OwnPlatformSettings
-from deploy.up import check_no_other
+from deploy.up import check_no_other, forget_removed_apps
 from state.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
 
@@ -105,3 +105,12 @@ def test_a_failed_demo_still_leaves_its_report(run_dir: Path, tmp_path: Path) ->
     assert fields["verdict"] == "unfinished"
     assert "make setup" in fields["error"]
     assert find_orphans(RunLayout(run_dir).demo) == []
+
+
+def test_an_app_that_was_removed_is_forgotten(tmp_path: Path) -> None:
+    layout = RunLayout(tmp_path)
+    layout.heartbeat("x").parent.mkdir()
+    for app in ("loyalty", "loyalty-next", "page_views", "page_views-next"):
+        layout.heartbeat(app).touch()
+    forget_removed_apps(layout, ["loyalty", "ticks"])
+    assert {path.stem for path in layout.root.glob("heartbeats/*")} == {"loyalty", "loyalty-next"}

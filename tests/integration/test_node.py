@@ -11,8 +11,11 @@ from urllib.parse import quote
 
 import pytest
 
+from deploy.layout import RunLayout
+from deploy.overview.glance import Holders
+from deploy.overview.look import Look
 from state.changelog.partitioner import partition_for
-from state.client import StateClient
+from state.client import ClientLimits, StateClient
 from state.clock import SystemClock
 from state.errors import UnknownStoreError
 from state.security.cluster_secret import load_cluster_secret
@@ -167,6 +170,24 @@ def test_a_node_that_hangs_is_given_up_within_the_deadline(split: tuple[NodeProc
     with standing_still(other.pid):
         assert one.get(f"/state/keyvalue/rewards/{theirs}").status_code == 503
     assert eventually(lambda: one.status(f"/state/keyvalue/rewards/{theirs}") == 200, 10, "it is asked again")
+
+
+def test_the_overview_misses_a_frozen_node_by_its_name(pair: tuple[NodeProcess, NodeProcess], tmp_path: Path) -> None:
+    names = {node.address: node.name for node in pair}
+    limits = ClientLimits(timeout_s=1)
+    look = Look(
+        RunLayout(tmp_path),
+        SystemClock(),
+        lambda: StateClient(list(names), limits=limits),
+        Holders(names, standbys=1),
+    )
+    (rewards,) = look().stores
+    assert (rewards.serving, rewards.replicas) == (8, 8)
+    with standing_still(pair[1].pid):
+        seen = look()
+    (rewards,) = seen.stores
+    assert (rewards.serving, rewards.replicas) == (4, 8)
+    assert sorted((node.node, node.state) for node in seen.nodes) == [("a", "answers"), ("b", "hangs")]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 100, 1000])

@@ -13,28 +13,37 @@ function count(number) {
   return number === null ? "-" : Math.round(number).toLocaleString("en");
 }
 
+function about(number) {
+  return number === null ? "-" : `~${count(number)}`;
+}
+
 function verdict(words, good) {
   return { words, kind: good ? "good" : "bad" };
+}
+
+function lastBatch(app) {
+  return app.last_batch_age_ms === null && app.up_ms !== null ? `none in ${age(app.up_ms)}` : age(app.last_batch_age_ms);
 }
 
 const TABLES = {
   stores: [
     ["Store", (row) => row.store],
     ["Kind", (row) => row.kind],
-    ["Entries", (row) => count(row.entries), "number"],
+    ["Entries (estimate)", (row) => about(row.estimated_entries), "number"],
     ["Replicas that serve", (row) => verdict(`${row.serving} of ${row.replicas}`, row.replicas > 0 && row.serving === row.replicas)],
     ["Records behind", (row) => count(row.lag_records), "number"],
     ["Last snapshot", (row) => age(row.snapshot_age_ms)],
+    ["Rows in it", (row) => count(row.snapshot_rows), "number"],
     ["Changelog", (row) => row.topic],
   ],
   apps: [
     ["App", (row) => row.app],
-    ["State", (row) => verdict(row.state, row.healthy)],
+    ["State", (row) => (row.state === "STOPPED" ? row.state : verdict(row.state, row.healthy))],
     ["Generation", (row) => count(row.generation), "number"],
     ["Records/s", (row) => count(row.input_rows_per_second), "number"],
     ["Batch ms", (row) => count(row.batch_duration_ms), "number"],
     ["Records behind", (row) => count(row.lag_records), "number"],
-    ["Last batch", (row) => age(row.idle_ms)],
+    ["Last batch", lastBatch],
     ["Dead letters", (row) => count(row.dead_letters), "number"],
     ["State rows", (row) => count(row.state_rows), "number"],
     ["Says", (row) => row.error ?? "", "words"],
@@ -42,14 +51,21 @@ const TABLES = {
   nodes: [
     ["Node", (row) => row.node],
     ["Address", (row) => ({ words: row.address, link: row.address })],
-    ["Replicas that serve", (row) => `${row.serving} of ${row.replicas}`],
-    ["Says", (row) => verdict(row.error ?? "answers", row.error === null), "words"],
+    ["Replicas that serve", (row) => (row.replicas === null ? "-" : `${row.serving} of ${row.replicas}`)],
+    ["State", (row) => verdict(row.state, row.error === null)],
+    ["Says", (row) => row.error ?? "", "words"],
   ],
   verdicts: [
     ["Table", (row) => row.table],
-    ["Verdict", (row) => verdict(row.passed ? "published" : "quarantined", row.passed)],
+    ["Last batch", (row) => (row.outcome === "discarded" ? row.outcome : verdict(row.outcome, !row.open))],
     ["Rows", (row) => count(row.rows), "number"],
     ["Decided", (row) => age(row.age_ms)],
+  ],
+  exits: [
+    ["Process", (row) => row.process],
+    ["Times", (row) => count(row.count), "number"],
+    ["Last", (row) => row.last],
+    ["Ago", (row) => age(row.age_ms)],
   ],
 };
 

@@ -15,19 +15,24 @@ import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from deploy.airflow_plugin.page import page_app
-from deploy.overview.glance import AppGlance, Glance, NodeGlance, StoreGlance, VerdictGlance
+from deploy.overview.glance import AppGlance, ExitGlance, Glance, NodeGlance, StoreGlance, VerdictGlance
 
 CHROMIUM = shutil.which("chromium")
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 SEEN = Glance(
     1_700_000_000_000,
     apps=[
-        AppGlance("loyalty", "RUNNING", True, 1, 17, 2500.0, 410, 12, 900, 0, 34498, None),
-        AppGlance("pos_fanout", "FAILED", False, 1, 9, None, None, 0, None, 3, None, EVIL),
+        AppGlance("loyalty", "RUNNING", True, 1, 17, 0.0, 410, 0, None, 300_000, 0, 34498, None),
+        AppGlance("ticks", "STOPPED", True, 1, 3, 0.0, 410, 0, 900_000, None, 0, 10, None),
+        AppGlance("pos_fanout", "FAILED", False, 1, 9, 0.0, None, None, None, None, 3, None, EVIL),
     ],
-    stores=[StoreGlance("rewards", "keyvalue", "loyalty-rewards-changelog", 11751, 4, 8, 7, 5, 3_600_000)],
-    nodes=[NodeGlance("a", "http://127.0.0.1:18101", 4, 4, None), NodeGlance("?", "javascript:alert(1)", 0, 0, "away")],
-    verdicts=[VerdictGlance("hadoop_export", False, 126, 60_000)],
+    stores=[StoreGlance("rewards", "keyvalue", "loyalty-rewards-changelog", 5691, 4, 8, 4, 5, 3_600_000, 1501)],
+    nodes=[
+        NodeGlance("a", "http://127.0.0.1:18101", 4, 4, "answers", None),
+        NodeGlance("b", "javascript:alert(1)", None, 0, "hangs", "no answer within 1 s"),
+    ],
+    verdicts=[VerdictGlance("hadoop_export", "discarded", False, 126, 60_000)],
+    exits=[ExitGlance("node-a", 2, "terminated by SIGKILL", 300_000)],
 )
 
 
@@ -71,11 +76,17 @@ def test_everything_is_shown_as_text() -> None:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
         page.goto(f"{address}/")
-        expect(page.locator("#stores")).to_contain_text("7 of 8")
-        expect(page.locator("#stores")).to_contain_text("11,751")
+        expect(page.locator("#stores .bad")).to_have_text("4 of 8")
+        expect(page.locator("#stores")).to_contain_text("~5,691")
+        expect(page.locator("#stores")).to_contain_text("1,501")
+        expect(page.locator("#apps .good")).to_have_text("RUNNING")
+        expect(page.locator("#apps")).to_contain_text("none in 5 min")
         expect(page.locator("#apps .bad")).to_have_text("FAILED")
         expect(page.locator("#apps")).to_contain_text(EVIL)
-        expect(page.locator("#verdicts .bad")).to_have_text("quarantined")
+        expect(page.locator("#verdicts")).to_contain_text("discarded")
+        expect(page.locator("#verdicts .bad")).to_have_count(0)
+        expect(page.locator("#nodes .bad")).to_have_text("hangs")
+        expect(page.locator("#exits")).to_contain_text("terminated by SIGKILL")
         expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is no link
         expect(page.locator("#summary")).to_contain_text("1 app is ill")
         assert page.title() == "Stores"

@@ -14,8 +14,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from deploy.layout import RunLayout
 from deploy.metrics.collector import PlatformCollector
 from deploy.metrics.names import platform_metrics
+from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.verdict import Status, Verdict, VerdictArchive
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import Generation, GenerationState, JournalFile
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.loyalty.spec import LOYALTY
 from state.clock import ManualClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 
@@ -104,6 +108,9 @@ def test_snapshots_and_verdicts_are_told(tmp_path: Path, scrape: Scrape) -> None
     assert 'quality_verdict_passed{table="hadoop_export"} 0.0' in lines
     assert 'quality_verdict_timestamp_seconds{table="hadoop_export"} 600.0' in lines
     assert 'quality_verdict_rows{table="hadoop_export"} 6.0' in lines
+    decided = Resolution("hadoop_export", Action.RELEASED, 2, 3, "meera", "a sale", (), 6, 700_000)
+    ResolutionArchive(tmp_path / "quality" / "resolutions" / "hadoop_export").put(decided)
+    assert 'quality_verdict_passed{table="hadoop_export"} 1.0' in scrape().splitlines(), "somebody has decided"
 
 
 def test_checks_of_stores_are_told_with_their_growth(tmp_path: Path, scrape: Scrape) -> None:
@@ -146,6 +153,8 @@ def test_exported_names_are_in_the_table_and_follow_the_rules(tmp_path: Path, sc
 def test_a_generation_that_is_not_live_is_told_from_the_live_one(tmp_path: Path, scrape: Scrape) -> None:
     beat(tmp_path, BEAT)
     write_heartbeat(RunLayout(tmp_path).heartbeat("loyalty-next"), replace(BEAT, state=AppState.STOPPED, generation=1))
+    standby = Generation(2, GenerationState.STANDBY, {"rewards": "t"})
+    JournalFile(tmp_path, "loyalty").write(first_journal(LOYALTY).updated(standby))
     lines = scrape().splitlines()
     assert {'spark_app_up{app="loyalty"} 1.0', 'spark_app_up{app="loyalty-next"} 0.0'} <= set(lines)
     assert {'spark_app_generation{app="loyalty"} 2.0', 'spark_app_generation{app="loyalty-next"} 1.0'} <= set(lines)

@@ -10,8 +10,12 @@ import pytest
 from deploy.layout import RunLayout
 from deploy.overview.command import show_dashboard
 from deploy.overview.look import Look
+from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.verdict import Status, Verdict, VerdictArchive
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import Generation, GenerationState, JournalFile
 from spark_apps.heartbeat import write_heartbeat
+from spark_apps.loyalty.spec import LOYALTY
 from state.client import ClientLimits, StateClient
 from state.clock import ManualClock
 from tests.deploy.overview.test_glance import BEAT, NOW_MS
@@ -39,7 +43,7 @@ def run_dir(tmp_path: Path) -> Path:
 def test_what_can_be_read_is_seen_while_no_node_answers(run_dir: Path) -> None:
     seen = look(run_dir, "http://127.0.0.1:1")()
     assert [app.app for app in seen.apps] == ["loyalty"]
-    assert [(one.table, one.passed) for one in seen.verdicts] == [("hadoop_export", True)]
+    assert [(one.table, one.outcome) for one in seen.verdicts] == [("hadoop_export", "published")]
     assert seen.stores == ()
     assert seen.unreachable is not None
     assert "127.0.0.1:1" in seen.unreachable
@@ -70,3 +74,26 @@ def test_the_command_shows_so_many_looks(run_dir: Path, as_json: bool, capsys: p
     else:
         assert said.count("Stream apps") == 2
         assert "loyalty" in said
+
+
+def test_a_generation_that_was_discarded_is_not_seen(run_dir: Path) -> None:
+    journal = first_journal(LOYALTY)
+    write_heartbeat(run_dir / "heartbeats/loyalty-next.json", BEAT)
+    JournalFile(run_dir, "loyalty").write(journal)
+    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["loyalty"]
+    there = Generation(2, GenerationState.STANDBY, {"rewards": "t"})
+    JournalFile(run_dir, "loyalty").write(journal.updated(there))
+    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["loyalty", "loyalty-next"]
+
+
+def test_what_was_decided_on_a_quarantined_batch_is_seen(run_dir: Path) -> None:
+    VerdictArchive(run_dir / "quality/verdicts/hadoop_export").put(
+        Verdict("hadoop_export", Status.QUARANTINED, 4, 5, 10, NOW_MS)
+    )
+    (seen,) = look(run_dir, "http://127.0.0.1:1")().verdicts
+    assert (seen.outcome, seen.open) == ("quarantined", True)
+    ResolutionArchive(run_dir / "quality/resolutions/hadoop_export").put(
+        Resolution("hadoop_export", Action.DISCARDED, 4, 5, "meera", "test data", (), 10, NOW_MS)
+    )
+    (seen,) = look(run_dir, "http://127.0.0.1:1")().verdicts
+    assert (seen.outcome, seen.open) == ("discarded", False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.overview.words import age, count
+from deploy.overview.words import about, age, count
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,7 @@ def test_age(milliseconds: int | None, words: str) -> None:
 
 def test_count() -> None:
     assert (count(None), count(0), count(1234567.4)) == ("-", "0", "1,234,567")
+
+
+def test_an_estimate_is_told_from_a_count() -> None:
+    assert (about(None), about(5691)) == ("-", "~5,691")

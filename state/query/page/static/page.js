@@ -58,8 +58,8 @@ function showFigures({ nodes, stores }) {
   const silent = nodes.filter((node) => node.suspect);
   setText("figure-nodes", String(nodes.length - silent.length));
   setText("figure-nodes-note", silent.length ? `silent: ${silent.map(({ name }) => name).join(", ")}` : "all are heard");
-  const replicas = nodes.filter((node) => !node.suspect).flatMap((node) => node.replicas);
-  const serving = replicas.filter((replica) => replica.serving);
+  const replicas = nodes.flatMap((node) => node.replicas);
+  const serving = nodes.filter((node) => !node.suspect).flatMap((node) => node.replicas).filter((replica) => replica.serving);
   setText("figure-serving", `${serving.length} / ${replicas.length}`);
   const partitions = stores.reduce((sum, store) => sum + store.partitions, 0);
   setText("figure-serving-note", `${partitions} partitions of ${stores.length} stores`);
@@ -92,7 +92,7 @@ function showStores(stores) {
       element(
         "tr", {},
         element("td", { class: "name" }, store), element("td", {}, kind), element("td", { class: "code" }, topic),
-        element("td", { class: "number" }, partitions), element("td", { class: "number" }, grouped(rows)),
+        element("td", { class: "number" }, partitions), element("td", { class: "number" }, `~${grouped(rows)}`),
       ),
     ),
   );
