@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from state.errors import InvalidArgumentError, StateError
 from state.query.answer import SERVED_BY, Answer
 from state.query.hot_route import HotRoute
+from state.query.known_parameters import refuse_unknown_parameters
 from state.query.page.routes import page_routes
 from state.query.problems import Problem, problem_of
 from state.query.routes.cluster import cluster_routes
@@ -60,6 +61,7 @@ def make_app(services: QueryServices) -> VariantRoute:
         documentation_routes(app),
     ):
         app.include_router(routes)
+    refuse_unknown_parameters(app)
     _answer_errors(app, services.catalog.node)
     return VariantRoute(services.catalog, HotRoute(services.point, app, services.forward))
 

@@ -32,9 +32,10 @@ END_GOOD_FOR_MS = 1000
 """A lag counts only if the log's end was asked for at most so long ago."""
 MAX_MS = 86_400_000 * 366
 """The largest duration and lag that a demand may name."""
-_PARAMETERS = frozenset(
+PARAMETERS = frozenset(
     {"max_staleness_ms", "max_lag", "position", "wait_ms", "stale", "deadline_ms", "snapshot", "partial"}
 )
+"""The names of the parameters above."""
 
 
 class Stale(Enum):
@@ -77,7 +78,7 @@ class Demand:
             raise InvalidArgumentError("the query string is no percent-encoded text") from error
         found: dict[str, str] = {}
         for name, value in pairs:
-            if name in _PARAMETERS:
+            if name in PARAMETERS:
                 if name in found:
                     msg = f"{name} is given twice: say which one holds"
                     raise InvalidArgumentError(msg)

@@ -13,10 +13,11 @@ from urllib.parse import unquote_to_bytes
 from state.errors import InvalidArgumentError
 from state.query.answer import HOP, Answer
 from state.query.batch import parse_keys
-from state.query.freshness import NO_DEMAND, Demand
+from state.query.freshness import NO_DEMAND, PARAMETERS, Demand
 from state.query.hot_forward import PREFIX, HotForward
 from state.query.hot_requests import HotAnswers
 from state.query.json_rows import decode_base64url
+from state.query.known_parameters import check_names
 from state.query.point import LOCAL, PointQueries
 from state.query.problems import problem_of
 
@@ -24,7 +25,8 @@ MANY_PREFIX = b"/state/keyvalues/"
 _HOT_PREFIX = b"/state/keyvalue"
 _PREFIX_BYTES = len(PREFIX)
 _TARGET = re.compile(rb"[\x21-\x22\x24-\x7e]+")
-_KEY_FORMAT = b"key_format=base64url"
+_KEY_FORMAT = b"key_format="
+_KNOWN = PARAMETERS | {"key_format"}
 _PLAIN_TARGET = re.compile(rb"[A-Za-z0-9._~!$'()*,;:@/?&=-]+")
 _PLAIN_STORE = re.compile(rb"[A-Za-z0-9._@-]+")
 _LONGEST_TARGET_BYTES = 16_384
@@ -114,9 +116,12 @@ class HotRoute:
         demand = NO_DEMAND
         try:
             if query:
-                if _KEY_FORMAT in query or b"%" in query:
+                if b"%" in query:
                     return None
-                demand = _demand(query)
+                demanded = _demand(query)
+                if demanded is None:
+                    return None
+                demand = demanded
             if b"%" in target:
                 store, key = unquote_to_bytes(store), unquote_to_bytes(key)
             return self._point.now(store.decode(), key, demand) if key else None
@@ -128,8 +133,10 @@ class HotRoute:
         key = unquote_to_bytes(raw_key) if b"%" in raw_key else raw_key
         query: bytes = scope["query_string"]
         try:
-            if query and _KEY_FORMAT in query.split(b"&"):
-                key = decode_base64url(key, "the key")
+            if query:
+                check_names(query, _KNOWN)
+                if _is_base64url(query):
+                    key = decode_base64url(key, "the key")
             demand = Demand.parse(query) if query else NO_DEMAND
             name = unquote_to_bytes(store).decode()
         except (InvalidArgumentError, UnicodeDecodeError) as error:
@@ -143,6 +150,16 @@ def is_forwarded(scope: Mapping[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _demand(query: bytes) -> Demand:
+def _demand(query: bytes) -> Demand | None:
+    """What is demanded for a key that is written as text; None if it is written otherwise."""
     # Demands without a token repeat from request to request.
-    return Demand.parse(query)
+    check_names(query, _KNOWN)
+    return None if _is_base64url(query) else Demand.parse(query)
+
+
+def _is_base64url(query: bytes) -> bool:
+    """Whether the key is base64url. Raises InvalidArgumentError if the query says neither that nor text."""
+    (said,) = [part[len(_KEY_FORMAT) :] for part in query.split(b"&") if part.startswith(_KEY_FORMAT)] or [b"string"]
+    if said not in {b"string", b"base64url"}:
+        raise InvalidArgumentError("key_format is string or base64url")
+    return said == b"base64url"

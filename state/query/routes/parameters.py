@@ -27,6 +27,9 @@ _DEMANDS: list[dict[str, Any]] = [
     _demand("position", "Include all that a `storekeeper-position` of an earlier answer names.", {"type": "string"}),
     _demand("wait_ms", "Wait so long for a replica that is fresh enough.", _DURATION | {"default": 0}),
     _demand("stale", "`no`: active replicas only.", {"type": "string", "pattern": "^(ok|no)?$"}),
+    _demand(
+        "snapshot", "`ok`: the last verified snapshot may answer for one key.", {"type": "string", "pattern": "^(ok)?$"}
+    ),
     _demand("deadline_ms", "Answer within so long.", _DURATION | {"minimum": 1}),
 ]
 
