@@ -46,7 +46,7 @@ def scan(  # noqa: PLR0917 - each is an option of its own
     limit: Limit = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Show rows in the order of their keys."""
+    """Show rows in the order of their keys; exit code 2 if there is none."""
     if prefix is not None and (lower is not None or upper is not None or reverse):
         raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")
     rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
@@ -54,6 +54,8 @@ def scan(  # noqa: PLR0917 - each is an option of its own
         ({"key": key, "value": value} for key, value in islice(rows, limit)),
         as_json=as_json,
     )
+    if count == 0:
+        fail(f"store {store} has no row there", NOT_FOUND)
     if count == limit and not as_json:
         say(f"the first {limit} rows: --limit shows more")
 

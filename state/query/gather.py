@@ -192,7 +192,7 @@ class Gatherer:
         admitted = await asyncio.gather(*(self._admitted(replica, asked, share=1.0) for replica in replicas))
         for replica, fresh in zip(replicas, admitted, strict=True):
             if not fresh:
-                known = Freshest.of(self._catalog.node, replica.freshness(asked.arrived_s))
+                known = self._known(replica, asked)
                 msg = f"{replica.replica_id} on node {self._catalog.node} is not as fresh as was demanded"
                 raise TooStaleError(msg, known)
         return await self._read(question, replicas, asked)
@@ -272,11 +272,12 @@ class Gatherer:
     def _freshest(self, store: str, partitions: Iterable[int], asked: Asked) -> Freshest | None:
         """The freshest replica that this node itself has of some partitions."""
         held = [self._serving(store, number) for number in partitions]
-        return freshest(
-            Freshest.of(self._catalog.node, replica.freshness(asked.arrived_s))
-            for replica in held
-            if replica is not None
-        )
+        return freshest(self._known(replica, asked) for replica in held if replica is not None)
+
+    def _known(self, replica: Replica, asked: Asked) -> Freshest | None:
+        """How fresh a replica is that was refused; None if it has become fresh enough since then."""
+        found = replica.freshness(asked.arrived_s)
+        return None if asked.demand.met_by(found) else Freshest.of(self._catalog.node, found)
 
     def _held(self, store: str, partition: int) -> Replica:
         replica = self._catalog.replica(store, partition)

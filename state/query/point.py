@@ -200,7 +200,7 @@ class PointQueries:
                 if forwarded:
                     raise
         if forwarded:
-            self._refuse(replica, question)
+            return self._late(replica, question) or self._refuse(replica, question)
         return await self._elsewhere(replica, question)
 
     async def _fresher(self, replica: Replica, question: _Question) -> Answer | None:
@@ -266,6 +266,13 @@ class PointQueries:
             raise StoreRestoringError(msg)
         return Answer.problem(problem_of(unknown_key(store, key)), *headers)
 
+    def _late(self, replica: Replica | None, question: _Question) -> Answer | None:
+        """This node's answer if its replica has become as fresh as demanded meanwhile."""
+        if replica is None or not replica.serving or not question.demand.asks_freshness:
+            return None
+        met = question.demand.met_by(replica.freshness(question.arrived_s))
+        return self._local(replica, question) if met else None
+
     def _refuse(self, replica: Replica | None, question: _Question) -> NoReturn:
         if replica is None:
             raise self._catalog.not_held(question.store, question.partition)
@@ -285,6 +292,8 @@ class PointQueries:
             )
             if found is not None:
                 return found
+            if (late := self._late(replica, question)) is not None:
+                return late
             known = [Freshest.told_by(answer.body) for answer in error.answers] if demand.asks_freshness else []
             if demand.asks_freshness and replica is not None and replica.serving:
                 known.append(self._freshest(replica, question))
@@ -306,8 +315,10 @@ class PointQueries:
         left_ms, spent_ms = (int(s * 1000) for s in (question.deadline_s - now_s, now_s - question.arrived_s))
         return f"&{question.demand.sent_on(left_ms, spent_ms).query()}"
 
-    def _freshest(self, replica: Replica, question: _Question) -> Freshest:
-        return Freshest.of(self._catalog.node, replica.freshness(question.arrived_s))
+    def _freshest(self, replica: Replica, question: _Question) -> Freshest | None:
+        """How fresh a replica is that was refused; None if it has become fresh enough since then."""
+        found = replica.freshness(question.arrived_s)
+        return None if question.demand.met_by(found) else Freshest.of(self._catalog.node, found)
 
     def _too_stale(self, question: _Question, known: list[Freshest | None]) -> TooStaleError:
         where = f"partition {question.partition} of {question.store}"

@@ -72,6 +72,16 @@ def test_scan(run: Command) -> None:
     assert run("scan", "rewards", "--prefix", "c", "--from", "c").exit_code == 2
 
 
+@pytest.mark.parametrize("bounds", [("--from", "card-07", "--to", "card-05"), ("--from", "x"), ("--prefix", "nobody")])
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_scan_without_rows_ends_as_a_fetch_without_windows(
+    run: Command, bounds: tuple[str, ...], form: tuple[str, ...]
+) -> None:
+    found = run("scan", "rewards", *bounds, *form)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert "store rewards has no row there" in found.stderr
+
+
 def test_windows(run: Command) -> None:
     rows = lines(run("fetch", "sales", "s1", "--from", "2026-01-01T13:00:00Z", "--to", "2026-01-01T13:00:00", "--json"))
     assert rows == [{"key": "s1", "start_ms": BEGAN_MS + HOUR_MS, "value": {"Total": 1}}]

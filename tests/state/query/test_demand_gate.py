@@ -10,11 +10,14 @@ from state.changelog.restore import Role
 from state.clock import SystemClock
 from state.query.demand_gate import DemandGate
 from state.query.freshness import Demand
+from state.query.gather import Asked, Gatherer
 from state.query.too_stale import Freshest, TooStaleError, freshest
+from state.replicas.freshness import ReplicaFreshness
 from state.replicas.places import MemoryPlace
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
 from tests.state.changelog.messages import Record
+from tests.state.query.test_hot_rows import OneNode
 from tests.state.replicas.recording import RecordingListener, batch, log_of
 
 LONG_S = 30.0
@@ -71,6 +74,41 @@ def test_waiting_ends_and_leaves_no_listener() -> None:
     replica = a_replica(SystemClock())
     assert not asyncio.run(admitted(replica, "max_staleness_ms=0", 0.01))
     assert replica.tracker._listeners == []
+
+
+@pytest.mark.parametrize("forwarded", [False, True])
+def test_a_replica_that_is_fresh_by_the_time_of_its_refusal_answers(forwarded: bool) -> None:
+    node = OneNode()
+    node.write((b"k", b"1"))
+    demand = Demand(max_staleness_ms=1)
+    node.replica.tracker.opened(1)  # how fresh it is is not known
+
+    class LateGate(DemandGate):
+        """The end of the log is told just after the wait is over."""
+
+        async def admit(self, replica: Replica, *_: object) -> None:
+            tracker = replica.tracker
+            assert not demand.met_by(replica.freshness(node.clock.monotonic_s()))
+            tracker.saw_end(tracker.question(node.clock.monotonic_s()), 1, 1)
+
+    node.point._gate = LateGate(node.clock, lambda: None)
+    answer = asyncio.run(node.point.answer("rewards", b"k", demand, forwarded=forwarded))
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("staleness_ms", [0, 1, 2])
+def test_no_refusal_names_a_replica_that_meets_the_demand(staleness_ms: int) -> None:
+    node = OneNode()
+    node.write((b"k", b"1"))
+    asked = Asked(Demand(max_staleness_ms=1), 0.0, 9.0)
+    found = ReplicaFreshness("t", 0, Role.ACTIVE, True, 1, 0, 0, staleness_ms)
+    (replica,) = node.catalog.replicas.values()
+    gatherer = Gatherer(node.catalog, node.router, node.point._gate, node.clock, max_reads=1, longest_s=9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replica, "freshness", lambda _: found)
+        known = gatherer._known(replica, asked)
+    assert (known is None) == (staleness_ms <= 1)
+    assert known is None or known.staleness_ms == staleness_ms
 
 
 def test_nobody_waits_for_a_standby_to_become_active() -> None:
