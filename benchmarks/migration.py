@@ -43,7 +43,7 @@ from tests.broker import Broker, start_broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
 from tests.integration.purchases import PURCHASES, Tills
-from tests.integration.topics import end_offsets
+from tests.integration.topics import end_offsets, read_topic
 from tests.waiting import eventually
 
 ROLL_BACK_S = 10.0
@@ -186,7 +186,7 @@ class Migration:
         expected = dict(record for key, value in first.items() for record in chain.convert(key, value))
         found = dict(read_changelog(self.broker.bootstrap, f"{REWARDS.changelog_topic}-g3"))
         self.differing = sum(found.get(key) != expected.get(key) for key in found.keys() | expected.keys())
-        self.tills.check_notifications(list(read_changelog(self.broker.bootstrap, "loyalty")))
+        self.tills.check_notifications([(r.key, r.value) for r in read_topic(self.broker.bootstrap, "loyalty")])
 
 
 def _is_close(beat: Heartbeat) -> bool:

@@ -24,6 +24,7 @@ from deploy.layout import RunLayout
 from deploy.quarantine import quarantine_commands
 from deploy.settings import OwnPlatformSettings, PlatformSettings
 from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
+from spark_apps.maintenance.skipped_command import skipped
 from state.cli import app as state_commands
 from state.errors import StateError
 
@@ -63,6 +64,7 @@ app.registered_commands.extend(state_commands.registered_commands)
 app.registered_groups.extend(state_commands.registered_groups)
 app.add_typer(cleanup_commands, name="cleanup")
 app.add_typer(quarantine_commands, name="quarantine")
+app.command()(skipped)
 
 
 @app.callback()

@@ -13,7 +13,7 @@ from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.journal import Generation
 from spark_apps.generations.migration import Chain, PlacedRecord, StoreRecord
 from state.changelog.position import Position
-from state.changelog.stretch import read_topic
+from state.maintenance.kafka_log import Changelog
 from state.migration.compare import Change, ComparisonVerdict, compare
 
 
@@ -92,9 +92,11 @@ def _apart(whole: bytes) -> tuple[str, bytes]:
 
 
 def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:
-    """The committed records that a topic holds now, partition by partition in the order of offsets."""
-    for message in read_topic(bootstrap, topic):
-        yield message.key() or b"", message.value()
+    """The rows and tombstones that a changelog holds now, partition by partition in the order of offsets."""
+    changelog = Changelog(bootstrap, topic)
+    for partition in changelog.partitions:
+        for record in changelog.scan(partition, *changelog.bounds(partition)):
+            yield record.key or b"", record.value
 
 
 def behind(ahead: Position, other: Position) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from state.changelog.headers import SCHEMA_VERSION, schema_version_of
+from state.changelog.headers import SCHEMA_VERSION, SourceRanges, schema_version_of, source_ranges_of
+from state.changelog.skipped import LAST_TIMESTAMP_MS, Headers, SkippedRecord, headers_of, skip_reason
 from state.stores.bytes_store import Entry
 from state.stores.row import encode_row
 
@@ -59,31 +60,60 @@ class PartitionBatch:
 
 @dataclass(frozen=True, slots=True)
 class FoldedBatch:
-    """A batch ready to be written: one entry per key, rows encoded, by key as an ordered store likes to get them."""
+    """A batch ready to be written.
+
+    Attributes:
+        entries: one entry per key, rows encoded, by key as an ordered store likes to get them.
+        skipped: the records that are no rows, in log order.
+        source: the input range of the newest record that names one: those of a clean-up don't.
+    """
 
     entries: list[Entry]
-    null_keys: int
+    skipped: list[SkippedRecord]
+    source: SourceRanges | None
 
 
 def fold(messages: Sequence[ChangelogMessage]) -> FoldedBatch:
     """Keeps the last record of each key, in log order whatever the timestamps say, and encodes it as a row.
 
-    Records without a key belong to no row: they are counted and left out.
-
-    Raises:
-        ChangelogError: if a record that counts has no schema version: it was not written as a changelog record.
+    A record that is skipped leaves no row at its key: see `skipped`.
     """
-    last = {message.key(): message for message in messages}
-    null_keys = 0
-    if None in last:
-        del last[None]
-        null_keys = sum(message.key() is None for message in messages)
-    entries: list[Entry] = []
-    for key in sorted(last):  # type: ignore[type-var]
-        message = last[key]
-        headers = message.headers()
-        version = 1 if headers and headers[0] == _FIRST_VERSION else schema_version_of(headers)
+    last: dict[bytes, tuple[ChangelogMessage, Headers] | None] = {}
+    skipped: list[SkippedRecord] = []
+    runs: list[Headers] = []
+    good: Headers | None = None
+    for message in messages:
+        key, headers, timestamp_ms = message.key(), headers_of(message), message.timestamp()[1]
+        # The records of a batch have the same headers: what was found of the first one holds for the next ones.
+        if key is not None and headers == good and 0 <= timestamp_ms <= LAST_TIMESTAMP_MS:
+            last[key] = message, headers
+            continue
         value = message.value()
-        row = None if value is None else encode_row(value, schema_version=version, timestamp_ms=message.timestamp()[1])
-        entries.append((key, row))  # type: ignore[arg-type]
-    return FoldedBatch(entries, null_keys)
+        reason = skip_reason(key, value, timestamp_ms, headers)
+        if reason is not None:
+            skipped.append(SkippedRecord(message.offset(), timestamp_ms, reason))
+        else:
+            runs.append(headers)
+            good = None if value is None else headers
+        if key is not None:
+            last[key] = None if reason is not None else (message, headers)
+    return FoldedBatch([(key, _row(last[key])) for key in sorted(last)], skipped, _newest_source(runs))
+
+
+def _row(newest: tuple[ChangelogMessage, Headers] | None) -> bytes | None:
+    if newest is None:
+        return None
+    message, headers = newest
+    value = message.value()
+    if value is None:
+        return None
+    version = 1 if headers[0] == _FIRST_VERSION else schema_version_of(headers)
+    return encode_row(value, schema_version=version, timestamp_ms=message.timestamp()[1])
+
+
+def _newest_source(runs: Sequence[Headers]) -> SourceRanges | None:
+    for headers in reversed(runs):
+        source = source_ranges_of(headers)
+        if source is not None:
+            return source
+    return None

@@ -4,19 +4,22 @@ It lives in the store's own metadata and is written in the same atomic step as t
 can't disagree after a crash. As JSON:
 
     {"version": 1, "topic": "loyalty-rewards-changelog", "topic_id": "…", "partition": 0,
-     "offset": 1200, "whole_at_ms": 1700000000000, "source": {"pos": {"0": [100, 200]}}}
+     "offset": 1200, "whole_at_ms": 1700000000000, "source": {"pos": {"0": [100, 200]}},
+     "skipped": {"null-key": 2}, "last_skipped": 1140}
 
-Checkpoints of earlier releases have no `source`.
+`source`, `skipped` and `last_skipped` are there only if there is something to say.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
 
 from state.changelog.headers import SourceRanges
+from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.errors import InvalidArgumentError, StoreCorruptedError
 
 METADATA_KEY = b"changelog-checkpoint"
@@ -36,6 +39,7 @@ class Checkpoint:
             reached the end of the log: when it began. Deletions since then may be removed from the log for good once
             the topic's `delete.retention.ms` has passed.
         source: by source topic and partition the newest input range, end exclusive, that a record below `offset` names.
+        skipped: the records below `offset` that were no rows, of those that the log had when they were read.
     """
 
     topic: str
@@ -44,25 +48,34 @@ class Checkpoint:
     offset: int
     whole_at_ms: int
     source: SourceRanges = field(default_factory=dict)
+    skipped: SkippedTotals = field(default_factory=SkippedTotals)
 
     def __post_init__(self) -> None:
         if self.offset < 0:
             msg = f"{self.topic}-{self.partition} can't be at offset {self.offset}: offsets begin at 0"
             raise InvalidArgumentError(msg)
 
-    def moved(self, offset: int, whole_at_ms: int | None = None, source: SourceRanges | None = None) -> Checkpoint:
+    def moved(
+        self,
+        offset: int,
+        whole_at_ms: int | None = None,
+        source: SourceRanges | None = None,
+        skipped: Sequence[SkippedRecord] = (),
+    ) -> Checkpoint:
         """The checkpoint after applying up to `offset`, exclusive.
 
         Args:
             offset: the next offset to apply.
             whole_at_ms: now, if that is the end of the log.
             source: the input range of the newest record that was applied, None if it names none.
+            skipped: the records that were no rows; those below this checkpoint are counted already.
         """
         return replace(
             self,
             offset=offset,
             whole_at_ms=self.whole_at_ms if whole_at_ms is None else whole_at_ms,
             source=_merged(self.source, source),
+            skipped=self.skipped.plus([record for record in skipped if record.offset >= self.offset]),
         )
 
     def encode(self) -> bytes:
@@ -77,6 +90,8 @@ class Checkpoint:
         }
         if self.source:
             fields["source"] = self.source
+        if self.skipped.records:
+            fields |= {"skipped": self.skipped.by_reason, "last_skipped": self.skipped.last_offset}
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @classmethod
@@ -98,6 +113,7 @@ class Checkpoint:
                 offset=int(fields["offset"]),
                 whole_at_ms=int(fields["whole_at_ms"]),
                 source=_source(fields.get("source", {})),
+                skipped=_skipped(fields.get("skipped", {}), fields.get("last_skipped")),
             )
         except (ValueError, TypeError, KeyError, AttributeError, InvalidArgumentError) as error:
             msg = f"unreadable changelog checkpoint in the store's metadata: {data[:80]!r}"
@@ -115,3 +131,8 @@ def _source(topics: dict[str, Any]) -> SourceRanges:
         str(topic): {int(partition): (int(start), int(end)) for partition, (start, end) in partitions.items()}
         for topic, partitions in topics.items()
     }
+
+
+def _skipped(counts: dict[str, Any], last_offset: Any) -> SkippedTotals:
+    by_reason = {str(reason): int(count) for reason, count in counts.items()}
+    return SkippedTotals(by_reason, int(last_offset) if by_reason else None)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self
 
 import orjson
@@ -29,6 +28,11 @@ STORE = "store"
 GENERATION = "generation"
 BATCH_ID = "batch-id"
 SOURCE_POSITION = "source-position"
+
+_LONGEST_VERSION = 5
+_LAST_VERSION = 0xFFFF
+_LAST_PARTITION = (1 << 31) - 1
+_LAST_OFFSET = (1 << 63) - 1
 
 SourceRanges = Mapping[str, Mapping[int, tuple[int, int]]]
 
@@ -70,7 +74,7 @@ class ChangelogHeaders:
                 store=_text(found, STORE),
                 generation=int(_text(found, GENERATION)),
                 batch_id=int(_text(found, BATCH_ID)),
-                source=_ranges(_text(found, SOURCE_POSITION)),
+                source=_ranges(_text(found, SOURCE_POSITION).encode()),
                 schema_version=int(_text(found, SCHEMA_VERSION)),
             )
         except (ValueError, TypeError, AttributeError) as error:
@@ -97,11 +101,21 @@ def schema_version_of(headers: Sequence[tuple[str, bytes | None]] | None) -> int
     """
     for name, value in headers or ():
         if name == SCHEMA_VERSION:
-            if value is not None and value.isdigit() and int(value) > 0:
+            if value is not None and is_schema_version(value):
                 return int(value)
             break
     msg = f"a changelog record has no proper {SCHEMA_VERSION} header: is something else writing to this topic?"
     raise ChangelogError(msg)
+
+
+def is_schema_version(value: bytes) -> bool:
+    """Whether these bytes are a schema version: 1 to 65,535 in decimal digits, as a stored row has room for."""
+    return len(value) <= _LONGEST_VERSION and value.isdigit() and 0 < int(value) <= _LAST_VERSION
+
+
+def is_source_position(value: bytes) -> bool:
+    """Whether these bytes are a source position, with offsets and partitions that Kafka can have."""
+    return _ranges_or_none(value) is not None
 
 
 def source_ranges_of(headers: Sequence[tuple[str, bytes | None]] | None) -> SourceRanges | None:
@@ -112,14 +126,11 @@ def source_ranges_of(headers: Sequence[tuple[str, bytes | None]] | None) -> Sour
     return None
 
 
-@lru_cache(maxsize=256)
 def _ranges_or_none(value: bytes) -> SourceRanges | None:
-    # A batch writes the same bytes with each of its records.
     try:
-        ranges = _ranges(value.decode())
+        return _ranges(value)
     except (ValueError, TypeError, AttributeError):
         return None
-    return ranges if all(0 <= start <= end for parts in ranges.values() for start, end in parts.values()) else None
 
 
 def _text(found: Mapping[str, bytes | None], name: str) -> str:
@@ -130,8 +141,18 @@ def _text(found: Mapping[str, bytes | None], name: str) -> str:
     return value.decode()
 
 
-def _ranges(text: str) -> SourceRanges:
-    return {
-        str(topic): {int(partition): (int(start), int(end)) for partition, (start, end) in partitions.items()}
-        for topic, partitions in orjson.loads(text).items()
-    }
+def _ranges(value: bytes) -> SourceRanges:
+    topics = orjson.loads(value)
+    return {topic: {_partition(name): _range(*ends) for name, ends in found.items()} for topic, found in topics.items()}
+
+
+def _partition(name: str) -> int:
+    if name.isascii() and name.isdigit() and (partition := int(name)) <= _LAST_PARTITION:
+        return partition
+    raise ValueError("no partition")
+
+
+def _range(start: int, end: int) -> tuple[int, int]:
+    if type(start) is type(end) is int and 0 <= start <= end <= _LAST_OFFSET:
+        return start, end
+    raise ValueError("no range of offsets")

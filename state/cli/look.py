@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from state.client import NodeLag, StateClient
 
 _STORES = ("store", "topic", "kind", "backend", "partitions", "approximate_num_entries")
-_LAG = ("node", "store", "partition", "role", "state", "offset", "end_offset", "offset_lag", "error")
+_LAG = (
+    "node",
+    "store",
+    "partition",
+    "role",
+    "state",
+    "offset",
+    "end_offset",
+    "offset_lag",
+    "skipped_records",
+    "unranked_rows",
+    "error",
+)
 _MEMBERS = ("name", "address", "rack", "state", "active", "standby")
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.changelog.skipped import SkippedRecord, headers_of, skip_reason
 from state.changelog.stretch import bounds_of, read_stretch
 from state.errors import ChangelogError
 from state.maintenance.log_record import LogRecord
@@ -54,6 +55,8 @@ class Changelog:
     def scan(self, partition: int, start: int, end: int) -> Iterator[LogRecord]:
         """The committed records with `start <= offset < end`, in their order.
 
+        One that is no row is a tombstone, as for every reader of a changelog; one without a key is left out.
+
         Raises:
             ChangelogError: the log begins behind `start`: it was cut off or made anew.
         """
@@ -61,7 +64,15 @@ class Changelog:
         if start < first:
             msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was made anew or is cut off"
             raise ChangelogError(msg)
-        yield from map(_record, read_stretch(self._bootstrap, self.topic, partition, start, end))
+        yield from _records(read_stretch(self._bootstrap, self.topic, partition, start, end))
+
+    def skipped(self, partition: int, start: int, end: int) -> Iterator[SkippedRecord]:
+        """The committed records with `start <= offset < end` that are no rows."""
+        for message in read_stretch(self._bootstrap, self.topic, partition, start, end):
+            timestamp_ms = message.timestamp()[1]
+            reason = skip_reason(message.key(), message.value(), timestamp_ms, headers_of(message))
+            if reason is not None:
+                yield SkippedRecord(message.offset() or 0, timestamp_ms, reason)
 
 
 class KafkaTentativeLog:
@@ -137,7 +148,7 @@ class KafkaTentativeLog:
         """See `TentativeLog`."""
         start, self._read_up_to = self._read_up_to, max(end, self._read_up_to)
         found = read_stretch(self._bootstrap, self._topic, self._partition, start, end, isolation="read_uncommitted")
-        yield from map(_record, found)
+        yield from _records(found)
 
     def close(self) -> None:
         """Aborts what is open."""
@@ -150,10 +161,14 @@ class KafkaTentativeLog:
             offsets[number] = message.offset() or 0
 
 
-def _record(message: Message) -> LogRecord:
-    return LogRecord(
-        message.offset() or 0, message.timestamp()[1], message.key(), message.value(), message.headers() or ()
-    )
+def _records(messages: Iterable[Message]) -> Iterator[LogRecord]:
+    for message in messages:
+        key, value, headers, timestamp_ms = message.key(), message.value(), headers_of(message), message.timestamp()[1]
+        if key is None:
+            continue
+        if skip_reason(key, value, timestamp_ms, headers) is not None:
+            value, headers = None, ()
+        yield LogRecord(message.offset() or 0, timestamp_ms, key, value, headers)
 
 
 def _answered(topic: str, step: Callable[[], object]) -> None:

@@ -50,10 +50,6 @@ CACHE_LOOKUPS = Metric(
 OPEN_ITERATORS = Metric(
     "state_open_iterators", Kind.GAUGE, "Scans of a store's rows that are open now.", ("store",), "num-open-iterators"
 )
-DROPPED_RECORDS = Metric(
-    "state_dropped_records_total", Kind.COUNTER, "Records that were not processed.", ("store", "reason"),
-    "dropped-records-total",
-)  # fmt: skip
 RESTORE_RECORDS = Metric(
     "state_restore_records_total", Kind.COUNTER, "Records read by restores.", ("store", "partition"), "restore-total"
 )
@@ -68,6 +64,18 @@ RESTORE_SECONDS = Metric(
 STANDBY_LAG = Metric(
     "state_standby_lag_records", Kind.GAUGE, "Records that a replica is behind its changelog.", ("store", "partition"),
     "update-rate and the standby's lag",
+)  # fmt: skip
+SKIPPED_RECORDS = Metric(
+    "state_skipped_records_total", Kind.COUNTER, "Changelog records that a replica found to be no rows.",
+    ("store", "partition"), "dropped-records-total",
+)  # fmt: skip
+LAST_SKIPPED_OFFSET = Metric(
+    "state_last_skipped_offset", Kind.GAUGE, "Changelog offset of the last record that a replica skipped, -1 if none.",
+    ("store", "partition"),
+)  # fmt: skip
+UNRANKED_ROWS = Metric(
+    "state_unranked_rows", Kind.GAUGE, "Rows of a ranked store without a score, which its ranking leaves out.",
+    ("store", "partition"),
 )  # fmt: skip
 TASKS = Metric(
     "state_tasks", Kind.GAUGE, "Replicas by role and status.", ("role", "status"),

@@ -1,4 +1,4 @@
-"""Health of a node: live while its loop and its follower run, ready once every replica answers."""
+"""Health of a node: live while its loop and its follower run, ready once every replica answers and none has failed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def readiness(catalog: Catalog) -> Readiness:
     """Looks at all replicas of a node. Lag does not matter here: a follower that caught up once answers.
 
     Replicas of a topic that doesn't answer for its store now are not missed. One that the node gained since it was
-    ready first isn't either, if another node answers for it meanwhile.
+    ready first isn't either, if another node answers for it meanwhile. One that has failed is missed in any case, even
+    if it still answers from the rows that it has: nothing cures it but a person. Skipped records leave a node ready.
     """
     statuses = [catalog.replicas[replica].status() for replica in sorted(catalog.replicas)]
     if not catalog.is_complete:
@@ -29,14 +30,27 @@ def readiness(catalog: Catalog) -> Readiness:
     if not catalog.is_seated:
         return Readiness(ready=False, reason="it has just joined, and takes its partitions over soon", replicas=[])
     answering = {catalog.variant(store) for store in catalog.names}
-    missing = [status for status in statuses if not status.serving and status.replica.store in answering]
-    if catalog.was_ready:
-        missing = [status for status in missing if not catalog.others_ready(status.replica)]
+    missing = [status for status in statuses if status.replica.store in answering and _is_missed(catalog, status)]
     if missing:
-        failed = [status for status in missing if status.state in {ReplicaState.FAILED, ReplicaState.SUSPENDED}]
-        reason = f"{len(missing)} of {len(statuses)} replicas can't answer yet"
-        if failed:
-            reason += f"; {failed[0].replica}: {failed[0].error}"
+        troubles = [
+            f"; {status.replica}: {trouble}" for status in missing if (trouble := status.error or status.trouble)
+        ]
+        reason = f"{len(missing)} of {len(statuses)} replicas can't answer yet or have failed{''.join(troubles[:1])}"
         return Readiness(ready=False, reason=reason, replicas=statuses)
     catalog.was_ready = catalog.was_ready or bool(statuses)
-    return Readiness(ready=True, reason="every replica answers", replicas=statuses)
+    return Readiness(ready=True, reason=f"every replica answers{_skipped(statuses)}", replicas=statuses)
+
+
+def _is_missed(catalog: Catalog, status: ReplicaStatus) -> bool:
+    if status.state is ReplicaState.FAILED or status.trouble is not None:
+        return True
+    return not status.serving and not (catalog.was_ready and catalog.others_ready(status.replica))
+
+
+def _skipped(statuses: list[ReplicaStatus]) -> str:
+    """What to know of records that are no rows; nothing if there are none."""
+    touched = [status for status in statuses if status.skipped.records]
+    if not touched:
+        return ""
+    records = sum(status.skipped.records for status in touched)
+    return f"; {records} changelog records are skipped in {len(touched)} replicas: see `storekeeper skipped`"

@@ -26,6 +26,7 @@ from state.stores.rocksdb_options import process_memory
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
 Samples = Mapping[tuple[str, ...], float]
+_NONE = -1
 
 
 class NodeCollector(Collector):
@@ -82,7 +83,9 @@ class NodeCollector(Collector):
         lag: dict[tuple[str, ...], float] = {}
         restored: dict[tuple[str, ...], float] = {}
         remaining: dict[tuple[str, ...], float] = {}
-        dropped: dict[tuple[str, ...], float] = {}
+        skipped: dict[tuple[str, ...], float] = {}
+        last_skipped: dict[tuple[str, ...], float] = {}
+        unranked: dict[tuple[str, ...], float] = {}
         tasks: dict[tuple[str, ...], float] = {
             (role.value, state.value.lower()): 0 for role in Role for state in ReplicaState
         }
@@ -92,12 +95,17 @@ class NodeCollector(Collector):
             lag[labels] = status.offset_lag or 0
             restored[labels] = status.restored_records
             remaining[labels] = lag[labels] if status.state is ReplicaState.RESTORING else 0
-            _add(dropped, (status.replica.store, "null-key"), status.null_keys)
+            skipped[labels] = status.skipped.records
+            last_skipped[labels] = _NONE if status.skipped.last_offset is None else status.skipped.last_offset
+            if status.unranked_rows is not None:
+                unranked[labels] = status.unranked_rows
             _add(tasks, (status.role.value, status.state.value.lower()), 1)
         yield _family(names.STANDBY_LAG, lag)
         yield _family(names.RESTORE_RECORDS, restored)
         yield _family(names.RESTORE_REMAINING, remaining)
-        yield _family(names.DROPPED_RECORDS, dropped)
+        yield _family(names.SKIPPED_RECORDS, skipped)
+        yield _family(names.LAST_SKIPPED_OFFSET, last_skipped)
+        yield _family(names.UNRANKED_ROWS, unranked)
         yield _family(names.TASKS, tasks)
 
     def _reads(self) -> Iterator[Family]:

@@ -6,7 +6,7 @@ hold a view that never changes, see a batch as a whole or not at all, and wait f
 
 Memory: about 400 bytes a row beside its key and value, which are kept too, so that an answer's value and score belong
 together. A budget that all indexes of a node share bounds it; an index that would exceed it lets go of everything and
-answers no more, while its store does.
+answers no more, while its store does. So does one that fails: a ranking is whole, or there is none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Any
 
@@ -39,6 +39,8 @@ _ROW_BYTES = 400
 _LONGEST_SCORE = 400
 """A number with more digits before or behind its point is no score."""
 _READS_WITHOUT_LOCK = 4
+_DEEPEST = 100
+"""A value that is nested deeper has no score, unless that is a whole number."""
 
 
 class IndexBudget:
@@ -122,6 +124,8 @@ class RankedIndex:
         self._budget = budget
         self._lock = threading.Lock()
         self._view: RankedView | None = _EMPTY
+        self._trouble: str | None = None
+        self._whole = True
         self._entries: dict[bytes, Entry] = {}
         self._unranked: dict[bytes, int] = {}
         self._taken_bytes = 0
@@ -130,36 +134,63 @@ class RankedIndex:
         """The ranking as of now.
 
         Raises:
-            StoreUnavailableError: the index has outgrown the node's memory for rankings.
+            StoreUnavailableError: it is not whole: `trouble` says why, or it is being built.
         """
         view = self._view
-        if view is None:
-            msg = (
-                f"the ranking by {self.score_field} has outgrown the node's {self._budget.max_bytes >> 20} MiB for "
-                "rankings: raise STOREKEEPER_RANKED_MEMORY_MIB and start the node again"
-            )
-            raise StoreUnavailableError(msg)
+        if view is None or not self._whole:
+            raise StoreUnavailableError(self._trouble or f"the ranking by {self.score_field} is being built: ask again")
         return view
 
     @property
-    def holds_rows(self) -> bool:
-        """False once it has outgrown its budget."""
-        return self._view is not None
+    def trouble(self) -> str | None:
+        """Why the ranking can't answer, and what to do; None if it can."""
+        return self._trouble
+
+    @property
+    def left_out_rows(self) -> int:
+        """How many rows have no score, so that they are in the store and not in the ranking."""
+        return len(self._unranked)
 
     def find(self, key: bytes) -> tuple[Entry | None, RankedView]:
         """The entry of a key, None if it isn't ranked, and the view that it is part of. Raises as `view` does."""
         for _ in range(_READS_WITHOUT_LOCK):
             view, entry = self.view(), self._entries.get(key)
-            if view is self._view and (entry is None or view.holds(entry)):
+            if view is self._view and self._whole and (entry is None or view.holds(entry)):
                 return entry, view
         with self._lock:
             return self._entries.get(key), self.view()
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Takes in a batch, one change a key: readers see all of it from one moment on. Never raises."""
+        """Takes in a batch, one change a key: readers see all of it from one moment on. Never raises.
+
+        A ranking that lacks rows would be wrong, so one that can't take in a batch lets go of everything and says so.
+        """
         if self._view is None:
             return
-        draft = _Draft(self._view)
+        try:
+            whole = self._taken_in(self._view, changes)
+        except Exception:
+            log.exception("ranking_failed", score_field=self.score_field)
+            self._give_up(f"the ranking by {self.score_field} failed: the node's log says why; start it again")
+            return
+        if not whole:
+            self._give_up(
+                f"the ranking by {self.score_field} has outgrown the node's {self._budget.max_bytes >> 20} MiB for "
+                "rankings: raise STOREKEEPER_RANKED_MEMORY_MIB and start the node again"
+            )
+
+    def clear(self) -> None:
+        """Forgets everything, also why it could not answer. It answers nothing until it is `built`."""
+        self._whole = False
+        self._forget(_EMPTY, None)
+
+    def built(self) -> None:
+        """All rows of the store are in: it answers from now on."""
+        self._whole = True
+
+    def _taken_in(self, view: RankedView, changes: Iterable[Change]) -> bool:
+        """Takes in a batch; False, and nothing is, if there is no memory for it."""
+        draft = _Draft(view)
         entries: dict[bytes, Entry | None] = {}
         unranked: dict[bytes, int | None] = {}
         size = 0
@@ -179,24 +210,21 @@ class RankedIndex:
                 unranked[key] = _size(key, b"")
                 size += _size(key, b"")
         if not self._budget.take(size):
-            self._give_up()
-            return
+            return False
         self._taken_bytes += size
         with self._lock:
             _update(self._entries, entries)
             _update(self._unranked, unranked)
             self._view = draft.view(len(self._entries), len(self._unranked))
+        return True
 
-    def clear(self) -> None:
-        """Forgets everything, also that it had outgrown its budget."""
-        self._forget(_EMPTY)
+    def _give_up(self, trouble: str) -> None:
+        self._forget(None, trouble)
+        log.warning("ranking_given_up", score_field=self.score_field, reason=trouble)
 
-    def _give_up(self) -> None:
-        self._forget(None)
-        log.warning("ranking_given_up", score_field=self.score_field, max_bytes=self._budget.max_bytes)
-
-    def _forget(self, view: RankedView | None) -> None:
+    def _forget(self, view: RankedView | None, trouble: str | None) -> None:
         with self._lock:
+            self._trouble = trouble
             self._entries, self._unranked, self._view = {}, {}, view
         self._budget.take(-self._taken_bytes)
         self._taken_bytes = 0
@@ -256,10 +284,31 @@ def score_of(value: bytes, field: str) -> Score | None:
         score = found.get(field) if type(found) is dict else None
         if type(score) is float:
             # Only as text is it exact; rows whose scores are whole numbers never come here.
-            score = json.loads(value, parse_float=Decimal)[field]
-    except (ValueError, RecursionError):
+            score = None if _is_deep(found) else json.loads(value, parse_float=_decimal)[field]
+    except ValueError:
         return None
     return score if is_score(score) else None
+
+
+def _decimal(text: str) -> Decimal | None:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # an exponent of twenty digits
+        return None
+
+
+def _is_deep(found: Any) -> bool:
+    """Whether a value is nested too deeply for `json`, which would fail or not by how deep its caller's stack is."""
+    level = [found]
+    for _ in range(_DEEPEST):
+        level = [child for item in level for child in _children(item) if type(child) in (dict, list)]
+        if not level:
+            return False
+    return True
+
+
+def _children(item: Any) -> Iterable[Any]:
+    return item.values() if type(item) is dict else item
 
 
 def negated(score: Score) -> Score:

@@ -13,12 +13,12 @@ from typing import NoReturn
 
 import structlog
 
-from state.changelog.batch import ChangelogMessage, PartitionBatch, fold
+from state.changelog.batch import PartitionBatch, fold
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
-from state.changelog.headers import SourceRanges, source_ranges_of
 from state.changelog.listener import RestoreListener, RestoreProgress
 from state.changelog.restore import LogState, RestoreAction, RestorePlan, Role, plan_restore
+from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
 from state.errors import (
     IteratorClosedError,
@@ -88,7 +88,6 @@ class Replica:
         self._restore_began_s = 0.0
         self._behind_since_s: float | None = None
         self._restored = 0
-        self._null_keys = 0
         self._error: str | None = None
         self._shown_offset = 0
         self.tracker = FreshnessTracker(sightings)
@@ -160,7 +159,9 @@ class Replica:
             offset=self.offset,
             end_offset=self._end_offset,
             restored_records=self._restored,
-            null_keys=self._null_keys,
+            skipped=SkippedTotals() if self._checkpoint is None else self._checkpoint.skipped,
+            unranked_rows=None if self.index is None else self.index.left_out_rows,
+            trouble=None if self.index is None else self.index.trouble,
             error=self._error,
         )
 
@@ -186,7 +187,9 @@ class Replica:
             if plan.action is not RestoreAction.RESUME or checkpoint is None:
                 checkpoint = Checkpoint(changelog.topic, changelog.topic_id, changelog.partition, plan.offset, now_ms)
                 store.write((), {METADATA_KEY: checkpoint.encode()})
+            self._rebuild_index(store)
         except BaseException:
+            # A store that stayed open would be followed on with whatever part of its index is there.
             store.close()
             raise
         self._begin(store, checkpoint, plan, changelog)
@@ -195,11 +198,12 @@ class Replica:
     def apply(self, batch: PartitionBatch) -> None:
         """Writes a batch and the position behind it in one step. Replaying a batch changes nothing.
 
+        Records that are no changelog records are counted and leave no row.
+
         Raises:
             DiskFullError: nothing was written; the same batch may be applied again later.
             StoreCorruptedError: the store is damaged; call `set_aside`, then open again.
             TombstonesExpiredError: the rows are too far behind to be sure of deletions; open again.
-            ChangelogError: a record is no changelog record; nothing was written.
         """
         store, checkpoint, plan = self._store, self._checkpoint, self._plan
         if store is None or checkpoint is None or plan is None:
@@ -209,9 +213,8 @@ class Replica:
             self._check_tombstones(checkpoint)
         folded = fold(batch.messages)
         whole = batch.end_reached
-        source = _newest_source(batch.messages)
         offset = max(checkpoint.offset, batch.next_offset)
-        moved = checkpoint.moved(offset, self._clock.now_ms() if whole else None, source)
+        moved = checkpoint.moved(offset, self._clock.now_ms() if whole else None, folded.source, folded.skipped)
         if folded.entries or moved.offset != checkpoint.offset:
             self._shown_offset = max(self._shown_offset, moved.offset)
             store.write(folded.entries, {METADATA_KEY: moved.encode()})
@@ -222,7 +225,7 @@ class Replica:
                 self.index.apply((key, None if row is None else row[HEADER_BYTES:]) for key, row in folded.entries)
         self._checkpoint = moved
         self.tracker.moved(moved.offset, moved.source, self._clock.monotonic_s())
-        self._null_keys += folded.null_keys
+        self._report_skipped(folded.skipped)
         self._end_offset = max(moved.offset, moved.offset if whole else self._end_offset or 0)
         if self._state is ReplicaState.RESTORING:
             self._restore_on(plan, len(batch.messages))
@@ -385,7 +388,6 @@ class Replica:
 
     def _begin(self, store: BytesStore, checkpoint: Checkpoint, plan: RestorePlan, changelog: LogState) -> None:
         self._store, self._checkpoint, self._plan = store, checkpoint, plan
-        self._rebuild_index(store)
         self._delete_retention_ms = changelog.delete_retention_ms
         self._end_offset = changelog.end_offset
         self._shown_offset = checkpoint.offset
@@ -416,6 +418,22 @@ class Replica:
         if self._behind_since_s is not None:
             self.restores.record(int((self._clock.monotonic_s() - self._behind_since_s) * 1e9))
             self._behind_since_s = None
+
+    def _report_skipped(self, skipped: Sequence[SkippedRecord]) -> None:
+        """Writes one line for each reason: there may be as many records as a log has room for."""
+        by_reason: dict[str, list[int]] = {}
+        for record in skipped:
+            by_reason.setdefault(record.reason.value, []).append(record.offset)
+        for reason, offsets in by_reason.items():
+            log.warning(
+                "changelog_records_skipped",
+                topic=self.topic,
+                partition=self.replica_id.partition,
+                reason=reason,
+                records=len(offsets),
+                first_offset=offsets[0],
+                last_offset=offsets[-1],
+            )
 
     def _check_tombstones(self, checkpoint: Checkpoint) -> None:
         if self._clock.now_ms() - checkpoint.whole_at_ms >= self._delete_retention_ms:
@@ -451,6 +469,7 @@ class Replica:
         with store.scan(None, None) as rows:
             while chunk := [(key, decode_row(row).value) for key, row in islice(rows, _INDEX_CHUNK_ROWS)]:
                 self.index.apply(chunk)
+        self.index.built()
 
     def _release(self) -> None:
         self._serving = False
@@ -469,15 +488,6 @@ class Replica:
             raise StoreRestoringError(msg)
         msg = f"replica {self.replica_id} can't answer now: {self._error or self._state.value.lower()}"
         raise StoreUnavailableError(msg)
-
-
-def _newest_source(messages: Sequence[ChangelogMessage]) -> SourceRanges | None:
-    """The input range of the newest record that names one: those of a clean-up don't."""
-    for message in reversed(messages):
-        source = source_ranges_of(message.headers())
-        if source is not None:
-            return source
-    return None
 
 
 def _is_empty(store: BytesStore) -> bool:

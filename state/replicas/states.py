@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from state.changelog.restore import Role
+from state.changelog.skipped import SkippedTotals
 
 
 class ReplicaState(StrEnum):
@@ -57,8 +58,10 @@ class ReplicaStatus:
         offset: next changelog offset to apply, None before it was opened.
         end_offset: the end of the log as last seen, None if it was never seen.
         restored_records: records read by the restore under way or the last one.
-        null_keys: records without a key that were skipped since the start.
+        skipped: the records below `offset` that were no rows.
+        unranked_rows: rows that its ranking leaves out, None if it keeps no ranking.
         error: why it is suspended or failed, None otherwise.
+        trouble: why its ranking can't answer, None if it can or there is none.
     """
 
     replica: ReplicaId
@@ -69,8 +72,10 @@ class ReplicaStatus:
     offset: int | None
     end_offset: int | None
     restored_records: int
-    null_keys: int
+    skipped: SkippedTotals
+    unranked_rows: int | None
     error: str | None
+    trouble: str | None
 
     @property
     def offset_lag(self) -> int | None:

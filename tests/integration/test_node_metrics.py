@@ -19,7 +19,7 @@ def node(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     topic = "node-metrics-changelog"
     broker.create_topic(topic, config=COMPACTED)
     write(broker, topic, [(b"%04d" % number, b'{"points": %d}' % number) for number in range(100)])
-    nodes = make_nodes(broker, tmp_path_factory.mktemp("node"), f"rewards={topic}", names=("a",))
+    nodes = make_nodes(broker, tmp_path_factory.mktemp("node"), f"rewards={topic}:ranked:points", names=("a",))
     with started(nodes):
         nodes[0].wait_ready()
         for _ in range(3):

@@ -58,7 +58,11 @@ class StoreDetails(StoreView):
 
 
 class ReplicaView(BaseModel):
-    """One replica of this node. Offsets are those of its changelog partition, `offset` being the next to apply."""
+    """One replica of this node. Offsets are those of its changelog partition, `offset` being the next to apply.
+
+    `skipped_records` counts the records below `offset` that were no rows, `skipped_reasons` by reason, and
+    `last_skipped_offset` is that of the last one. `unranked_rows` have no score; None if there is no ranking.
+    """
 
     store: str
     partition: int
@@ -71,7 +75,10 @@ class ReplicaView(BaseModel):
     end_offset: int | None
     offset_lag: int | None
     restored_records: int
-    null_keys: int
+    skipped_records: int
+    skipped_reasons: dict[str, int]
+    last_skipped_offset: int | None
+    unranked_rows: int | None
     error: str | None
 
 
@@ -129,8 +136,11 @@ def replica_view(status: ReplicaStatus, node: str) -> ReplicaView:
         end_offset=status.end_offset,
         offset_lag=status.offset_lag,
         restored_records=status.restored_records,
-        null_keys=status.null_keys,
-        error=status.error,
+        skipped_records=status.skipped.records,
+        skipped_reasons=dict(status.skipped.by_reason),
+        last_skipped_offset=status.skipped.last_offset,
+        unranked_rows=status.unranked_rows,
+        error=status.error or status.trouble,
     )
 
 
@@ -154,6 +164,6 @@ def _rankings(catalog: Catalog, store: str) -> list[RankedView]:
     """Those of this node's replicas of a store, each once even if it has outgrown its memory: empty then."""
     found: list[RankedView] = []
     for replica_id, replica in catalog.replicas.items():
-        if replica_id.store == store and isinstance(replica.index, RankedIndex) and replica.index.holds_rows:
+        if replica_id.store == store and isinstance(replica.index, RankedIndex) and replica.index.trouble is None:
             found.append(replica.index.view())
     return found

@@ -99,7 +99,7 @@ class RestoreAdapter(Adapter):
 
     def do_status(self) -> dict[str, Any]:
         status = self.replica.status()
-        restored = status.restored_records - status.null_keys
+        restored = status.restored_records - status.skipped.records
         return {"completed": self.end is not None and self.replica.serving, "restored": restored}
 
     def do_get(self, key: str) -> str | None:

@@ -24,7 +24,7 @@ from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
 from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.purchases import PURCHASES, Tills
-from tests.integration.topics import end_offsets
+from tests.integration.topics import end_offsets, read_topic
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -66,7 +66,7 @@ class Shop(GenerationSteps):
         return dict(record for key, value in first.items() for record in chain.convert(key, value))
 
     def check_notifications(self) -> None:
-        self.tills.check_notifications(list(read_changelog(self.broker.bootstrap, "loyalty")))
+        self.tills.check_notifications([(r.key, r.value) for r in read_topic(self.broker.bootstrap, "loyalty")])
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from spark_apps.generations.comparison import read_changelog
 from spark_apps.heartbeat import AppState, Heartbeat
 from state.changelog.partitioner import partition_for
 from state.keys.windows import decode_window_row_key
@@ -147,8 +146,8 @@ class Place(GenerationSteps):
     def notes(self) -> dict[bytes, list[list[int]]]:
         """What the app told."""
         told: dict[bytes, list[list[int]]] = defaultdict(list)
-        for key, value in read_changelog(self.broker.bootstrap, NOTES):
-            told[key].append(orjson.loads(value or b""))
+        for record in read_topic(self.broker.bootstrap, NOTES):
+            told[record.key or b""].append(orjson.loads(record.value or b""))
         return told
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from state.changelog.batch import fold
-from state.errors import ChangelogError
 from state.stores.row import ReplicaRow, decode_row
 from tests.state.changelog.messages import Record
 
@@ -30,19 +27,17 @@ def test_a_value_after_a_tombstone_is_back() -> None:
     assert row is not None
 
 
-def test_records_without_key_are_counted_and_left_out() -> None:
-    folded = fold([Record(1, None, b"a"), Record(2, b"k", b"v"), Record(3, None, None)])
-    assert folded.null_keys == 2
-    assert [key for key, _ in folded.entries] == [b"k"]
-
-
 def test_the_schema_version_of_each_record_is_kept() -> None:
     ((_, row),) = fold([Record(1, b"k", b"v", record_headers=(("app", b"a"), ("schema-version", b"3")))]).entries
     assert row is not None
     assert decode_row(row).schema_version == 3
 
 
-@pytest.mark.parametrize("headers", [None, (), (("app", b"a"),), (("schema-version", b"x"),)])
-def test_a_foreign_record_fails_loudly(headers: tuple[tuple[str, bytes | None], ...] | None) -> None:
-    with pytest.raises(ChangelogError):
-        fold([Record(1, b"k", b"v", record_headers=headers)])
+def test_the_source_is_that_of_the_newest_record_that_names_one() -> None:
+    def record(at: int, end: int | None, value: bytes | None = b"v") -> Record:
+        source = [] if end is None else [("source-position", b'{"pos":{"0":[0,%d]}}' % end)]
+        return Record(at, b"%d" % at, value, record_headers=(("schema-version", b"1"), *source))
+
+    assert fold([record(1, 5), record(2, 9, None), record(3, None)]).source == {"pos": {0: (0, 9)}}
+    assert fold([record(1, 5), record(2, 9, None), record(3, 5)]).source == {"pos": {0: (0, 5)}}
+    assert fold([record(1, None)]).source is None

@@ -8,6 +8,7 @@ from state.clock import ManualClock
 from state.query.metrics import make_registry
 from state.replicas.places import MemoryPlace
 from tests.state.changelog.messages import Record
+from tests.state.query.cluster import Cluster
 from tests.state.query.test_hot_rows import MANY, TARGET, OneNode
 from tests.state.replicas.recording import batch, log_of, make_replica
 
@@ -61,3 +62,20 @@ def test_the_time_of_a_restore_holds_what_another_process_did_of_it() -> None:
     assert (replica.restores.count, replica.restores.total_ns) == (1, 61_000_000_000)
     replica.apply(batch([Record(2, b"k", b"v2")], end=True))
     assert replica.restores.count == 1, "following is no restore"
+
+
+def test_skipped_records_and_the_last_of_them_are_exported() -> None:
+    node = OneNode()
+    labels = '{partition="0",store="rewards"}'
+    assert {f"state_skipped_records_total{labels} 0.0", f"state_last_skipped_offset{labels} -1.0"} <= lines(node)
+    node.replica.apply(batch([Record(0, b"k", b"1", record_headers=None), Record(1, b"l", b"2")], end=True))
+    assert {f"state_skipped_records_total{labels} 1.0", f"state_last_skipped_offset{labels} 0.0"} <= lines(node)
+
+
+def test_rows_without_a_score_are_exported() -> None:
+    cluster = Cluster(nodes="a", partitions=1, stores="players=p-log:ranked:Score")
+    cluster.write("players", b"ranked", b'{"Score":1}')
+    cluster.write("players", b"hostile", b'{"Score":1e-99999999999999999999}')
+    services = cluster.nodes["a"].services
+    told = generate_latest(make_registry(services.catalog, services.point, cluster.nodes["a"].router)).decode()
+    assert 'state_unranked_rows{partition="0",store="players"} 1.0' in told.splitlines()

@@ -15,6 +15,7 @@ from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId, ReplicaState
 from state.stores.row import ReplicaRow
+from tests.state.changelog.bad_records import KINDS, ROWS
 from tests.state.changelog.messages import Record
 from tests.state.replicas.fake_log import FakeLog
 from tests.state.replicas.recording import DAY_MS, RecordingListener
@@ -188,24 +189,25 @@ def test_a_full_disk_is_tried_again_without_a_rebuild(place: RocksDBPlace, clock
     assert log.added == [(0, 0), (0, 1)], "it went on behind what it had, without replay"
 
 
-def test_a_foreign_record_fails_its_replica_alone_and_it_goes_on_answering(
-    place: RocksDBPlace, clock: StepClock
-) -> None:
+def test_records_that_are_no_rows_stop_no_replica(place: RocksDBPlace, clock: StepClock) -> None:
     log = FakeLog(partitions=2)
     for partition in (0, 1):
-        log.append(partition, b"k", b"v")
+        log.append(partition, b"before", b"v")
     replicas = make(place, clock, 2)
     seen: list[object] = []
 
     def poison() -> None:
-        log.records[0].append(Record(1, b"k", b"x", record_headers=None))
-        log.append(1, b"k", b"w")
+        for kind in KINDS:
+            log.records[0].append(kind.record(log.end(0)))
+        log.append(0, b"after", b"w")
+        log.append(1, b"after", b"w")
 
     def look() -> None:
-        seen.extend((rows(replicas[0]), replicas[0].offset, rows(replicas[1])))
+        seen.extend((rows(replicas[0]), replicas[0].offset_lag, rows(replicas[1])))
 
     run(log, replicas, clock, poison, look)
-    assert seen == [{b"k": b"v"}, 1, {b"k": b"w"}]
+    both = {b"before": b"v", b"after": b"w"}
+    assert seen == [both | ROWS, 0, both]
 
 
 def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(place: RocksDBPlace, clock: StepClock) -> None:

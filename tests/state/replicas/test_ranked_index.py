@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import random
 import threading
+import zlib
 from decimal import Decimal
 
 import pytest
 
+from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.restore import LogState
 from state.clock import ManualClock
-from state.errors import StoreUnavailableError
-from state.replicas.places import MemoryPlace
+from state.errors import SerializationError, StoreUnavailableError
+from state.replicas import ranked_index
 from state.replicas.ranked_index import IndexBudget, RankedIndex, Score, negated, score_of
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
+from state.stores.row import encode_row
 from tests.state.changelog.messages import Record
+from tests.state.replicas.keeping_place import KeepingPlace
 from tests.state.replicas.recording import DAY_MS, RecordingListener, batch
 
+ID = ReplicaId("players", 0)
 EXPONENT = b'{"S": 1e999999999}'
 
 
@@ -32,6 +37,9 @@ EXPONENT = b'{"S": 1e999999999}'
         (b'{"S": "7"}', None),
         (b'{"S": NaN}', None),
         (EXPONENT, None),
+        (b'{"S": 1e-99999999999999999999}', None),
+        (b'{"S": 2.5, "X": 1e-99999999999999999999}', Decimal("2.5")),
+        (b'{"S": 2.5, "X": ' + b"[" * 900 + b"]" * 900 + b"}", None),
         (b'{"T": 7}', None),
         (b"7", None),
         (b"{", None),
@@ -76,8 +84,9 @@ def test_an_index_that_outgrows_its_memory_says_so_and_gives_it_back() -> None:
         index.view()
     assert budget.used_bytes == 0
     index.apply([(b"b", b'{"S":1}')])
-    assert not index.holds_rows
+    assert index.trouble is not None
     index.clear()
+    index.built()
     assert len(index.view()) == 0
 
 
@@ -111,26 +120,68 @@ def test_readers_see_whole_batches_only() -> None:
 def test_a_replica_keeps_its_index_in_step_and_builds_it_anew_when_opened() -> None:
     clock = ManualClock()
     index = RankedIndex("S", IndexBudget(1 << 30))
-    place = KeepingPlace(clock)
-    replica = Replica(ReplicaId("players", 0), "t", place=place, clock=clock, listener=RecordingListener(), index=index)
+    place = KeepingPlace(clock, ID)
+    replica = Replica(ID, "t", place=place, clock=clock, listener=RecordingListener(), index=index)
     replica.open(LogState("t", "id-1", 0, 0, 3, DAY_MS))
     replica.apply(batch([Record(0, b"a", b'{"S":1}'), Record(1, b"b", b'{"S":2}'), Record(2, b"a", b'{"S":3}')]))
     assert [key for _, key, _ in index.view().behind(None)] == [b"a", b"b"]
     replica.close()
-    assert len(index.view()) == 0
+    with pytest.raises(StoreUnavailableError, match="being built"):
+        index.view()
     replica.open(LogState("t", "id-1", 0, 0, 3, DAY_MS))
     assert [(key, value) for _, key, value in index.view().behind(None)] == [(b"a", b'{"S":3}'), (b"b", b'{"S":2}')]
     replica.apply(batch([Record(3, b"a", None)]))
     assert [key for _, key, _ in index.view().behind(None)] == [b"b"]
 
 
-class KeepingPlace(MemoryPlace):
-    """Opens the same store again, as a disk would."""
+def test_a_value_that_can_not_be_taken_in_leaves_no_part_of_a_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = IndexBudget(1 << 20)
+    index = RankedIndex("S", budget)
+    index.apply([(b"a", b'{"S":1}')])
 
-    def __init__(self, clock: ManualClock) -> None:
-        super().__init__(clock)
-        self._kept = super().open(ReplicaId("players", 0))
-        self._kept.close = lambda: None  # type: ignore[method-assign]
+    def failing(value: bytes, field: str) -> Score | None:
+        raise ArithmeticError("as a decimal might")
 
-    def open(self, replica: ReplicaId):  # type: ignore[no-untyped-def]
-        return self._kept
+    monkeypatch.setattr(ranked_index, "score_of", failing)
+    index.apply([(b"b", b'{"S":2}')])
+    assert index.trouble is not None
+    for ask in (index.view, lambda: index.find(b"a")):
+        with pytest.raises(StoreUnavailableError, match="failed: the node's log says why"):
+            ask()
+    assert budget.used_bytes == 0
+    monkeypatch.undo()
+    index.apply([(b"c", b'{"S":3}')])
+    assert index.trouble is not None, "half a ranking is none"
+
+
+def test_a_ranking_answers_nothing_while_it_is_built() -> None:
+    index = RankedIndex("S", IndexBudget(1 << 20))
+    index.clear()
+    index.apply([(b"a", b'{"S":1}')])
+    with pytest.raises(StoreUnavailableError, match="being built"):
+        index.view()
+    with pytest.raises(StoreUnavailableError, match="being built"):
+        index.find(b"a")
+    assert index.trouble is None
+    index.built()
+    assert len(index.view()) == 1
+
+
+def test_a_store_whose_rows_can_not_be_read_for_its_ranking_is_not_opened() -> None:
+    """Otherwise it would be followed on with the part of its rows that were read."""
+    clock = ManualClock()
+    place = KeepingPlace(clock, ID)
+    index = RankedIndex("S", IndexBudget(1 << 30))
+    replica = Replica(ID, "t", place=place, clock=clock, listener=RecordingListener(), index=index)
+    store = place.open(ID)
+    store.write([(b"%04d" % number, encode_row(b'{"S":1}', schema_version=1, timestamp_ms=0)) for number in range(600)])
+    later = bytearray(encode_row(b'{"S":1}', schema_version=1, timestamp_ms=0))
+    later[0] = 9
+    later[11:15] = zlib.crc32(later[15:], zlib.crc32(later[:11])).to_bytes(4, "big")
+    store.write([(b"later", bytes(later))], {METADATA_KEY: Checkpoint("t", "id-1", 0, 3, 0).encode()})
+    with pytest.raises(SerializationError):
+        replica.open(LogState("t", "id-1", 0, 0, 3, DAY_MS))
+    assert not replica.is_open
+    assert not replica.serving
+    with pytest.raises(StoreUnavailableError):
+        index.view()

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog.testing
 
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
 from state.changelog.restore import RestoreAction, RestoreReason
+from state.changelog.skipped import SkippedTotals
 from state.clock import ManualClock
 from state.errors import (
-    ChangelogError,
     DiskFullError,
     StoreCorruptedError,
     StoreRestoringError,
@@ -21,6 +22,7 @@ from state.errors import (
 from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId, ReplicaState
+from tests.state.changelog.bad_records import KINDS, ROWS, SKIPPED, Kind
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import DAY_MS, RecordingListener, batch, log_of, make_replica
 
@@ -198,20 +200,77 @@ def test_looking_at_the_log_notices_a_topic_made_anew(make: Callable[[], Replica
         replica.check(log_of(0, 1, topic_id="id-2"))
 
 
-def test_a_foreign_record_moves_nothing(make: Callable[[], Replica]) -> None:
-    replica = make()
-    replica.open(log_of(0, 2))
-    with pytest.raises(ChangelogError):
-        replica.apply(batch([Record(0, b"a", b"1"), Record(1, b"k", b"v", record_headers=None)]))
-    assert replica.offset == 0
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_no_record_stops_a_replica(make: Callable[[], Replica], kind: Kind) -> None:
+    row = {} if kind.reason is not None or kind.key is None or kind.value is None else {kind.key: kind.value}
+    followed = make()
+    followed.open(log_of(0, 1))
+    followed.apply(batch([Record(0, b"a", b"1")], end=True))
+    followed.apply(batch([kind.record(1), Record(2, b"b", b"2")], end=True))
+    assert values(followed) == {b"a": b"1", b"b": b"2", **row}
+    wanted = SkippedTotals() if kind.reason is None else SkippedTotals({kind.reason.value: 1}, 1)
+    assert followed.status().skipped == wanted
+    followed.close()
+
+    again = make()
+    assert again.open(log_of(0, 3)).action is RestoreAction.RESUME
+    assert again.serving
+    assert values(again) == {b"a": b"1", b"b": b"2", **row}
+    assert again.status().skipped == wanted
 
 
-def test_records_without_key_are_counted(make: Callable[[], Replica]) -> None:
+def test_a_restore_and_a_follower_hold_the_same_rows_of_a_log_with_bad_records(
+    make: Callable[[], Replica], place: RocksDBPlace
+) -> None:
+    records = [
+        entry
+        for number, kind in enumerate(KINDS)
+        for entry in (
+            Record(3 * number, kind.key, b"older"),
+            kind.record(3 * number + 1),
+            Record(3 * number + 2, b"%d" % number, b"x"),
+        )
+        if entry.key() is not None or entry.at % 3 == 1
+    ]
+    found = []
+    for size in (1, 7, len(records)):
+        replica = make()
+        replica.open(log_of(0, records[-1].at + 1))
+        for start in range(0, len(records), size):
+            replica.apply(batch(records[start : start + size]))
+        assert replica.serving
+        found.append((values(replica), replica.status().skipped))
+        replica.close()
+        place.wipe(ID)
+    assert found[0] == found[1] == found[2]
+    assert found[0][0] == ROWS | {b"%d" % number: b"x" for number in range(len(KINDS))}
+    assert found[0][1].records == len(SKIPPED)
+
+
+def test_a_replayed_batch_counts_its_skipped_records_once(make: Callable[[], Replica]) -> None:
     replica = make()
-    replica.open(log_of(0, 2))
-    replica.apply(batch([Record(0, None, b"x"), Record(1, b"a", b"1")], end=True))
-    assert replica.status().null_keys == 1
-    assert values(replica) == {b"a": b"1"}
+    replica.open(log_of(0, 9))
+    records = [Record(0, b"a", b"1", record_headers=None), Record(1, b"b", b"2")]
+    replica.apply(batch(records))
+    replica.apply(batch([*records, Record(2, b"c", b"3", record_headers=None)]))
+    assert replica.status().skipped == SkippedTotals({"no-schema-version": 2}, 2)
+
+
+def test_skipped_records_are_logged_by_reason_without_their_content(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 9))
+    with structlog.testing.capture_logs() as logs:
+        replica.apply(batch([Record(at, b"secret-key", b"secret", record_headers=None) for at in range(5000)]))
+    (line,) = [entry for entry in logs if entry["event"] == "changelog_records_skipped"]
+    del line["event"], line["log_level"]
+    assert line == {
+        "topic": "t",
+        "partition": 0,
+        "reason": "no-schema-version",
+        "records": 5000,
+        "first_offset": 0,
+        "last_offset": 4999,
+    }
 
 
 def test_a_suspended_replica_goes_on_answering(make: Callable[[], Replica]) -> None:

@@ -135,6 +135,10 @@ export class Picture {
     const lag = replica.offset_lag === null ? "lag unknown" : `${grouped(replica.offset_lag)} records behind`;
     const doing = { active: "active", standby: "standby", restoring: `restoring as ${replica.role}`, silent: "can’t answer" }[kind];
     const parts = [doing, lag, `position ${replica.offset === null ? "unknown" : grouped(replica.offset)}`];
+    if (replica.skipped_records) {
+      parts.push(`${grouped(replica.skipped_records)} changelog records skipped, the last at ${grouped(replica.last_skipped_offset)}`);
+    }
+    if (replica.unranked_rows) parts.push(`${grouped(replica.unranked_rows)} rows without a score`);
     if (node.suspect) parts.push("as of when this node was last heard");
     if (replica.error) parts.push(replica.error);
     const text = `: ${parts.join(", ")}`;

@@ -57,7 +57,10 @@ def replica(
         "end_offset": 10_000 + 37 * partition + lag,
         "offset_lag": lag,
         "restored_records": 0,
-        "null_keys": 0,
+        "skipped_records": 0,
+        "skipped_reasons": {},
+        "last_skipped_offset": None,
+        "unranked_rows": None,
         "error": None,
     }
 

@@ -1,0 +1,50 @@
+"""`storekeeper skipped`: the records of a store's changelog that are no rows, and what removes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from spark_apps.generations.live import live_store
+from spark_apps.settings import AppSettings
+from state.changelog.skipped import SkipReason
+from state.cli.asking import AsJson, say
+from state.cli.output import write_rows
+from state.maintenance.kafka_log import Changelog
+
+_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "reason")
+_WITH_KEY = (
+    "Stop what writes them. Then let the app write their keys again, or write a tombstone for each key: the keys have "
+    "no rows already, and compaction removes the records. See StateRecordsSkipped in docs/runbooks.md."
+)
+_WITHOUT_KEY = "Records without a key need nothing: cleaning a compacted topic removes them, and it takes no new ones."
+
+
+def skipped(store: Annotated[str, typer.Argument(help="The store's name.")], as_json: AsJson = False) -> None:
+    """List the changelog records that are no rows, and say what removes them. Example: storekeeper skipped rewards."""
+    settings = AppSettings()
+    spec, _ = live_store(store, settings)
+    reasons: set[str] = set()
+    rows = _rows(Changelog(settings.kafka_bootstrap, spec.changelog_topic), reasons)
+    count = write_rows(rows, as_json=as_json, columns=_COLUMNS)
+    say(f"{count} records of {spec.changelog_topic} are no rows.")
+    if reasons - {SkipReason.NULL_KEY}:
+        say(_WITH_KEY)
+    if SkipReason.NULL_KEY in reasons:
+        say(_WITHOUT_KEY)
+
+
+def _rows(changelog: Changelog, reasons: set[str]) -> Iterator[dict[str, Any]]:
+    """One for each skipped record; its reason is added to `reasons`."""
+    for partition in changelog.partitions:
+        for record in changelog.skipped(partition, *changelog.bounds(partition)):
+            reasons.add(record.reason)
+            yield {
+                "topic": changelog.topic,
+                "partition": partition,
+                "offset": record.offset,
+                "timestamp_ms": record.timestamp_ms,
+                "reason": record.reason.value,
+            }
