@@ -206,6 +206,7 @@ def plan_command(
 ) -> None:
     """Say what this code would do to the state that there is; exits 1 if it would break. Example: storekeeper plan."""
     from deploy.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
+    from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
     from state.migration.explain import explain_plan  # noqa: PLC0415
 
     wanted = parse_partitions(partitions or [])
@@ -214,7 +215,7 @@ def plan_command(
         export.write_bytes(description.encode())
         _errors.print(f"{len(description.stores)} stores described in {export}", markup=False)
         return
-    plan = plan_against(description, wanted)
+    plan = plan_against(description, wanted, wanted_apps(PlatformSettings.load()))
     typer.echo(json.dumps(plan.as_dict()) if as_json else explain_plan(plan))
     if plan.breaks:
         raise typer.Exit(1)

@@ -177,10 +177,10 @@ class AppRun:
         With the gate closed a further batch ends the query by itself, before it has written anything.
         """
         gate.close()
-        deadline = self.clock.monotonic_s() + self.settings.stop_timeout_s
+        deadline = self.clock.monotonic_s() + self.settings.drain_timeout_s
         while _is_active(query) and (gate.busy or query.status["isTriggerActive"]):
             if self.clock.monotonic_s() >= deadline:
-                _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.stop_timeout_s)
+                _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.drain_timeout_s)
                 break
             time.sleep(_POLL_S / 2)
         query.stop()

@@ -141,8 +141,11 @@ class AppSettings(RunDirSettings):
     lease_timeout_s: float = Field(
         default=30, ge=0, description="How long a starting app waits for its previous copy to end."
     )
-    stop_timeout_s: float = Field(
-        default=45, gt=0, description="How long a stopping app lets its batch run before it cuts it."
+    drain_timeout_s: float = Field(
+        default=45,
+        gt=0,
+        description="How long a stopping app lets its batch run before it cuts it. "
+        "Keep it below STOREKEEPER_STOP_TIMEOUT_S, after which the process is killed.",
     )
     heartbeat_interval_s: float = Field(default=2, gt=0, le=60, description="Time from one heartbeat to the next.")
 

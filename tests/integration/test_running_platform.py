@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +25,11 @@ from deploy.waiting import eventually
 from spark_apps.generations.journal import JournalFile
 from spark_apps.registry import APPS, ON_DEMAND_APPS
 from state.client import StateClient
+from state.clock import SystemClock
 from state.errors import StateError
+from state.maintenance.check_verdict import CheckVerdict, put_verdict
+from state.maintenance.growth import DAY_MS
+from tests.deploy.observability.scraped import NODES, PLATFORM, Scrape, documented, named, uses_of
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess, supervisor_of
 from tests.integration.topics import write_topic
@@ -166,6 +172,32 @@ def test_what_is_approved_is_done_and_what_is_refused_is_not(running: Running, p
         assert JournalFile(running.platform.run_dir, "loyalty").read() is None, "no generation was made"
         assert airflow.task_states("cleanup_stores", approved)["delete"] == "success"
         assert eventually(lambda: all(prices.get(symbol).value is None for symbol in symbols), _RUN_S)
+
+
+def test_dashboards_rules_and_documents_name_what_is_exported(running: Running) -> None:
+    """Snapshots and verdicts of the quality gate are made by the demo of test_platform.py, and looked at there."""
+    addresses, now_ms = running.addresses(), SystemClock().now_ms()
+    event = {"EventID": "e", "UserID": "u", "EventTime": now_ms}
+    write_topic(addresses["kafka"], "user-events", [(b"u", json.dumps(event).encode())])
+    size = {"rows": 1, "size_bytes": 10}
+    put_verdict(running.platform.run_dir, CheckVerdict("growth", "prices", True, (), now_ms - 2 * DAY_MS, size))
+    subprocess.run(
+        [sys.executable, "-m", "spark_apps.maintenance", "growth", "prices"],
+        env={**running.platform.environment, "STOREKEEPER_KAFKA_BOOTSTRAP": addresses["kafka"]},
+        capture_output=True,
+        check=True,
+    )
+    of_apps = named(documented(PLATFORM), "spark_app_", "quality_check_", "quality_growth_")
+    rows, seen = documented(NODES) + of_apps, [{"nothing": "was scraped"}]
+
+    def all_there() -> bool:
+        places = (addresses["metrics"], f"{addresses['node-a']}/metrics", f"{addresses['node-b']}/metrics")
+        scrape = Scrape(*(httpx2.get(place, trust_env=False, timeout=30).text for place in places))
+        seen[0] = {**scrape.unlike(rows), **scrape.unmet(uses_of(rows))}
+        seen[0] |= dict.fromkeys(scrape.undocumented(documented(NODES) + documented(PLATFORM)), "is not documented")
+        return not seen[0]
+
+    assert eventually(all_there, _RUN_S, poll_s=1), seen[0]
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
