@@ -10,11 +10,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from typer.testing import CliRunner
 
 from deploy.layout import RunLayout
 from deploy.overview.glance import Holders
 from deploy.overview.look import Look
 from state.changelog.partitioner import partition_for
+from state.cli import app
 from state.client import ClientLimits, StateClient
 from state.clock import SystemClock
 from state.errors import UnknownStoreError
@@ -129,6 +131,10 @@ def test_keys_of_other_nodes_are_forwarded(split: tuple[NodeProcess, NodeProcess
             assert answer.json() == {"key": key, "value": value}
             served_by.add(answer.headers["storekeeper-served-by"])
         assert served_by == {"a", "b"}
+        shown = CliRunner().invoke(app, ["cluster", "--node", node.address]).stdout
+        for each in split:
+            (row,) = [line.split() for line in shown.splitlines() if each.address in line]
+            assert row == [each.name, each.address, "-", "alive", "2", "0"]
 
 
 def test_a_forwarded_request_is_never_sent_on(split: tuple[NodeProcess, NodeProcess]) -> None:
