@@ -90,3 +90,15 @@ def test_answers_that_come_too_late_end_no_process(own_broker: Broker) -> None:
         told = [int(process.communicate()[0] or 0) for process in asking]
     assert [process.returncode for process in asking] == [0] * len(asking)
     assert min(told) > 0
+
+
+@pytest.mark.parametrize("asked", [[2], [0, 2]], ids=["alone", "beside a known one"])
+def test_partitions_that_were_added_meanwhile_are_known_too(broker: Broker, asked: list[int]) -> None:
+    topic = f"bounds-{len(asked)}-grown"
+    broker.create_topic(topic, 2)
+    with closing(offset_client(broker.bootstrap)) as client:
+        assert log_offsets(client, {(topic, partition): END for partition in (0, 1)}, 30)
+        broker.add_partitions(topic, 3)
+        wanted = {(topic, partition): END for partition in asked}
+        assert log_offsets(client, wanted, 30) == dict.fromkeys(wanted, 0)
+        assert told_offsets(client, wanted, 30) == dict.fromkeys(wanted, 0)
