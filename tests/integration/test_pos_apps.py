@@ -22,7 +22,10 @@ from tests.integration.app_process import AppProcesses
 from tests.integration.sales import bad_sales, good_sales
 from tests.integration.topics import Record, end_offsets, read_topic, write_topic
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark),
+    pytest.mark.long("test_running_platform.py has the same outputs, sink/test_task.py the batches that run again"),
+]
 
 GOOD, BAD = 500, 100
 PURCHASES = "loyalty-purchases-repartition"

@@ -34,7 +34,10 @@ from tests.integration.node_process import NodeProcess, make_nodes
 from tests.integration.sales import good_sales
 from tests.integration.topics import end_offsets, write_topic
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark),
+    pytest.mark.long("test_running_platform.py has the same apps in one process"),
+]
 
 SETTINGS = AppSettings()
 SOURCES = sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.sources(SETTINGS)})

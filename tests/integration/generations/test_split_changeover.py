@@ -212,25 +212,27 @@ def replicas_of(node: NodeProcess) -> set[str]:
 
 def check_every_way_of_asking(node: NodeProcess) -> None:
     """A part is a store as any other, of the kind of the one that it was a part of."""
-    streamed = node.get("/state/keyvalues/points-odd/all", headers={"accept": "application/x-ndjson"}).text.splitlines()
+    streamed = node.answer(
+        "/state/keyvalues/points-odd/all", headers={"accept": "application/x-ndjson"}
+    ).text.splitlines()
     assert json.loads(streamed[-1]) == {"complete": True, "rows": len(KEYS) // 2}
-    assert [row["key"] for row in node.get("/state/ranked/points-odd/top?limit=2").json()] == ["039", "037"]
-    unknown = node.get("/state/keyvalue/points-odd/000")
+    assert [row["key"] for row in node.answer("/state/ranked/points-odd/top?limit=2").json()] == ["039", "037"]
+    unknown = node.answer("/state/keyvalue/points-odd/000")
     assert (unknown.status_code, "@" in unknown.text) == (404, False)
-    assert node.get("/state/metadata/points-odd/001").json()["store"] == "points-odd"
-    assert "points-odd" in node.get("/state/instance/points-odd/001").json()["storeNames"]
-    assert node.get("/state/cluster").json()["assignment"].keys() == {"points", *PARTS}
-    assert [found["store"] for found in node.get("/state/topology").json()["stores"]] == ["points", *PARTS]
-    details = node.get("/state/stores/points-odd").json()
+    assert node.answer("/state/metadata/points-odd/001").json()["store"] == "points-odd"
+    assert "points-odd" in node.answer("/state/instance/points-odd/001").json()["storeNames"]
+    assert node.answer("/state/cluster").json()["assignment"].keys() == {"points", *PARTS}
+    assert [found["store"] for found in node.answer("/state/topology").json()["stores"]] == ["points", *PARTS]
+    details = node.answer("/state/stores/points-odd").json()
     assert (details["topic"], details["generation"], details["kind"]) == (ODD, 2, "ranked")
     with StateClient([node.address]) as client:
         assert client.key_value("points-odd").get("001").value["points"] == 1
 
 
 def check_moved(nodes: list[NodeProcess], store: str, others: list[str]) -> None:
-    """Whoever asks for a store that was let go of is told which ones have its rows."""
+    """The answer for a store that is gone names the stores that have its rows."""
     for node in nodes:
-        gone = node.get(f"/state/keyvalue/{store}/001")
-        assert (gone.status_code, gone.json()["stores"]) == (404, others), gone.text
+        gone = node.answer(f"/state/keyvalue/{store}/001")
+        assert (gone.status_code, gone.json().get("stores")) == (404, others), gone.text
         with StateClient([node.address]) as client, pytest.raises(UnknownStoreError, match=f"are in {others[0]}"):
             client.key_value(store).get("001")
