@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -31,7 +29,8 @@ pytestmark = pytest.mark.broker
 KEYS = [f"{number:03d}" for number in range(40)]
 WHOLE, EVEN, ODD, MERGED = "split-whole", "split-even", "split-odd", "split-merged"
 PARTS = {"points-even": EVEN, "points-odd": ODD}
-ALLOWED_S = 2.0
+ALLOWED_ROUNDS = 100
+"""An answer may miss so many: about five seconds of a quiet machine, more of a busy one, which writes more slowly."""
 
 
 def part_of(key: str) -> str:
@@ -45,7 +44,7 @@ class Writer:
 
     broker: Broker
     stopped: threading.Event = field(default_factory=threading.Event)
-    acknowledged: list[tuple[float, int]] = field(default_factory=list)
+    acknowledged: int = 0
 
     def run(self) -> None:
         """Runs in a thread."""
@@ -61,14 +60,13 @@ class Writer:
                         writers[topic].write([row], HEADERS)
                 for writer in writers.values():
                     writer.flush()
-                self.acknowledged.append((time.monotonic(), number))
+                self.acknowledged = number
                 if self.stopped.wait(0.05):
                     return
 
     def owed(self) -> int:
         """The last round that every answer must show."""
-        at = bisect_right(self.acknowledged, (time.monotonic() - ALLOWED_S, 1 << 60))
-        return self.acknowledged[at - 1][1] if at else 0
+        return self.acknowledged - ALLOWED_ROUNDS
 
 
 @dataclass
