@@ -189,7 +189,7 @@ def test_a_process_that_was_stopped_by_a_signal_is_frozen(tmp_path: Path) -> Non
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         try:
             os.kill(sleeper.pid, signal.SIGSTOP)
-            eventually(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED, 10, "it has stopped")
+            eventually(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED, 60, "it has stopped")
             seen = process_status(ProcessView("node-b", "RUNNING", sleeper.pid, 0, 0, ""), problems, {})
         finally:
             sleeper.kill()
