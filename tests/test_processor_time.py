@@ -6,14 +6,15 @@ import subprocess
 import sys
 
 import psutil
+import pytest
 
 from tests.processor_time import ProcessorTime
 from tests.waiting import eventually
 
-_WORK = "import time\nwhile time.process_time() < 0.5: pass\nprint('worked', flush=True)\ninput()"
+_WORK = "import signal, time\nwhile time.process_time() < 0.5: pass\nprint('worked', flush=True)\nsignal.pause()"
 _PARENT = (
     "import subprocess, sys\n"
-    f"print(subprocess.Popen([sys.executable, '-c', {_WORK!r}], stdin=subprocess.PIPE).pid, flush=True)\n"
+    f"print(subprocess.Popen([sys.executable, '-c', {_WORK!r}]).pid, flush=True)\n"
     "sys.stdin.readline()"
 )
 
@@ -24,6 +25,13 @@ def process(program: str) -> subprocess.Popen[str]:
     )
 
 
+def leave(parent: subprocess.Popen[str]) -> None:
+    """Lets a process end whose child stays."""
+    assert parent.stdin is not None
+    parent.stdin.write("leave\n")
+    parent.wait(60)
+
+
 def test_a_child_is_counted_once() -> None:
     time = ProcessorTime()
     before = time.used_s()
@@ -31,7 +39,8 @@ def test_a_child_is_counted_once() -> None:
         assert child.stdout is not None
         assert child.stdout.readline() == "worked\n"
         alive = time.used_s()
-        child.communicate("\n")
+        child.kill()
+        child.wait()
     after = time.used_s()
     assert alive - before >= 0.5
     assert 0 <= after - alive < 0.4
@@ -40,17 +49,31 @@ def test_a_child_is_counted_once() -> None:
 def test_a_daemon_is_counted_after_its_parents_end_and_after_its_own() -> None:
     time = ProcessorTime()
     before = time.used_s()
-    with process(_PARENT) as parent:
+    with time.watching(), process(_PARENT) as parent:
         assert parent.stdout is not None
-        assert parent.stdin is not None
         daemon = psutil.Process(int(parent.stdout.readline()))
         try:
             assert parent.stdout.readline() == "worked\n"
             time.used_s()
-            parent.stdin.write("leave\n")
-            eventually(lambda: parent.poll() is not None, 60, "the parent has ended")
+            leave(parent)
             assert time.used_s() - before >= 0.5
         finally:
             daemon.kill()
         eventually(lambda: not daemon.is_running(), 60, "the daemon has ended")
         assert time.used_s() - before >= 0.5
+
+
+def test_a_daemon_that_was_never_seen_below_its_parent_is_known_by_its_mark() -> None:
+    time = ProcessorTime()
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("TESTS_PROCESSOR_TIME", time.mark)
+        with process(_PARENT) as parent:
+            assert parent.stdout is not None
+            daemon = psutil.Process(int(parent.stdout.readline()))
+            assert parent.stdout.readline() == "worked\n"
+            leave(parent)
+    try:
+        before = sum(psutil.Process().cpu_times()[:4])
+        assert time.used_s() >= before + 0.5
+    finally:
+        daemon.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -146,11 +147,12 @@ class Demo:
         """
         self._report.purchases = len(self._data.invoices)
         begun = time.monotonic()
-        self._publish()
-        self._wait()
-        self._report.rows_per_second = round(len(self._data.invoices) / (time.monotonic() - begun), 1)
-        self._show()
-        self._compare()
+        with closing(self._stores):
+            self._publish()
+            self._wait()
+            self._report.rows_per_second = round(len(self._data.invoices) / (time.monotonic() - begun), 1)
+            self._show()
+            self._compare()
 
     def _publish(self) -> None:
         data = self._data

@@ -55,12 +55,19 @@ def pictures(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_everything_that_was_started_is_healthy_and_tells_so(running: RunningPlatform) -> None:
     assert running.first.returncode == 0, running.first.stderr
     assert "password" in running.first.stdout
-    status = running.platform.status()
-    assert status["healthy"]
-    assert all(process["healthy"] for process in status["processes"])
-    assert {app for app, fields in status["apps"].items() if fields["healthy"]} == _EVERY_APP
-    told = httpx2.get(running.addresses()["metrics"], trust_env=False).text
-    assert [app for app in _EVERY_APP if f'spark_app_up{{app="{app}"}} 1.0' not in told] == []
+
+    def all_work() -> bool:
+        status = running.platform.status()
+        told = httpx2.get(running.addresses()["metrics"], trust_env=False).text
+        return (
+            status["healthy"]
+            and all(process["healthy"] for process in status["processes"])
+            and {app for app, fields in status["apps"].items() if fields["healthy"]} == _EVERY_APP
+            and all(f'spark_app_up{{app="{app}"}} 1.0' in told for app in _EVERY_APP)
+        )
+
+    # On a busy machine one of them may answer its probe too late now and then.
+    assert eventually(all_work, RUN_S)
 
 
 def test_every_folder_finds_the_platform_that_was_started_last(running: RunningPlatform, tmp_path: Path) -> None:
