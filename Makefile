@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
+PACKAGES := state spark_apps quality dags deploy
 
 .PHONY: help setup lock demo up down status test check lint types clean
 
@@ -28,10 +29,10 @@ $(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml deploy/
 	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(JARS)/%/.ready: deploy/jars/%/pom.xml
+$(JARS)/%/.ready: deploy/jars/%/pom.xml deploy/jars/fetch.py
 	@$(PYTHON) deploy/preflight.py
 	@echo "setup: fetching the $* jars"
-	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/$*
+	@$(PYTHON) deploy/jars/fetch.py $* $(JARS)
 	@touch $@
 
 # One after the other: two Mavens at once may spoil the repository that they share.
@@ -90,6 +91,7 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
+	@$(BIN)/deptry $(PACKAGES)
 
 types: setup test-types
 

@@ -20,6 +20,7 @@ import typer
 from rich.console import Console
 
 from deploy.disk import full_disk, is_full
+from deploy.extras import missing_package
 from deploy.layout import RunLayout
 from deploy.quarantine import quarantine_commands
 from deploy.settings import OwnPlatformSettings, PlatformSettings
@@ -166,6 +167,17 @@ def sql_command(
     run_sql(root, statement, as_json=as_json, console=Console(), at_version=versions)
 
 
+@app.command("jars")
+def jars_command() -> None:
+    """Fetch the jars that Spark apps and the platform's broker need, with Maven. Example: storekeeper jars."""
+    from deploy.environment import inherited_environment  # noqa: PLC0415
+    from deploy.jars.command import fetch_all  # noqa: PLC0415
+
+    folder = PlatformSettings.load().jars_dir
+    fetch_all(folder, inherited_environment())
+    typer.echo(folder)
+
+
 @app.command("settings")
 def settings_command() -> None:
     """Show every setting, its default and its meaning, as Markdown. Example: storekeeper settings | less."""
@@ -230,12 +242,12 @@ def create_topics_command(
     from deploy.broker import admin_client  # noqa: PLC0415
     from deploy.topics import ensure_topics  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
+    from spark_apps.settings import AppSettings  # noqa: PLC0415
 
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, with which such an app is run
     settings = PlatformSettings.load()
-    for topic in ensure_topics(
-        admin_client(settings.kafka_bootstrap), topics_of(settings, [app_named(name) for name in apps])
-    ):
+    admin = admin_client(AppSettings().kafka_bootstrap)  # where the apps will look for them
+    for topic in ensure_topics(admin, topics_of(settings, [app_named(name) for name in apps])):
         typer.echo(topic)
 
 
@@ -270,6 +282,8 @@ def main() -> NoReturn:
         _fail(_settings_sentence(error), 2)
     except StateError as error:
         _fail(str(error), 1)
+    except ModuleNotFoundError as error:
+        _fail(missing_package(error.name or "") or str(error), 1)
     except OSError as error:
         if not is_full(error):
             raise
