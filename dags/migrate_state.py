@@ -18,7 +18,7 @@ watch, whether to retire the old generation, keep both, or roll back.
 | `partitions` | 0 to 10000 | of each new changelog; 0 leaves them as they are |
 | `copy` | true, false | go on even if nothing changes: the new generation forgets what clean-ups have deleted |
 | `approval` | true, false | whether somebody must approve the plan |
-| `max_behind` | 0 to 1000000000 | input records that the new one may be behind when the hand-over begins |
+| `max_behind` | 0 or more | input records that the new one may be behind when the hand-over begins |
 | `watch_minutes` | 0 to 10080 | how long to watch before the second decision |
 | `afterwards` | `ask`, `retire`, `keep`, `roll back` | the second decision, if it is taken already |
 | `delete` | true, false | with `retire`: delete the old changelog, checkpoint and seed, too; else they stay for you |
@@ -59,9 +59,9 @@ from dags.operators.generation import (
     GenerationProcessOperator,
     HealthyAfterwardsOperator,
     changeable_app,
+    snapshot_after,
 )
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperator
-from dags.operators.params import TEXT_END, number_param, task_defaults
 from dags.operators.stream_app import AppAction
 
 _APP = "{{ params.app }}"
@@ -78,7 +78,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["stores", "migration"],
-    default_args=task_defaults(retries=3),
+    default_args={"owner": "storekeeper", "retries": 3, "retry_delay": timedelta(seconds=30)},
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=2)),
     params={
@@ -86,7 +86,7 @@ with DAG(
         "migrations": Param(
             [],
             type="array",
-            items={"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}" + TEXT_END},
+            items={"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
             title="Migrations",
             description="Their names, in order, one a line. `storekeeper plan` lists them.",
         ),
@@ -98,15 +98,10 @@ with DAG(
         ),
         "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval of the plan."),
         "max_behind": Param(
-            10_000,
-            type="integer",
-            minimum=0,
-            maximum=1_000_000_000,
-            title="May be behind",
-            description="Records, when the hand-over begins.",
+            10_000, type="integer", minimum=0, title="May be behind", description="Records, when the hand-over begins."
         ),
-        "watch_minutes": number_param(
-            60, minimum=0, maximum=10_080, title="Watch, minutes", description="After the hand-over."
+        "watch_minutes": Param(
+            60, type="number", minimum=0, maximum=10_080, title="Watch, minutes", description="After the hand-over."
         ),
         "afterwards": Param(
             ASK, type="string", enum=[ASK, *_WAYS], title="Afterwards", description="What becomes of the old one."
@@ -172,12 +167,7 @@ with DAG(
         arguments=["generation handover", _APP, "--max-behind {{ [params.max_behind * 10, 100000] | max }}"],
         execution_timeout=timedelta(hours=1),
     )
-    snapshot = GenerationOperator(
-        task_id="snapshot",
-        task_display_name="Take its first snapshot",
-        arguments=["snapshot", "{{ ti.xcom_pull(task_ids='hand_over')['own_stores'] | join(' ') }}"],
-        execution_timeout=timedelta(hours=1),
-    )
+    snapshot = snapshot_after("hand_over", task_id="snapshot", task_display_name="Take its first snapshot")
     watch = PauseOperator(
         task_id="watch",
         task_display_name="Watch",
@@ -218,3 +208,4 @@ with DAG(
     )
     plan >> approve >> detach >> live >> seed >> start >> catch_up >> hand_over >> snapshot >> watch >> check >> decide
     decide >> [retire, keep, roll_back]
+    roll_back >> snapshot_after("roll_back", task_id="snapshot_again", task_display_name="Snapshot what is live again")

@@ -2,7 +2,8 @@
 
 **What it does.** Calls off a hand-over that is under way; or, after one, sends readers back to the old generation's
 changelog, which has run on and is warm in every node, and gives the outputs back to it. Nothing that was read or
-written meanwhile is lost: the old generation goes on from the same place of the input.
+written meanwhile is lost: the old generation goes on from the same place of the input. Then it takes a snapshot, so
+that SQL shows the old generation's columns and rows as well.
 
 **When it runs.** On demand, until the old generation is retired. Not before it has what readers have seen already.
 
@@ -12,7 +13,8 @@ written meanwhile is lost: the old generation goes on from the same place of the
 | `discard` | true, false | then end the generation that was given up, and delete what is its own |
 
 **If it fails.** *Refused*: there is nothing to go back to: the reason says so. *Anything else*: the old generation has
-not come as far yet; it is tried again and goes on where it was. Readers are sent back first.
+not come as far yet; it is tried again and goes on where it was. Readers are sent back first. *snapshot* failed: only
+SQL is behind. Clear the task, or wait for `snapshot_stores`.
 """
 
 from __future__ import annotations
@@ -22,8 +24,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.generation import GenerationOperator, SkipUnlessOperator, changeable_app
-from dags.operators.params import task_defaults
+from dags.operators.generation import GenerationOperator, SkipUnlessOperator, changeable_app, snapshot_after
 
 _APP = "{{ params.app }}"
 
@@ -35,7 +36,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["stores", "migration"],
-    default_args=task_defaults(retries=5, retry_delay=timedelta(seconds=10)),
+    default_args={"owner": "storekeeper", "retries": 5, "retry_delay": timedelta(seconds=10)},
     dagrun_timeout=timedelta(hours=2),
     deadline=done_within(timedelta(minutes=15)),
     params={
@@ -49,6 +50,7 @@ with DAG(
         arguments=["generation rollback", _APP],
         execution_timeout=timedelta(minutes=30),
     )
+    snapshot = snapshot_after("roll_back", task_id="snapshot", task_display_name="Snapshot what is live again")
     wanted = SkipUnlessOperator(
         task_id="wanted",
         task_display_name="Discard it?",
@@ -61,4 +63,4 @@ with DAG(
         arguments=["generation retire", _APP, "--delete"],
         execution_timeout=timedelta(minutes=30),
     )
-    roll_back >> wanted >> discard
+    roll_back >> snapshot >> wanted >> discard

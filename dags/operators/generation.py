@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -52,6 +53,22 @@ class GenerationOperator(SparkJobOperator):
         """Runs the command; raises what `SparkJobOperator` raises."""
         self.arguments = [word for argument in self.arguments for word in argument.split()]
         return super().execute(context)
+
+
+def snapshot_after(step: str, *, task_id: str, task_display_name: str) -> GenerationOperator:
+    """The task that snapshots an app's stores once another generation is live, so that SQL shows that one at once.
+
+    Args:
+        step: the task that changed which generation is live, and told the app's own stores.
+        task_id: of this task.
+        task_display_name: of this task.
+    """
+    return GenerationOperator(
+        task_id=task_id,
+        task_display_name=task_display_name,
+        arguments=["snapshot", f"{{{{ ti.xcom_pull(task_ids='{step}')['own_stores'] | join(' ') }}}}"],
+        execution_timeout=timedelta(hours=1),
+    )
 
 
 class GenerationProcessOperator(StreamAppOperator):

@@ -14,7 +14,7 @@ import pytest
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 PROJECT = Path(__file__).parents[2]
 # Safe path: else the working directory, and with it the real package, would come before the toys.
@@ -93,7 +93,9 @@ def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
     assert _toy(supervised.run_dir)["calls"][1:3] == ["generation detach ticks", "generation seed ticks"]
     for program in ("ticks", "ticks-next"):
         supervised.await_state(program, "RUNNING")
-    assert "snapshot prices more-prices" in _toy(supervised.run_dir)["calls"]
+    calls = _toy(supervised.run_dir)["calls"]
+    assert calls[-2:] == ["generation rollback ticks", "snapshot prices more-prices"]
+    assert calls.count("snapshot prices more-prices") == 2
     assert run.results["hand_over"]["live"] == 2
     assert (_toy(supervised.run_dir)["live"], _toy(supervised.run_dir)["standby"]) == (1, 2)
     assert (run.tasks["retire"], run.tasks["roll_back"]) == ("skipped", "success")
@@ -104,7 +106,12 @@ def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: Run
     run = run_dag("rollback_state", {"app": "loyalty"}, **TOYS)
     assert run.state == "success", run.log
     assert _toy(tmp_path / "run")["live"] == 1
+    assert _toy(tmp_path / "run")["calls"] == ["generation rollback loyalty", "snapshot rewards"]
     assert run.tasks["discard"] == "skipped"
     _toy(tmp_path / "run", live=2, standby=1)
     run_dag("rollback_state", {"app": "loyalty", "discard": True}, **TOYS)
-    assert _toy(tmp_path / "run")["calls"] == ["generation rollback loyalty", "generation retire loyalty --delete"]
+    assert _toy(tmp_path / "run")["calls"] == [
+        "generation rollback loyalty",
+        "snapshot rewards",
+        "generation retire loyalty --delete",
+    ]
