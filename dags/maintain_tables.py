@@ -11,7 +11,8 @@ is, for query nodes fall back on it; and what files in `promises/<table>/` of th
 | `store` | `all` or one store | which stores |
 
 **If it fails.** It is tried again twice, and repeating it is harmless. *Is no promise of a table's version*: correct or
-remove the file that it names; nothing was removed.
+remove the file that it names; nothing was removed. *A retry can't help: table … was changed by something else*:
+`storekeeper restore-snapshot <store>` puts it back to its last snapshot; nothing was removed.
 """
 
 from __future__ import annotations

@@ -10,11 +10,13 @@ run here are skipped. A backfill is harmless: a snapshot is always of now, which
 |---|---|---|
 | `store` | `all` or one store | which stores |
 
-**What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at rewards=<n>` an
+**What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at-version rewards=<n>` an
 older one. The task's XCom has the result; the asset `delta_<store>` is updated, for DAGs that follow it.
 
 **If it fails.** It is tried again twice, and repeating it is harmless: a snapshot is one Delta commit, whole or not at
-all. If it keeps failing, the task's log has the job's own error; the last good snapshot stays readable.
+all. If it keeps failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't
+help: table … was changed by something else*: nothing is merged into such a table. `storekeeper restore-snapshot
+<store>` puts it back to its last snapshot.
 """
 
 from __future__ import annotations

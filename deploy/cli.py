@@ -1,7 +1,7 @@
 """The command line `storekeeper`: data to standard output, all else to standard error, one sentence for an error.
 
 Exit codes: 0 done or healthy, 1 an error or a difference, 2 wrong usage, 3 `status` found something unhealthy,
-130 and 143 interrupted by INT or TERM.
+4 `verify` found a difference, 78 settings, names or tables that can't work, 130 and 143 interrupted by INT or TERM.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import typer
 from rich.console import Console
 
 from deploy.disk import full_disk, is_full
-from deploy.extras import missing_package
 from deploy.layout import RunLayout
 from deploy.quarantine import quarantine_commands
 from deploy.settings import OwnPlatformSettings, PlatformSettings
 from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
 from spark_apps.maintenance.skipped_command import skipped
 from state.cli import app as state_commands
-from state.errors import StateError
+from state.errors import ConfigurationError, SnapshotDamagedError, StateError
+from state.settings import EXIT_CONFIGURATION
 
 _EXAMPLES = """\
 storekeeper runs queryable state stores for PySpark streams.
@@ -39,6 +39,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper dashboard             apps, stores, nodes and verdicts, live
   storekeeper get rewards CARD      a customer's entry, live
   storekeeper sql "SELECT ..."      SQL over the Delta tables
+  storekeeper verify rewards        whether changelog, SQL and nodes hold the same
   storekeeper plan                  what this code would do to the stores that there are
   storekeeper new-app NAME          lay down a streaming app of your own
   storekeeper down                  stop it and leave no process behind
@@ -167,15 +168,28 @@ def sql_command(
     run_sql(root, statement, as_json=as_json, console=Console(), at_version=versions)
 
 
-@app.command("jars")
-def jars_command() -> None:
-    """Fetch the jars that Spark apps and the platform's broker need, with Maven. Example: storekeeper jars."""
-    from deploy.environment import inherited_environment  # noqa: PLC0415
-    from deploy.jars.command import fetch_all  # noqa: PLC0415
+@app.command("verify")
+def verify_command(stores: Annotated[list[str], typer.Argument(help="The stores' names.")]) -> None:
+    """Compare changelog, SQL and nodes; exits 4 if they differ. Example: storekeeper verify rewards.
 
-    folder = PlatformSettings.load().jars_dir
-    fetch_all(folder, inherited_environment())
-    typer.echo(folder)
+    Every column of the newest snapshot, and every query node, must hold what the changelog holds. Of a store that was
+    split, those of all its parts. The last line is a JSON object with the first differing keys, masked.
+    """
+    from spark_apps.maintenance.verify_command import verify  # noqa: PLC0415
+
+    verify(stores)
+
+
+@app.command("restore-snapshot")
+def restore_snapshot_command(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
+    """Put a store's Delta table back to its last snapshot. Example: storekeeper restore-snapshot rewards.
+
+    For a table that something else has written to. It is Delta's RESTORE: the versions since stay readable. Of a store
+    that was split, the tables of its parts. A table that is sound is left alone.
+    """
+    from spark_apps.maintenance.restore_command import restore  # noqa: PLC0415
+
+    restore(store)
 
 
 @app.command("settings")
@@ -218,7 +232,6 @@ def plan_command(
 ) -> None:
     """Say what this code would do to the state that there is; exits 1 if it would break. Example: storekeeper plan."""
     from deploy.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
-    from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
     from state.migration.explain import explain_plan  # noqa: PLC0415
 
     wanted = parse_partitions(partitions or [])
@@ -227,7 +240,7 @@ def plan_command(
         export.write_bytes(description.encode())
         _errors.print(f"{len(description.stores)} stores described in {export}", markup=False)
         return
-    plan = plan_against(description, wanted, wanted_apps(PlatformSettings.load()))
+    plan = plan_against(description, wanted)
     typer.echo(json.dumps(plan.as_dict()) if as_json else explain_plan(plan))
     if plan.breaks:
         raise typer.Exit(1)
@@ -242,12 +255,12 @@ def create_topics_command(
     from deploy.broker import admin_client  # noqa: PLC0415
     from deploy.topics import ensure_topics  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
-    from spark_apps.settings import AppSettings  # noqa: PLC0415
 
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, with which such an app is run
     settings = PlatformSettings.load()
-    admin = admin_client(AppSettings().kafka_bootstrap)  # where the apps will look for them
-    for topic in ensure_topics(admin, topics_of(settings, [app_named(name) for name in apps])):
+    for topic in ensure_topics(
+        admin_client(settings.kafka_bootstrap), topics_of(settings, [app_named(name) for name in apps])
+    ):
         typer.echo(topic)
 
 
@@ -279,11 +292,10 @@ def main() -> NoReturn:
             _fail("Interrupted; what this command had started is stopped.", stop.code)
         raise
     except pydantic.ValidationError as error:
-        _fail(_settings_sentence(error), 2)
+        _fail(_settings_sentence(error), EXIT_CONFIGURATION)
     except StateError as error:
-        _fail(str(error), 1)
-    except ModuleNotFoundError as error:
-        _fail(missing_package(error.name or "") or str(error), 1)
+        refused = isinstance(error, ConfigurationError | SnapshotDamagedError)
+        _fail(str(error), EXIT_CONFIGURATION if refused else 1)
     except OSError as error:
         if not is_full(error):
             raise

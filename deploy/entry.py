@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 from deploy.settings import PlatformSettings
 from state.errors import ConfigurationError
 
-_WANT_APPS = frozenset({"up", "demo", "plan", "create-topics", "supervise", "cleanup"})
+_WANT_APPS = frozenset({"up", "demo", "plan", "create-topics", "supervise", "cleanup", "verify", "restore-snapshot"})
 """The commands that make no sense without all apps. The others look at what runs, or end it."""
 
 
@@ -24,20 +23,12 @@ def main() -> NoReturn:
     except ConfigurationError as error:
         sys.stderr.write(f"storekeeper: {error}\n")
         if _WANT_APPS & set(sys.argv[1:2]):
-            sys.exit(2)
+            sys.exit(78)
         sys.stderr.write("storekeeper: going on without your own apps\n")
         os.environ["STOREKEEPER_OWN_APPS"] = ""  # noqa: TID251 (written, not read)
         run = _commands()
     _point_at_platform()
-    _log_to_stderr()
     run()
-
-
-def _log_to_stderr() -> None:
-    """Keeps standard output for what a command answers. People read sentences; warnings are all that is logged."""
-    from spark_apps.cli import configure_logging  # noqa: PLC0415 (it loads the apps)
-
-    configure_logging(logging.WARNING)
 
 
 def _point_at_platform() -> None:

@@ -33,8 +33,9 @@ from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
 from state.errors import StateError
 from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
-from state.snapshots.loaded import newest_snapshot
-from state.snapshots.manifest import SnapshotManifest, newest_manifest
+from state.snapshots.delta_log import newest_manifest
+from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.vouched import newest_snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,7 @@ def check_snapshot(store: StoreSpec, path: Path, now_ms: int, settings: AppSetti
 
     Raises:
         ValidationError: an expectation couldn't be evaluated, so there is no verdict.
-        StorageError: the table can't be read.
+        SnapshotDamagedError: the table isn't as its newest snapshot left it.
     """
     manifest = newest_snapshot(path)
     if manifest is None:
@@ -89,10 +90,7 @@ def _rows(path: Path, version: int, columns: list[str]) -> Any:
 
 def _version_before(path: Path, newest: SnapshotManifest) -> int | None:
     """The version of the snapshot before; None if that was empty, or of another generation with other keys."""
-    earlier: list[Mapping[str, Any]] = [
-        commit for commit in DeltaTable(str(path)).history() if int(commit["version"]) < newest.delta_version
-    ]
-    found = newest_manifest(earlier)
+    found = newest_manifest(path, before=newest.delta_version)
     alike = found is not None and found.row_count > 0 and found.changelog_topic == newest.changelog_topic
     return found.delta_version if alike and found is not None else None
 

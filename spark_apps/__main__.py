@@ -1,4 +1,4 @@
-"""The commands of apps and jobs: `python -m spark_apps run <app>`, `snapshot <store>`, `verify <store>`."""
+"""The commands of apps and jobs: `python -m spark_apps run <app>`, `snapshot <store>`."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """`python -m spark_apps`: what supervisor and Airflow start.
 
-Results go to stdout, logs to stderr. Exit codes: 0 done or stopped, 1 failed, 75 try again later, 78 wrong settings
-(a restart is of no use before something is changed).
+Results go to stdout, logs to stderr. Exit codes: 0 done or stopped, 1 failed, 75 try again later, 78 wrong settings or
+a damaged table (a restart is of no use before something is changed).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import structlog
@@ -18,7 +18,7 @@ import typer
 from pydantic import ValidationError
 
 from spark_apps.generations.commands import generation_commands
-from spark_apps.generations.live import live_store, live_stores, of_each
+from spark_apps.generations.live import live_store, live_stores
 from spark_apps.generations.orders import Role
 from spark_apps.registry import ON_DEMAND_APPS, app_named
 from spark_apps.scale import scaled
@@ -26,10 +26,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.sharing import check_sharing
 from spark_apps.spec import AppSpec
 from state.clock import SystemClock
-from state.errors import ConfigurationError, RetriableError, StateError
-
-if TYPE_CHECKING:
-    from spark_apps.snapshot.verify import Verification
+from state.errors import ConfigurationError, RetriableError, SnapshotDamagedError, StateError
 
 EXIT_FAILED = 1
 EXIT_TRY_AGAIN = 75
@@ -121,23 +118,6 @@ def snapshot(stores: Annotated[list[str], typer.Argument(help="The store's name;
     _answer(taken[stores[0]] if [*taken] == stores[:1] else {"store": ",".join(stores), "stores": taken})
 
 
-@cli.command()
-def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Compare a store's newest snapshot with its changelog; the last line is a JSON report. Exits 1 if they differ."""
-    from spark_apps.snapshot.verify import verify_snapshot  # noqa: PLC0415 (loads Spark)
-
-    base = AppSettings.of_platform()
-    found: list[Verification] = []
-
-    def verified(name: str) -> dict[str, Any]:
-        found.append(verify_snapshot(*live_store(name, base), SystemClock()))
-        return found[-1].as_dict()
-
-    _answer(of_each(store, base, verified))
-    if not all(verification.holds for verification in found):
-        raise typer.Exit(EXIT_FAILED)
-
-
 def _settings_of_run() -> AppSettings:
     settings = AppSettings()
     settings.make_run_dir()
@@ -172,13 +152,13 @@ def main() -> None:
 
 def exit_code(error: StateError) -> int:
     """What a process that ends with `error` tells its supervisor."""
-    if isinstance(error, ConfigurationError):
+    if isinstance(error, ConfigurationError | SnapshotDamagedError):
         return EXIT_CONFIGURATION
     return EXIT_TRY_AGAIN if isinstance(error, RetriableError) else EXIT_FAILED
 
 
-def configure_logging(level: int = logging.INFO) -> None:
-    """Sends structured lines of a level, and above, to stderr."""
+def configure_logging() -> None:
+    """Sends structured lines to stderr."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -187,7 +167,7 @@ def configure_logging(level: int = logging.INFO) -> None:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

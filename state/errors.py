@@ -17,7 +17,8 @@
     │   ├── StoreMigratedError        the partition lives elsewhere now (retriable after a look-up)
     │   └── StoreUnavailableError     no replica can answer at present (retriable)
     ├── StorageError                  the disk or server under the store failed
-    │   └── DiskFullError             no space left: free some, writing resumes without a rebuild (retriable)
+    │   ├── DiskFullError             no space left: free some, writing resumes without a rebuild (retriable)
+    │   └── SnapshotDamagedError      a table holds something else than its snapshots: restore it
     ├── IteratorClosedError           an iterator was used after its or its store's close
     └── ChangelogError                a changelog topic is missing, foreign or out of step with local state
 
@@ -101,6 +102,10 @@ class StorageError(StateError):
 
 class DiskFullError(StorageError, RetriableError):
     """No space is left under the store. Free some; writing resumes without a rebuild."""
+
+
+class SnapshotDamagedError(StorageError):
+    """A snapshot table is damaged, or something else has written to it. The message says what, and how to go on."""
 
 
 class IteratorClosedError(StateError):

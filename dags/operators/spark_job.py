@@ -49,7 +49,7 @@ class SparkJobOperator(BaseOperator):
         super().__init__(**kwargs)
         self.module = module
         self.arguments = arguments
-        self.final_exit_codes = {_CONFIGURATION_ERROR_EXIT: "its settings can't work", **(final_exit_codes or {})}
+        self.final_exit_codes = {_CONFIGURATION_ERROR_EXIT: "a retry can't help", **(final_exit_codes or {})}
         self._process: subprocess.Popen[str] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:

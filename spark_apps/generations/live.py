@@ -5,9 +5,6 @@ Readers ask the alias that the journal's steps publish. Free of Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from spark_apps.generations.catalog import settings_of, stores_of
 from spark_apps.generations.journal import Generation, Journal, JournalFile
 from spark_apps.registry import APPS, STORES, store_named
@@ -43,17 +40,6 @@ def live_stores(name: str, settings: AppSettings) -> list[str]:
         return [name]
     live = journal.live_generation
     return [name] if name in live.changelogs else _in_place_of(store, live)
-
-
-def of_each(name: str, settings: AppSettings, done: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """What a job tells of a store; of one that was split, what it tells of each of the stores in its place.
-
-    Raises as `live_stores`, and what the job raises.
-    """
-    stores = live_stores(name, settings)
-    if stores == [name]:
-        return done(name)
-    return {"store": name, "stores": {store: done(store) for store in stores}}
 
 
 def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:

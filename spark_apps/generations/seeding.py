@@ -37,13 +37,16 @@ from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import CommittedBatch
 from spark_apps.snapshot.job import Snapshot, snapshot_session
 from spark_apps.snapshot.table import SnapshotTable
-from spark_apps.snapshot.verify import compared
 from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.stream import SEED, SEED_STATE, SEED_STORE
 from spark_apps.topics import Topics
 from state.changelog.position import Position
 from state.clock import Clock
 from state.maintenance.archive import archive_files
+from state.maintenance.kafka_log import Changelog
+from state.maintenance.snapshot_copies import SnapshotCopies
+from state.maintenance.verification import verify_copies
+from state.snapshots.vouched import VouchedVersion
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,11 +164,14 @@ class _Seeding:
         topics = Topics(settings.kafka_bootstrap)
         manifest, _ = Snapshot(self.spark, settings, store, topics).take(batch)
         table = SnapshotTable(self.spark, settings.delta_table(store.table_name), store)
-        verification = compared(self.spark, settings, table, manifest, topics)
-        if not verification.holds:
+        path = settings.delta_table(store.table_name)
+        copies = SnapshotCopies.of(path, VouchedVersion(manifest.delta_version, manifest), store.value_fields)
+        found = verify_copies(Changelog(settings.kafka_bootstrap, manifest.changelog_topic), copies.of_partition)
+        reasons = (*copies.flaws, *found.reasons)
+        if reasons:
             msg = (
-                f"the snapshot of {store.name}, version {manifest.delta_version}, differs from its changelog in "
-                f"{verification.differing_count} keys: find out why before seeding from it (`verify {store.name}`)"
+                f"the snapshot of {store.name}, version {manifest.delta_version}, can't be seeded from: "
+                f"{'; '.join(reasons[:_SHOWN_PROBLEMS])}. Find out why first: `storekeeper verify {store.name}`"
             )
             raise GenerationRefusedError(msg)
         return table.rows(manifest.delta_version).select("_key", "_value")

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from spark_apps.cli import EXIT_CONFIGURATION, configure_logging, exit_code
 from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
 from spark_apps.maintenance.growth_command import growth
+from spark_apps.maintenance.restore_command import restore
 from spark_apps.maintenance.tables_command import tables
 from spark_apps.maintenance.verify_command import verify
 from spark_apps.priority import JOB_NICENESS, stand_back
@@ -26,6 +27,7 @@ EXIT_REFUSED = 4
 cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 cli.add_typer(cleanup_commands, name="cleanup")
 cli.command()(verify)
+cli.command("restore-snapshot")(restore)
 cli.command()(tables)
 cli.command()(growth)
 _log = structlog.get_logger(__name__)

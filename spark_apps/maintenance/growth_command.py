@@ -27,7 +27,7 @@ def growth(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
 
     Of a store that was split, each of its parts.
     """
-    judged(store, MaintenanceSettings.of_platform(), _verdict, EXIT_GROWS)
+    judged([store], MaintenanceSettings.of_platform(), _verdict, EXIT_GROWS)
 
 
 def _verdict(store: str, settings: MaintenanceSettings) -> CheckVerdict:

@@ -1,8 +1,8 @@
-"""What a command that judges a store does with its verdicts: of a store that was split, with those of all parts."""
+"""What a command that judges stores does with its verdicts: of a store that was split, with those of all parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import orjson
 import typer
@@ -13,17 +13,20 @@ from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
 
 
 def judged(
-    store: str, settings: MaintenanceSettings, judge: Callable[[str, MaintenanceSettings], CheckVerdict], exit_code: int
+    stores: Sequence[str],
+    settings: MaintenanceSettings,
+    judge: Callable[[str, MaintenanceSettings], CheckVerdict],
+    exit_code: int,
 ) -> None:
-    """Keeps the verdict on a store, or on each of those in its place, and prints them as one.
+    """Keeps the verdict on each store, or on each of those in its place, and prints them as one.
 
     Raises:
         typer.Exit: with `exit_code`, if one doesn't pass. And what `judge` raises.
     """
-    verdicts = [judge(name, settings) for name in live_stores(store, settings)]
+    verdicts = [judge(name, settings) for store in stores for name in live_stores(store, settings)]
     for each in verdicts:
         put_verdict(settings.run_dir, each)
-    verdict = together(store, verdicts)
+    verdict = together(",".join(stores), verdicts)
     typer.echo(orjson.dumps(verdict.as_dict()).decode())
     if not verdict.passed:
         raise typer.Exit(exit_code)

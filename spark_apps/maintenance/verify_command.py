@@ -1,4 +1,4 @@
-"""`python -m spark_apps.maintenance verify`: the changelog, the newest snapshot and every node hold the same."""
+"""`python -m spark_apps.maintenance verify`: the changelog, what SQL shows, and every node hold the same."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from typing import Annotated
 
 import typer
 
-from spark_apps.generations.live import live_store
+from spark_apps.generations.live import live_store, store_in
 from spark_apps.maintenance.judged import judged
 from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
+from state.errors import StorageError
 from state.maintenance.check_verdict import CheckVerdict
 from state.maintenance.copies import Copy
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.node_copies import NodeCopies
-from state.maintenance.verification import snapshot_copy, verify_copies
-from state.snapshots.loaded import newest_snapshot
+from state.maintenance.snapshot_copies import SnapshotCopies
+from state.maintenance.verification import verify_copies
+from state.snapshots.delta_log import is_table
+from state.snapshots.vouched import vouched_version
 
 EXIT_DIFFERENT = 4
 
 
-def verify(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Compare the copies of a store; exits 4 with the first differing keys if they aren't the same.
+def verify(stores: Annotated[list[str], typer.Argument(help="The stores' names.")]) -> None:
+    """Compare the copies of stores; exits 4 with the first differing keys if they aren't the same.
 
     Of a store that was split, those of all its parts.
     """
-    judged(store, MaintenanceSettings.of_platform(), verified, EXIT_DIFFERENT)
+    judged(stores, MaintenanceSettings.of_platform(), verified, EXIT_DIFFERENT)
 
 
 def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
@@ -37,10 +41,10 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
         ChangelogError: the changelog can't be read.
     """
     spec, _ = live_store(store, settings)
-    path, topic = settings.delta_table(spec.table_name), spec.changelog_topic
-    newest = newest_snapshot(path)
+    topic = spec.changelog_topic
+    snapshot, flaws = _snapshot(spec, settings)
     # Right after a hand-over the newest snapshot is still of the generation before, whose changelog may be gone.
-    manifest = newest if newest is not None and newest.changelog_topic == topic else None
+    comparable = snapshot if snapshot is not None and snapshot.proof.manifest.changelog_topic == topic else None
     with ExitStack() as stack:
         changelog = Changelog(settings.kafka_bootstrap, topic)
         nodes = stack.enter_context(NodeCopies(list(settings.node_addresses.values()), settings.credentials))
@@ -48,11 +52,32 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
 
         def copies_of(partition: int) -> list[Copy]:
             held = nodes.of_partition(members, store, topic, partition)
-            return held if manifest is None else [snapshot_copy(path, manifest, partition), *held]
+            return held if comparable is None else [*comparable.of_partition(partition), *held]
 
         found = verify_copies(changelog, copies_of)
-    reasons = found.reasons
-    if not found.compared:
+    reasons = (*flaws, *found.reasons)
+    if not found.compared and not reasons:
         reasons = ("there is nothing to compare: no snapshot of this generation, and no node holds the store",)
-    details = {"rows": found.rows, "compared": found.compared, "differing": found.differing, "topic": topic}
+    details = {
+        "rows": found.rows,
+        "compared": found.compared,
+        "differing": found.differing,
+        "superseded": found.superseded,
+        "topic": topic,
+        "table_version": None if snapshot is None else snapshot.proof.version,
+    }
     return CheckVerdict("verify", store, not reasons, reasons, SystemClock().now_ms(), details)
+
+
+def _snapshot(spec: StoreSpec, settings: MaintenanceSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:
+    """What the store's table shows, and what is wrong with it."""
+    path = settings.delta_table(spec.table_name)
+    try:
+        vouched = vouched_version(path)
+        if vouched is None:
+            return None, ((f"table {path.name} at {path} was not written by a snapshot",) if is_table(path) else ())
+        fields = store_in(vouched.manifest, spec, settings).value_fields
+        snapshot = SnapshotCopies.of(path, vouched, fields)
+    except StorageError as error:
+        return None, (str(error),)
+    return snapshot, snapshot.flaws

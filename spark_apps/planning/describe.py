@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import orjson
 import pyarrow as pa
 import structlog
 from deltalake import DeltaTable
@@ -27,9 +25,10 @@ from state.clock import Clock
 from state.errors import ConfigurationError, StateError
 from state.migration.contract import Description, RunningStore
 from state.query.definitions import StoreKind
-from state.snapshots.manifest import SnapshotManifest, newest_manifest
+from state.snapshots.columns import sql_types
+from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.vouched import newest_snapshot
 
-_SQL_TYPES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _SAMPLE_ROWS = 1000
 _log = structlog.get_logger(__name__)
 
@@ -62,10 +61,9 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
 def _snapshots(root: Path) -> Iterator[tuple[Path, SnapshotManifest]]:
     for path in sorted(root.glob("*")):
         try:
-            if DeltaTable.is_deltatable(str(path)):
-                manifest = newest_manifest(DeltaTable(str(path)).history())
-                if manifest is not None:
-                    yield path, manifest
+            manifest = newest_snapshot(path)
+            if manifest is not None:
+                yield path, manifest
         except (DeltaError, StateError, OSError) as error:
             _log.warning("table_not_read", table=path.name, error=str(error))
 
@@ -154,12 +152,7 @@ def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> d
 
 def _fields(table: DeltaTable) -> dict[str, str]:
     """The columns that come from values; the others begin with an underscore."""
-    schema: dict[str, Any] = orjson.loads(table.schema().to_json())
-    return {
-        entry["name"]: _SQL_TYPES.get(str(entry["type"]), str(entry["type"]))
-        for entry in schema["fields"]
-        if not entry["name"].startswith("_")
-    }
+    return {name: kind for name, kind in sql_types(table).items() if not name.startswith("_")}
 
 
 def _key_fields(table: DeltaTable) -> tuple[str, ...] | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import orjson
+import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch
-from spark_apps.spec import StoreSpec
+from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import BATCH_ID, GENERATION
 from state.errors import ChangelogError
+from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -78,19 +82,16 @@ def newest_by_key(records: DataFrame, changelog: ChangelogRange) -> DataFrame:
 
 def with_value_fields(changes: DataFrame, store: StoreSpec) -> DataFrame:
     """The changes with the fields of their JSON values as typed columns, null in tombstones."""
-    ddl = ", ".join(f"`{item.name}` {_json_type(item.sql_type)}" for item in store.value_fields)
-    parsed = changes.withColumn("fields", F.from_json(F.col("_value").cast("string"), ddl))
-    columns = [_field(item.name, item.sql_type) for item in store.value_fields]
-    return parsed.select(*columns, "_partition", "_offset", "_timestamp_ms", "_key", "_value")
+    types = {item.name: item.sql_type for item in store.value_fields} | PLACE_COLUMNS
+    ddl = ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+    return changes.select(*PLACE_COLUMNS).mapInArrow(partial(_typed, fields=store.value_fields), ddl)
 
 
-def _json_type(sql_type: str) -> str:
-    return "bigint" if sql_type == "timestamp" else sql_type
-
-
-def _field(name: str, sql_type: str) -> Column:
-    column = F.col(f"fields.`{name}`")
-    return (F.timestamp_millis(column) if sql_type == "timestamp" else column).alias(name)
+def _typed(batches: Iterator[pa.RecordBatch], *, fields: Sequence[ValueField]) -> Iterator[pa.RecordBatch]:
+    schema = snapshot_schema(fields)
+    for batch in batches:
+        typed = derived_columns(batch["_value"].to_pylist(), fields)
+        yield pa.record_batch([*typed, *batch.columns], schema=schema)
 
 
 def _number(header: str) -> Column:

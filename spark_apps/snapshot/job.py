@@ -23,7 +23,11 @@ from spark_apps.topics import TopicBounds, Topics, await_topics
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ChangelogError
+from state.snapshots.damage import damaged
+from state.snapshots.delta_log import is_table
 from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.proof import check_proven
+from state.snapshots.vouched import VouchedVersion, vouched_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -60,6 +64,7 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
         BrokerUnavailableError, AppRunningError: it can't run now.
         ConfigurationError: a changelog topic or the jars are missing.
         ChangelogError: a changelog doesn't fit its table, or isn't what the app writes.
+        SnapshotDamagedError: a table isn't as its last snapshot left it; nothing was written to it.
     """
     started_s = clock.monotonic_s()
     topics = Topics(settings.kafka_bootstrap)
@@ -107,7 +112,8 @@ class Snapshot:
         self._settings = settings
         self._store = store
         self._topics = topics
-        self._table = SnapshotTable(spark, settings.delta_table(store.table_name), store)
+        self._path = settings.delta_table(store.table_name)
+        self._table = SnapshotTable(spark, self._path, store)
 
     def take(self, batch: CommittedBatch | None = None) -> tuple[SnapshotManifest, int | None]:
         """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.
@@ -119,31 +125,45 @@ class Snapshot:
             checkpoint = SparkCheckpoint(self._settings.checkpoint_dir(self._store.app))
             batch = CommittedBatch.of(checkpoint, self._settings.generation)
         bounds = self._topics.bounds([self._store.changelog_topic])
-        before = self._table.newest_manifest() if self._table.exists else None
-        if before is not None and before.changelog_topic != self._store.changelog_topic:
-            return (before, None) if batch is None else self._taken_over(bounds, batch)
+        vouched = self._vouched()
+        if vouched is not None and vouched.manifest.changelog_topic != self._store.changelog_topic:
+            return (vouched.manifest, None) if batch is None else self._taken_over(bounds, batch, vouched.version)
+        before = None if vouched is None else vouched.manifest
         changelog = range_to_fold(self._store.changelog_topic, before, bounds)
-        if before is None:
-            before = self._first_manifest(changelog)
-            self._table.create(before)
+        if vouched is None:
+            vouched = VouchedVersion(0, self._first_manifest(changelog))
+            self._table.create(vouched.manifest)
         if batch is None or changelog.is_empty:
-            return before, None
+            return vouched.manifest, None
         records = read_changelog(self._spark, self._settings, changelog)
         changelog = cut(records, changelog, batch)
         if changelog.is_empty:
-            return before, None
-        return self._written(records, changelog, batch, before)
+            return vouched.manifest, None
+        check_proven(self._path, vouched, self._store.value_fields)
+        return self._written(records, changelog, batch, vouched.version, vouched.manifest)
 
-    def _taken_over(self, bounds: TopicBounds, batch: CommittedBatch) -> tuple[SnapshotManifest, int]:
+    def _vouched(self) -> VouchedVersion | None:
+        """The table's newest version, if there is a table. It is the newest snapshot, or nothing is written."""
+        found = vouched_version(self._path)
+        if found is None and is_table(self._path):
+            raise damaged(self._path, f"at {self._path} was not written by a snapshot")
+        return found
+
+    def _taken_over(self, bounds: TopicBounds, batch: CommittedBatch, version: int) -> tuple[SnapshotManifest, int]:
         """The first snapshot of a generation after those of another: of what the table holds, nothing is this one's."""
         changelog = range_to_fold(self._store.changelog_topic, None, bounds)
         records = read_changelog(self._spark, self._settings, changelog)
-        return self._written(records, cut(records, changelog, batch), batch, None)
+        return self._written(records, cut(records, changelog, batch), batch, version, None)
 
     def _written(
-        self, records: DataFrame, changelog: ChangelogRange, batch: CommittedBatch, before: SnapshotManifest | None
+        self,
+        records: DataFrame,
+        changelog: ChangelogRange,
+        batch: CommittedBatch,
+        version: int,
+        before: SnapshotManifest | None,
     ) -> tuple[SnapshotManifest, int]:
-        """Merges the changes into the snapshot `before`; or puts them in place of whatever the table holds."""
+        """Merges the changes into the snapshot `before`; or puts them in place of whatever `version` holds."""
         changes = with_value_fields(newest_by_key(records, changelog), self._store).persist()
         try:
             self._check_fields(changes)
@@ -157,7 +177,7 @@ class Snapshot:
                 source_offsets=batch.source,
                 row_count=content.row_count,
                 digests=dict.fromkeys(changelog.end, 0) | dict(content.digests),
-                delta_version=self._table.version() + 1,
+                delta_version=version + 1,
             )
             if before is None:
                 self._table.replace(rows, manifest)

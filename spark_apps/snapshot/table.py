@@ -12,20 +12,15 @@ from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.spec import StoreSpec
+from state.snapshots.columns import PLACE_COLUMNS
 from state.snapshots.digest import moved
-from state.snapshots.manifest import SnapshotManifest, newest_manifest
+from state.snapshots.manifest import SnapshotManifest
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_PLACE_COLUMNS = {
-    "_partition": "int",
-    "_offset": "bigint",
-    "_timestamp_ms": "bigint",
-    "_key": "binary",
-    "_value": "binary",
-}
+_HASHED = ("_key", "_value", "_offset", "_timestamp_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +39,17 @@ class SnapshotTable:
         self._path = str(path)
         self._store = store
 
-    @property
-    def exists(self) -> bool:
-        """Whether it has been created."""
-        return DeltaTable.isDeltaTable(self._spark, self._path)
-
     def create(self, manifest: SnapshotManifest) -> None:
         """Makes the empty table; its first commit bears `manifest`."""
         builder = DeltaTable.create(self._spark).location(self._path)
         for item in self._store.value_fields:
             builder = builder.addColumn(item.name, item.sql_type)
-        for name, kind in _PLACE_COLUMNS.items():
+        for name, kind in PLACE_COLUMNS.items():
             builder = builder.addColumn(name, kind)
         # Without this, the log would repeat the least and greatest of each column: keys that may be personal.
         builder = builder.property("delta.dataSkippingStatsColumns", "_partition,_offset,_timestamp_ms")
         with self._commit_metadata(manifest):
             builder.execute()
-
-    def newest_manifest(self) -> SnapshotManifest | None:
-        """The manifest of the newest snapshot; None if no commit has one."""
-        history = DeltaTable.forPath(self._spark, self._path).history().select("version", "userMetadata")
-        return newest_manifest(row.asDict() for row in history.toLocalIterator())
-
-    def version(self) -> int:
-        """The version of the newest commit."""
-        return int(DeltaTable.forPath(self._spark, self._path).history(1).collect()[0]["version"])
 
     def rows(self, version: int | None = None) -> DataFrame:
         """The table's rows, at a version or the newest."""
@@ -79,10 +60,9 @@ class SnapshotTable:
 
     def change(self, changes: DataFrame, before: SnapshotManifest) -> ContentChange:
         """What merging `changes` (one a key) will do to the content that `before` describes."""
-        old = self.rows().select("_key", F.col("_partition").alias("old_partition"), F.col("_value").alias("old_value"))
-        joined = changes.join(old, "_key", "left")
-        added = _sums(joined.where("_value is not null"), "_partition", "_value")
-        removed = _sums(joined.where("old_value is not null"), "old_partition", "old_value")
+        old = self.rows().select("_partition", *_HASHED)
+        removed = _sums(old.join(changes.select("_key"), "_key", "left_semi"))
+        added = _sums(changes.where("_value is not null"))
         digests = dict(before.digests)
         row_count = before.row_count
         for partition, (count, total) in added.items():
@@ -123,21 +103,16 @@ class SnapshotTable:
             self._spark.conf.unset(_USER_METADATA)
 
 
-def digests_of(rows: DataFrame) -> dict[int, int]:
-    """The digest of rows (_partition, _key, _value) by partition."""
-    return dict(content_of(rows).digests)
-
-
 def content_of(rows: DataFrame) -> ContentChange:
-    """What rows (_partition, _key, _value) make of an empty table."""
-    sums = _sums(rows, "_partition", "_value")
+    """What rows make of an empty table."""
+    sums = _sums(rows)
     digests = {partition: moved(0, added=total, removed=0) for partition, (_, total) in sums.items()}
     return ContentChange(sum(count for count, _ in sums.values()), digests)
 
 
-def _sums(rows: DataFrame, partition: str, value: str) -> dict[int, tuple[int, int]]:
-    """Per partition the number of rows and the sum of their hashes."""
-    grouped = rows.groupBy(partition).agg(F.count("*"), *_hash_sums(F.xxhash64("_key", value))).collect()
+def _sums(rows: DataFrame) -> dict[int, tuple[int, int]]:
+    """Per partition the number of rows and the sum of their hashes: see `state/snapshots/digest.py`."""
+    grouped = rows.groupBy("_partition").agg(F.count("*"), *_hash_sums(F.xxhash64(*_HASHED))).collect()
     return {number: (count, (high << 32) + low) for number, count, high, low in grouped}
 
 

@@ -60,19 +60,31 @@ class Difference:
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """The keys that differ, in their order; and of how many nothing can be said."""
+
+    shown: list[Difference]
+    superseded: int
+
+
 def differences(
     copy: Copy, partition: int, ours: Mapping[bytes, int], theirs: Fold, later: Collection[bytes]
-) -> list[Difference]:
-    """The keys that differ, in their order.
+) -> Differences:
+    """The keys that differ.
 
     `later` are keys with newer records: if the changelog has only those of a key, compaction has removed the older one
-    that the copy may rightly hold, and nothing can be said.
+    that the copy may rightly hold, and nothing can be said. The key is superseded.
     """
     found = []
+    superseded = 0
     for key in sorted(ours.keys() | theirs.hashes.keys()):
         mine, folded = ours.get(key), theirs.hashes.get(key)
-        if mine == folded or (folded is None and key in later):
+        if mine == folded:
+            continue
+        if folded is None and key in later:
+            superseded += 1
             continue
         kind = "missing" if mine is None else "surplus" if folded is None else "different"
         found.append(Difference(copy.holder, partition, key, kind))
-    return found
+    return Differences(found, superseded)

@@ -1,6 +1,6 @@
 """OPTIMIZE and VACUUM of a Delta table, without breaking a promise.
 
-A reader names a version: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
+A reader names a version: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at-version` any
 of the last days', a generation the one that it was seeded from. VACUUM removes files that the newest version doesn't
 need, and a compaction alone makes those of the newest snapshot such files: so versions that are promised are named to
 it, however old they are.
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 
 from state.errors import SerializationError, StorageError
-from state.snapshots.manifest import newest_manifest
+from state.snapshots.damage import open_table
+from state.snapshots.delta_log import is_table
+from state.snapshots.vouched import newest_snapshot
 
 HOUR_MS = 3_600_000
 _SMALL_FILES = 8
@@ -42,18 +43,22 @@ class Upkeep:
 
 
 def kept_versions(
-    history: Iterable[Mapping[str, Any]], promised: Iterable[int], *, now_ms: int, history_ms: int
+    history: Iterable[Mapping[str, Any]],
+    promised: Iterable[int],
+    *,
+    snapshot: int | None,
+    now_ms: int,
+    history_ms: int,
 ) -> list[int]:
-    """The versions that must stay readable: of the last `history_ms`, the newest before them, the newest snapshot's,
-    and those that are promised, as far as they are in the history.
+    """The versions that must stay readable: of the last `history_ms`, the newest before them, that of the newest
+    `snapshot`, and those that are promised, as far as they are in the history.
     """
     commits = {int(commit["version"]): commit for commit in history}
     recent = {version for version, commit in commits.items() if commit.get("timestamp", 0) >= now_ms - history_ms}
     older = commits.keys() - recent
-    manifest = newest_manifest(commits.values())
     kept = recent | ({max(older)} if older else set()) | (set(promised) & commits.keys())
-    if manifest is not None:
-        kept.add(manifest.delta_version)
+    if snapshot is not None:
+        kept.add(snapshot)
     return sorted(kept)
 
 
@@ -81,17 +86,19 @@ def keep_up(path: Path, promised: Iterable[int], *, now_ms: int, history_ms: int
     Hold the lease of the table's writer: one writer at a time.
 
     Raises:
-        StorageError: the table can't be read or written.
+        SnapshotDamagedError: something else has written to the table; nothing is removed before that is undone.
+        StorageError: the table can't be written.
     """
-    try:
-        table = DeltaTable(str(path))
-    except TableNotFoundError:
+    manifest = newest_snapshot(path)
+    if not is_table(path):
         return None
+    table = open_table(path)
     try:
         before, files_before = table.version(), len(table.file_uris())
         if files_before >= _SMALL_FILES:
             table.optimize.compact()
-        kept = kept_versions(table.history(), promised, now_ms=now_ms, history_ms=history_ms)
+        snapshot = None if manifest is None else manifest.delta_version
+        kept = kept_versions(table.history(), promised, snapshot=snapshot, now_ms=now_ms, history_ms=history_ms)
         removed = table.vacuum(
             retention_hours=-(-history_ms // HOUR_MS),
             dry_run=False,

@@ -6,21 +6,14 @@ no writer has to stop. Only if they differ are the keys asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import structlog
-from deltalake import DeltaTable
-
-from state.maintenance.copies import MAX_DIFFERENCES, Copy, Difference, Fold, differences
+from state.maintenance.copies import MAX_DIFFERENCES, Copy, Difference, Differences, Fold, differences
 from state.maintenance.kafka_log import Changelog
-from state.maintenance.masking import masked_key
+from state.masking import masked_key
 from state.query.digests import bucket_of
-from state.snapshots.digest import entry_hash, moved
-from state.snapshots.manifest import SnapshotManifest
-
-log = structlog.get_logger(__name__)
+from state.snapshots.digest import moved
 
 CopiesOf = Callable[[int], Sequence[Copy]]
 """The copies of a partition, by its number."""
@@ -28,11 +21,16 @@ CopiesOf = Callable[[int], Sequence[Copy]]
 
 @dataclass(slots=True)
 class Verification:
-    """What was compared, and every difference that was shown."""
+    """What was compared, and every difference that was shown.
+
+    `superseded` counts keys of copies that differ which could not be compared: compaction has removed the changelog's
+    record of them for a newer one.
+    """
 
     compared: dict[str, int] = field(default_factory=dict)
     rows: int = 0
     differing: int = 0
+    superseded: int = 0
     shown: list[Difference] = field(default_factory=list)
 
     @property
@@ -44,12 +42,11 @@ class Verification:
         more = self.differing - len(self.shown)
         return (*told, f"and {more} more") if more else told
 
-    def note(self, found: Iterable[Difference]) -> None:
+    def note(self, found: Differences) -> None:
         """Counts differences; keeps the first ones."""
-        for difference in found:
-            self.differing += 1
-            if len(self.shown) < MAX_DIFFERENCES:
-                self.shown.append(difference)
+        self.superseded += found.superseded
+        self.differing += len(found.shown)
+        self.shown += found.shown[: MAX_DIFFERENCES - len(self.shown)]
 
 
 def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:
@@ -67,28 +64,6 @@ def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:
     return result
 
 
-def snapshot_copy(path: Path, manifest: SnapshotManifest, partition: int) -> Copy:
-    """What the snapshot holds of a partition. If it isn't what its manifest says, that is a difference as well."""
-    table = DeltaTable(str(path), version=manifest.delta_version).to_pyarrow_table(
-        columns=["_key", "_value"], filters=[("_partition", "=", partition)]
-    )
-    hashes: dict[bytes, int] = {}
-    for batch in table.to_batches(max_chunksize=10_000):
-        keys, values = (batch.column(name).to_pylist() for name in ("_key", "_value"))
-        hashes |= {key: entry_hash(key, value) for key, value in zip(keys, values, strict=True)}
-    offset = manifest.changelog_offsets.get(partition, 0)
-    digest = moved(0, added=sum(hashes.values()), removed=0)
-    if digest != manifest.digests.get(partition, 0):
-        log.warning("snapshot_differs_from_manifest", path=str(path), partition=partition)
-    return Copy(
-        f"snapshot {manifest.delta_version}",
-        offset,
-        table.num_rows,
-        digest,
-        lambda _: (offset, hashes, lambda _: True),
-    )
-
-
 def differing_buckets(ours: Sequence[int], fold: Fold) -> list[int]:
     """The buckets whose digests aren't those of the changelog's content."""
     theirs = [0] * len(ours)
@@ -97,7 +72,7 @@ def differing_buckets(ours: Sequence[int], fold: Fold) -> list[int]:
     return [number for number, mine in enumerate(ours) if moved(0, added=theirs[number], removed=0) != mine]
 
 
-def _explained(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> list[Difference]:
+def _explained(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> Differences:
     """Which keys differ; the copy may have moved on since, so the changelog is folded anew up to where it is now."""
     offset, entries, is_told = copy.entries(fold)
     start, end = changelog.bounds(partition)

@@ -75,7 +75,7 @@ class SnapshotFallback:
         topics: the changelog topic that a store is answered from.
         clock: for staleness.
         max_rows: larger snapshots are not read: they live in memory.
-        newest, load: see `state/snapshots/loaded.py`.
+        newest, load: see `state/snapshots/vouched.py` and `state/snapshots/loaded.py`.
     """
 
     def __init__(
@@ -153,8 +153,8 @@ class SnapshotFallback:
         """Runs in a thread: the version that is held already, if it is still the newest."""
         if self._newest is None or self._load is None:
             # The reader of Delta tables takes a second to load, and most nodes never need it.
-            loaded = importlib.import_module("state.snapshots.loaded")
-            self._newest, self._load = loaded.newest_snapshot, loaded.load_snapshot
+            self._newest = importlib.import_module("state.snapshots.vouched").newest_snapshot
+            self._load = importlib.import_module("state.snapshots.loaded").load_snapshot
         path = self._folder / store
         manifest = self._newest(path)
         if manifest is None or manifest.changelog_topic != self._topics(store):

@@ -1,23 +1,31 @@
 """Digests of a store's content: equal content gives equal digests, whatever the order, in Python and in Spark alike.
 
 An entry's hash is `xxh64(value, seed=xxh64(key, seed=42))`, which is Spark SQL's `xxhash64(key, value)` of two binary
-columns, read as an unsigned number. A digest is the sum of its entries' hashes modulo 2^64, one per changelog
-partition. Sums can be carried on: taking an old entry out and putting a new one in needs no other entry.
+columns, read as an unsigned number. The hash of a row of a snapshot goes on with the offset and the time of its
+changelog record: Spark's `xxhash64(key, value, offset, timestamp_ms)`. A digest is the sum of hashes modulo 2^64, one
+per changelog partition. Sums can be carried on: taking an old entry out and putting a new one in needs no other entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from struct import Struct
 
 from xxhash import xxh64_intdigest
 
 _SPARK_SEED = 42
 _MODULUS = 1 << 64
+_LONG = Struct("<q").pack
 
 
 def entry_hash(key: bytes, value: bytes) -> int:
     """The hash of one entry, 0 <= hash < 2^64."""
     return xxh64_intdigest(value, seed=xxh64_intdigest(key, seed=_SPARK_SEED))
+
+
+def row_hash(key: bytes, value: bytes, offset: int, timestamp_ms: int) -> int:
+    """The hash of one row of a snapshot, 0 <= hash < 2^64."""
+    return xxh64_intdigest(_LONG(timestamp_ms), seed=xxh64_intdigest(_LONG(offset), seed=entry_hash(key, value)))
 
 
 def digest(entries: Iterable[tuple[bytes, bytes]]) -> int:

@@ -9,8 +9,8 @@ A JSON object whose keys are the fields of `SnapshotManifest`, partitions as tex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import orjson
@@ -25,7 +25,8 @@ class SnapshotManifest:
     """The content of a store after a batch of its app: neither a record more nor one less.
 
     `changelog_offsets` and `source_offsets` are next offsets: all records below them are in the snapshot. Reading the
-    sources on from `source_offsets` continues exactly where the snapshot ends. `digests` are per changelog partition.
+    sources on from `source_offsets` continues exactly where the snapshot ends. `digests` are those of its rows, per
+    changelog partition.
     """
 
     store: str
@@ -90,19 +91,3 @@ class SnapshotManifest:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             msg = "this is no snapshot manifest: was the table written by something else?"
             raise SerializationError(msg) from error
-
-
-def newest_manifest(history: Iterable[Mapping[str, Any]]) -> SnapshotManifest | None:
-    """The manifest of the newest snapshot in a Delta table's history; None if there is none.
-
-    Args:
-        history: The table's commits in any order, each with `version` and, maybe, `userMetadata`. Commits without a
-            manifest, such as of a compaction of files, don't change the content and are passed over.
-    """
-    for commit in sorted(history, key=lambda commit: -int(commit["version"])):
-        try:
-            manifest = SnapshotManifest.from_json(commit.get("userMetadata") or "")
-        except SerializationError:
-            continue
-        return replace(manifest, delta_version=int(commit["version"]))
-    return None

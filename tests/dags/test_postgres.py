@@ -23,11 +23,10 @@ from tests.dags.supervised import Supervised, environment
 from tests.ports import free_ports
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.airflow
+pytestmark = [pytest.mark.airflow, pytest.mark.slow]
 
 _START_S = 60
-# Debian has `psql` on the PATH, and the programs of the server beside the one that this stands for.
-_BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) if shutil.which("psql") else []
+_BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 INITDB = _BINARIES[-1] if _BINARIES else None
 
 

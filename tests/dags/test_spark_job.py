@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from dags.operators.spark_job import SparkJobOperator
 from tests.waiting import eventually
 
-_WAIT_S = 120
+_WAIT_S = 30
 CONTEXT = cast("Context", {})
 
 
@@ -39,7 +39,7 @@ def test_a_failure_is_left_to_retries_with_the_end_of_the_log() -> None:
     ("code", "output", "message"),
     [
         ("4", '{"reasons": ["City holds a number.", "b"]}', "quarantined:\nCity holds a number.\nb"),
-        ("78", "", "its settings can't work:\na line of the log"),
+        ("78", "", "a retry can't help:\na line of the log"),
     ],
 )
 def test_a_final_exit_code_fails_for_good_with_the_reasons(code: str, output: str, message: str) -> None:

@@ -14,7 +14,7 @@ from spark_apps.priority import JOB_NICENESS, STREAM_NICENESS, niceness
         (["generation", "handover", "loyalty"], STREAM_NICENESS),
         (["generation", "retire", "loyalty"], JOB_NICENESS),
         (["generation", "seed", "loyalty"], JOB_NICENESS),
-        (["verify", "rewards"], JOB_NICENESS),
+        (["snapshot", "rewards"], JOB_NICENESS),
         (["check", "loyalty"], JOB_NICENESS),
         ([], JOB_NICENESS),
     ],

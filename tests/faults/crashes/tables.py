@@ -29,8 +29,8 @@ def spark_state(apps: AppProcesses, rewards: dict[bytes, dict[str, Any]]) -> Dif
 
 def snapshot(apps: AppProcesses, rewards: dict[bytes, dict[str, Any]]) -> Difference:
     """How a snapshot that is taken and verified now differs from the store as it must be."""
-    for command in ("snapshot", "verify"):
-        done = apps.run(command, "rewards")
+    for module, command in (("spark_apps", "snapshot"), ("spark_apps.maintenance", "verify")):
+        done = apps.run_module(module, command, "rewards")
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     table = DeltaTable(str(apps.run_dir / "delta" / "rewards")).to_pyarrow_table().to_pylist()
     found = [(row["_key"], orjson.loads(row["_value"])["InvoiceCount"], row["TotalLoyaltyPoints"]) for row in table]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_apps.generations.journal import JournalFile
-from spark_apps.generations.live import live_store, live_stores, of_each, store_in
+from spark_apps.generations.live import live_store, live_stores, store_in
 from spark_apps.generations.steps import planned, retired
 from spark_apps.loyalty.spec import REWARDS
 from spark_apps.settings import AppSettings
@@ -65,9 +65,3 @@ def test_a_snapshot_of_any_generation_finds_its_store(settings: AppSettings) -> 
     assert store_in(manifest, part, settings) == part
     before = SnapshotManifest("rewards", "loyalty", 1, 1, "t", {0: 1}, Position(), 0, {0: 0}, "test", 0)
     assert store_in(before, REWARDS, settings) == REWARDS
-
-
-def test_a_job_for_a_store_that_was_split_tells_of_each_part(settings: AppSettings) -> None:
-    found = of_each("rewards", settings, lambda name: {"rows": len(name)})
-    assert found == {"store": "rewards", "stores": {name: {"rows": len(name)} for name in PARTS}}
-    assert of_each("rewards-west", settings, lambda name: {"rows": len(name)}) == {"rows": 12}

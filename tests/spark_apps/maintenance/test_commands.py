@@ -11,10 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import typer
 from confluent_kafka import KafkaException
-from deltalake import CommitProperties, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
+from deploy.cli import app as storekeeper
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, Journal, JournalFile
 from spark_apps.generations.steps import planned, retired
@@ -22,16 +24,14 @@ from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.maintenance.__main__ import cli
 from spark_apps.ticks.spec import PRICES
 from state.changelog.partitioner import partition_for
-from state.changelog.position import Position
 from state.errors import ConfigurationError
 from state.maintenance.cleanup import CleanupRefusedError
 from state.maintenance.kafka_log import Changelog
-from state.snapshots.digest import digest
-from state.snapshots.manifest import SnapshotManifest
 from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
+from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 TOPIC = PRICES.changelog_topic
 ROWS = {b"S%03d" % number: b'{"Symbol":"S%03d","Price":%d}' % (number, number) for number in range(200)}
@@ -61,32 +61,24 @@ def node(store: Broker, tmp_path: Path) -> Iterator[NodeProcess]:
 
 def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes]) -> None:
     """A snapshot that holds `rows`, and says that it is whole."""
-    by_partition: dict[int, dict[bytes, bytes]] = {number: {} for number in range(PARTITIONS)}
-    for key, value in rows.items():
-        by_partition[partition_for(key, PARTITIONS)][key] = value
-    changelog = Changelog(broker.bootstrap, TOPIC)
-    ends = changelog.ends()
-    digests = {number: digest(held.items()) for number, held in by_partition.items()}
-    manifest = SnapshotManifest("prices", "ticks", 1, 1, TOPIC, ends, Position(), len(rows), digests, "test", 0)
-    table = pa.table(
-        {
-            "_partition": pa.array([partition_for(key, PARTITIONS) for key in rows], pa.int32()),
-            "_key": pa.array(list(rows), pa.binary()),
-            "_value": pa.array(list(rows.values()), pa.binary()),
-        }
-    )
-    metadata = {"userMetadata": manifest.to_json()}
-    write_deltalake(
-        folder / "delta" / "prices",
-        table,
-        mode="overwrite",
-        commit_properties=CommitProperties(custom_metadata=metadata),
-    )
+    ends = Changelog(broker.bootstrap, TOPIC).ends()
+    held = [
+        Row(partition_for(key, PARTITIONS), offset, 1000, key, value)
+        for offset, (key, value) in enumerate(rows.items())
+    ]
+    manifest = manifest_of(held, store="prices", app="ticks", changelog_topic=TOPIC, changelog_offsets=ends)
+    write_snapshot(folder / "delta" / "prices", held, PRICES.value_fields, manifest=manifest)
 
 
 def run(broker: Broker, folder: Path, *arguments: str, **settings: str) -> tuple[int, dict[str, Any]]:
+    return called(cli, broker, folder, *arguments, **settings)
+
+
+def called(
+    program: typer.Typer, broker: Broker, folder: Path, *arguments: str, **settings: str
+) -> tuple[int, dict[str, Any]]:
     environment = {"STOREKEEPER_RUN_DIR": str(folder), "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap, **settings}
-    done = CliRunner().invoke(cli, list(arguments), env=environment, catch_exceptions=False)
+    done = CliRunner().invoke(program, list(arguments), env=environment, catch_exceptions=False)
     return done.exit_code, json.loads(done.stdout.splitlines()[-1])
 
 
@@ -106,6 +98,39 @@ def test_changelog_snapshot_and_node_agree_until_one_of_them_is_wrong(
     assert (code, bad["passed"], bad["details"]["differing"]) == (4, False, 2)
     assert all(reason.startswith("snapshot 1, partition") for reason in bad["reasons"])
     assert len(list((run_dir / "quality" / "verdicts" / "verify" / "prices").iterdir())) == 2
+
+
+def test_a_tampered_table_fails_the_verification_and_is_put_back(store: Broker, tmp_path: Path) -> None:
+    snapshot(store, tmp_path, ROWS)
+    path = tmp_path / "delta" / "prices"
+    assert run(store, tmp_path, "verify", "prices")[0] == 0
+    DeltaTable(path).update(updates={"Price": "Price + 1"})
+    for cli_of in (cli, storekeeper):
+        code, bad = called(cli_of, store, tmp_path, "verify", "prices")
+        assert (code, bad["passed"]) == (4, False)
+        (reason,) = bad["reasons"]
+        assert reason.startswith("table prices was changed by something else: version 1 (UPDATE)")
+        assert "`storekeeper restore-snapshot prices`" in reason
+    code, done = called(storekeeper, store, tmp_path, "restore-snapshot", "prices")
+    assert (code, done) == (0, {"store": "prices", "snapshot": 0, "restored": True, "version": 2})
+    code, good = called(storekeeper, store, tmp_path, "verify", "prices")
+    assert (code, good["details"]["table_version"], good["details"]["superseded"]) == (0, 2, 0)
+    assert run(store, tmp_path, "restore-snapshot", "prices")[1]["restored"] is False
+
+
+def test_several_stores_are_verified_at_once_and_one_finding_fails_them_all(store: Broker, tmp_path: Path) -> None:
+    snapshot(store, tmp_path, {**ROWS, b"S001": b"{}"})
+    code, found = called(storekeeper, store, tmp_path, "verify", "prices", "prices")
+    assert (code, found["subject"], len(found["reasons"])) == (4, "prices,prices", 2)
+
+
+def test_a_table_without_its_log_or_without_any_snapshot_fails_the_verification(store: Broker, tmp_path: Path) -> None:
+    path = tmp_path / "delta" / "prices"
+    write_deltalake(path, pa.table({"Price": [1]}))
+    assert "was not written by a snapshot" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
+    for file in (path / "_delta_log").iterdir():
+        file.unlink()
+    assert "has no Delta log" in run(store, tmp_path, "verify", "prices")[1]["reasons"][0]
 
 
 def test_growth_is_measured_and_reported_when_it_is_too_fast(store: Broker, tmp_path: Path) -> None:

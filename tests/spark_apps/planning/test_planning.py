@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 import typer
-from deltalake import CommitProperties, write_deltalake
 
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
 from spark_apps.loyalty.migrations import REWARDS_SPLIT
-from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.planning import __main__ as planning
 from spark_apps.planning.__main__ import plan_of_app
 from spark_apps.planning.declared import declared_stores
 from spark_apps.planning.describe import describe
 from spark_apps.registry import STORES
 from spark_apps.settings import AppSettings
-from state.changelog.position import Position
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Description, RunningStore, Step
 from state.migration.plan import Change, Verdict, plan_changes
-from state.snapshots.manifest import SnapshotManifest
+from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
-ROWS = pa.table(
+ROWS = rows_of(
     {
-        "CustomerCardNo": pa.array(["1", "2"]),
-        "TotalLoyaltyPoints": pa.array([Decimal("1.0000")] * 2, pa.decimal128(18, 4)),
-        "InvoiceCount": pa.array([1, 1], pa.int64()),
-        "LastInvoiceTime": pa.array([0, 0], pa.timestamp("us", "UTC")),
-        "_key": pa.array([b"1", b"2"]),
+        b"%d" % number: b'{"CustomerCardNo":"%d","TotalLoyaltyPoints":1.0,"InvoiceCount":1,"LastInvoiceTime":0}'
+        % number
+        for number in (1, 2)
     }
 )
 
@@ -46,21 +40,15 @@ ROWS = pa.table(
 def settings(tmp_path: Path) -> AppSettings:
     """Those of a run directory in which `rewards` was snapshot."""
     found = AppSettings(run_dir=tmp_path)
-    manifest = SnapshotManifest(
+    write_snapshot(
+        found.delta_table("rewards"),
+        ROWS,
+        REWARDS.value_fields,
         store="rewards",
         app="loyalty",
-        generation=1,
-        schema_version=1,
-        changelog_topic="loyalty-rewards-changelog",
+        changelog_topic=REWARDS.changelog_topic,
         changelog_offsets=dict.fromkeys(range(4), 1),
-        source_offsets=Position(),
-        row_count=2,
-        digests=dict.fromkeys(range(4), 0),
-        writer="test",
-        delta_version=0,
     )
-    metadata = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
-    write_deltalake(tmp_path / "delta" / "rewards", ROWS, commit_properties=metadata)
     return found
 
 
@@ -110,11 +98,9 @@ def test_the_parts_of_a_split_are_told_as_the_store_that_they_were(settings: App
     journal = planned(first_journal(LOYALTY), names, None)
     live = replace(journal.generation(2), state=GenerationState.LIVE)
     JournalFile(settings.run_dir, "loyalty").write(replace(journal.updated(live), live=2))
-    rows = ROWS.drop_columns("TotalLoyaltyPoints")
     for store in REWARDS_SPLIT.stores[:2]:
-        manifest = SnapshotManifest(store, "loyalty", 2, 4, live.parts[store], {0: 1}, Position(), 2, {0: 0}, "test", 0)
-        metadata = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
-        write_deltalake(settings.run_dir / "delta" / store, rows, commit_properties=metadata)
+        told = {"store": store, "app": "loyalty", "generation": 2, "changelog_topic": live.parts[store]}
+        write_snapshot(settings.delta_table(store), ROWS, REWARDS.value_fields, manifest=manifest_of(ROWS, **told))
     found = _running(settings).stores
     assert found.keys() == {"rewards"}
     assert (found["rewards"].keys, found["rewards"].parts) == (4, REWARDS_SPLIT.stores)

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.changelog.writer import KafkaChangelogWriter
-from state.errors import ChangelogError
-from state.snapshots.digest import digest
-from state.snapshots.loaded import load_snapshot, newest_snapshot
+from state.errors import ChangelogError, SnapshotDamagedError
+from state.maintenance.kafka_log import Changelog
+from state.maintenance.snapshot_copies import SnapshotCopies
+from state.maintenance.table_restore import restore_snapshot
+from state.maintenance.verification import verify_copies
+from state.snapshots.columns import PLACE_COLUMNS
+from state.snapshots.delta_log import newest_manifest
+from state.snapshots.digest import row_hash
+from state.snapshots.loaded import load_snapshot
 from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.vouched import newest_snapshot, vouched_version
 from tests.broker import Broker
 from tests.spark_apps.checkpoints import METADATA
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
 
 _numbers = itertools.count()
 
@@ -91,7 +100,10 @@ class App:
         """The table and its manifest are the content."""
         assert self.rows() == self.content
         assert manifest.row_count == len(self.content)
-        assert sum(manifest.digests.values()) % 2**64 == digest(self.content.items())
+        table = DeltaTable(self.settings.delta_table(self.store.name)).to_pyarrow_table(columns=list(PLACE_COLUMNS))
+        columns = table.to_pydict().values()
+        rows = [row_hash(key, value, offset, at) for _, offset, at, key, value in zip(*columns, strict=True)]
+        assert sum(manifest.digests.values()) % 2**64 == sum(rows) % 2**64
 
 
 @pytest.fixture
@@ -268,23 +280,53 @@ def test_a_generation_without_a_row_empties_the_table(app: App) -> None:
     app.check(app.snapshot()[0])
 
 
-def test_verification_finds_what_differs(app: App) -> None:
-    from spark_apps.snapshot.table import SnapshotTable
-    from spark_apps.snapshot.verify import compared
-    from spark_apps.topics import Topics
+def damage(path: Path, kind: str) -> None:
+    """What somebody's own Spark, deltalake or disk did to the table."""
+    log = max((path / "_delta_log").glob("*.json"))
+    if kind == "update":
+        DeltaTable(path).update(updates={"Word": "'evil'"}, predicate="Word = 'bread'")
+    elif kind == "file":
+        file = next(file for file in map(Path, DeltaTable(path).file_uris()) if b"bread" in file.read_bytes())
+        file.write_bytes(file.read_bytes().replace(b"bread", b"BREAD", 1))
+    else:
+        log.write_bytes(log.read_bytes()[: {"empty log": 0, "torn log": 99}[kind]])
 
-    app.write(0, {"a": "apple", "b": "bread", "c": "cider"})
+
+def proven(app: App) -> tuple[str, ...]:
+    """What is wrong with the table, or how it differs from the changelog."""
+    path = app.settings.delta_table("words")
+    vouched = vouched_version(path)
+    assert vouched is not None
+    copies = SnapshotCopies.of(path, vouched, app.store.value_fields)
+    changelog = Changelog(app.broker.bootstrap, app.store.changelog_topic)
+    return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)
+
+
+def test_no_snapshot_is_taken_of_a_table_that_is_not_as_the_one_before_left_it(app: App) -> None:
+    app.write(0, {"a": "apple", "b": "bread"})
     app.commit(0)
-    manifest, _ = app.snapshot()
-    table = SnapshotTable(app.spark, app.settings.delta_table("words"), app.store)
-    topics = Topics(app.broker.bootstrap)
-    sound = compared(app.spark, app.settings, table, manifest, topics)
-    assert sound.holds
-    assert sound.table_digests == sound.changelog_digests
-
-    path = str(app.settings.delta_table("words"))
-    app.spark.sql(f"delete from delta.`{path}` where Word = 'bread'")  # noqa: S608
-    damaged = replace(manifest, delta_version=table.version())
-    found = compared(app.spark, app.settings, table, damaged, topics)
-    assert not found.holds
-    assert found.differing_keys == [b"b".hex()]
+    app.snapshot()
+    app.write(1, {"c": "cider"})
+    app.commit(1)
+    app.snapshot()
+    assert proven(app) == ()
+    path = app.settings.delta_table("words")
+    sound = app.settings.run_dir / "sound"
+    shutil.copytree(path, sound)
+    app.write(2, {"d": "dough"})
+    app.commit(2)
+    for kind in ("update", "file", "torn log", "empty log"):
+        damage(path, kind)
+        damaged = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file()}
+        with pytest.raises(SnapshotDamagedError, match="restore-snapshot words"):
+            app.snapshot()
+        assert {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file()} == damaged
+        if kind != "empty log":
+            shutil.rmtree(path)
+            shutil.copytree(sound, path)
+    manifest = newest_manifest(path)
+    assert manifest is not None
+    assert restore_snapshot(path, manifest, app.store.value_fields) is not None
+    assert proven(app) == ()
+    app.check(app.snapshot()[0])
+    assert proven(app) == ()

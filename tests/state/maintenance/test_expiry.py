@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from state.maintenance.expiry import DAY_MS, added, content_of, no_ages
 from state.maintenance.log_record import LogRecord
-from state.maintenance.masking import masked_key
+from state.masking import masked_key
 
 NOW = 1000 * DAY_MS
 

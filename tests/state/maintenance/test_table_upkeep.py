@@ -2,16 +2,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from state.changelog.position import Position
-from state.errors import SerializationError
+from state.errors import SerializationError, SnapshotDamagedError
 from state.maintenance.table_upkeep import HOUR_MS, keep_up, kept_versions, promised_versions
-from state.snapshots.digest import digest
-from state.snapshots.loaded import load_snapshot, newest_snapshot
-from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.loaded import load_snapshot
+from state.snapshots.vouched import newest_snapshot
+from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
 LATER_MS = 10**14
 """So far ahead that all of a table is old."""
@@ -19,28 +17,9 @@ LATER_MS = 10**14
 
 def snapshots(path: Path, count: int) -> None:
     """Version `n` holds `n` + 1 rows, one a file, with the manifest of a snapshot."""
-    rows: dict[bytes, bytes] = {}
-    for version in range(count):
-        rows[b"key-%d" % version] = b"value"
-        manifest = SnapshotManifest(
-            *("s", "app", 1, 1, "s-log", {0: version}, Position(), len(rows), {0: digest(rows.items())}, "t", version)
-        )
-        one = pa.table(
-            {
-                "_partition": pa.array([0], pa.int32()),
-                "_offset": [version],
-                "_timestamp_ms": [version],
-                "_key": pa.array([b"key-%d" % version], pa.binary()),
-                "_value": pa.array([b"value"], pa.binary()),
-            }
-        )
-        write_deltalake(
-            path,
-            one,
-            mode="append",
-            configuration={"delta.dataSkippingStatsColumns": "_partition,_offset,_timestamp_ms"},
-            commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
-        )
+    rows = rows_of({b"key-%d" % number: b"value" for number in range(count)})
+    for version, row in enumerate(rows):
+        write_snapshot(path, [row], mode="append", manifest=manifest_of(rows[: version + 1]))
 
 
 def rows_at(path: Path, version: int) -> int:
@@ -65,13 +44,23 @@ def test_the_newest_snapshot_and_promised_versions_survive_though_all_is_old(tmp
 def test_files_that_no_promise_needs_are_removed_and_only_those(tmp_path: Path) -> None:
     snapshots(tmp_path, 10)
     DeltaTable(str(tmp_path)).optimize.compact()
-    overwrite = DeltaTable(str(tmp_path)).to_pyarrow_table().slice(0, 1)
-    write_deltalake(tmp_path, overwrite, mode="overwrite")
+    newest = write_snapshot(tmp_path, rows_of({b"a": b"1"}))
     done = keep_up(tmp_path, [2], now_ms=LATER_MS, history_ms=0)
     assert done is not None
-    assert done.vacuumed_files == 1  # the joined one, of which the newest snapshot's version knows nothing
+    assert done.vacuumed_files == 8  # the joined one, and all whose rows came behind the promised version, but the last
     assert rows_at(tmp_path, 2) == 3
-    assert len(load_snapshot(tmp_path, newest_snapshot(tmp_path)).rows) == 10  # type: ignore[arg-type]
+    found = newest_snapshot(tmp_path)
+    assert found is not None
+    assert found.digests == newest.digests
+    assert load_snapshot(tmp_path, found).rows == {b"a": b"1"}
+
+
+def test_nothing_is_removed_from_a_table_that_something_else_wrote_to(tmp_path: Path) -> None:
+    snapshots(tmp_path, 10)
+    write_deltalake(tmp_path, DeltaTable(str(tmp_path)).to_pyarrow_table().slice(0, 1), mode="overwrite")
+    with pytest.raises(SnapshotDamagedError, match="was changed by something else: version 10"):
+        keep_up(tmp_path, [], now_ms=LATER_MS, history_ms=0)
+    assert rows_at(tmp_path, 9) == 10
 
 
 def test_a_joined_file_says_nothing_of_keys_in_the_log(tmp_path: Path) -> None:
@@ -84,8 +73,8 @@ def test_a_joined_file_says_nothing_of_keys_in_the_log(tmp_path: Path) -> None:
 
 def test_versions_are_kept_by_age_by_snapshot_and_by_promise() -> None:
     history = [{"version": version, "timestamp": version * HOUR_MS} for version in range(20)]
-    kept = kept_versions(history, [1, 99], now_ms=19 * HOUR_MS, history_ms=3 * HOUR_MS)
-    assert kept == [1, 15, 16, 17, 18, 19]
+    kept = kept_versions(history, [1, 99], snapshot=7, now_ms=19 * HOUR_MS, history_ms=3 * HOUR_MS)
+    assert kept == [1, 7, 15, 16, 17, 18, 19]
 
 
 def test_promises_are_read_until_they_end_and_a_broken_one_stops_everything(tmp_path: Path) -> None:

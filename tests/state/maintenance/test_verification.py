@@ -6,21 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
-from state.changelog.position import Position
 from state.client.credentials import Credentials
 from state.errors import StoreUnavailableError
 from state.maintenance.copies import Copy, Fold
 from state.maintenance.log_record import LogRecord
 from state.maintenance.node_copies import NodeCopies
-from state.maintenance.verification import Verification, snapshot_copy, verify_copies
+from state.maintenance.snapshot_copies import SnapshotCopies
+from state.maintenance.verification import Verification, verify_copies
 from state.query.digests import BUCKETS, bucket_of
 from state.snapshots.digest import digest, entry_hash, to_hex
-from state.snapshots.loaded import newest_snapshot
-from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.vouched import VouchedVersion
+from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
 
 Rows = dict[bytes, bytes]
 
@@ -93,7 +91,8 @@ def test_what_compaction_made_unknowable_is_no_difference() -> None:
     compacted = FakeChangelog(log)
     del compacted.records[0]
     copy = copy_of({b"a": b"old", b"b": b"1"}, 2)
-    assert verify_copies(compacted, lambda _: [copy]).differing == 0  # type: ignore[arg-type]
+    found = verify_copies(compacted, lambda _: [copy])  # type: ignore[arg-type]
+    assert (found.differing, found.superseded) == (0, 1)
 
 
 def test_very_many_differences_are_counted_and_some_are_named() -> None:
@@ -103,28 +102,28 @@ def test_very_many_differences_are_counted_and_some_are_named() -> None:
     assert found.reasons[-1] == "and 70 more"
 
 
-def manifest_of(rows: Rows, offset: int) -> SnapshotManifest:
-    return SnapshotManifest(
-        *("s", "app", 1, 1, "s-log", {0: offset}, Position(), len(rows), {0: digest(rows.items())}, "test", 0)
-    )
-
-
-def test_a_snapshot_is_read_from_its_table_by_partition(tmp_path: Path) -> None:
+def test_a_snapshot_is_compared_by_partition_and_its_wrong_rows_are_named(tmp_path: Path) -> None:
     log = log_of(100)
-    rows = folded(log)
-    table = pa.table(
-        {
-            "_partition": pa.array([0] * len(rows) + [1], pa.int32()),
-            "_key": pa.array([*rows, b"elsewhere"], pa.binary()),
-            "_value": pa.array([*rows.values(), b"1"], pa.binary()),
-        }
-    )
-    metadata = {"userMetadata": manifest_of(rows, len(log)).to_json()}
-    write_deltalake(tmp_path, table, commit_properties=CommitProperties(custom_metadata=metadata))
-    manifest = newest_snapshot(tmp_path)
-    assert manifest is not None
-    assert verified(log, snapshot_copy(tmp_path, manifest, 0)).reasons == ()
-    assert verified(log[:-1], snapshot_copy(tmp_path, manifest, 0)).differing == 1
+    rows = [*rows_of(folded(log)), *rows_of({b"elsewhere": b"1"}, partition=1)]
+    manifest = manifest_of(rows, changelog_offsets={0: len(log), 1: 1})
+    write_snapshot(tmp_path, rows, manifest=manifest)
+    copies = SnapshotCopies.of(tmp_path, VouchedVersion(0, manifest), ())
+    assert copies.flaws == ()
+    found = verified(log, *copies.of_partition(0))
+    assert (found.reasons, found.superseded, found.compared) == ((), 0, {"snapshot 0": 1})
+    found = verified(log[:-1], *copies.of_partition(0))
+    assert found.reasons == ("snapshot 0, partition 0: missing ••••••90 (8 bytes)",)
+
+
+def test_a_tampered_snapshot_is_told_by_its_flaws_and_by_its_keys(tmp_path: Path) -> None:
+    log = log_of(100)
+    rows = rows_of(folded(log))
+    manifest = manifest_of(rows, changelog_offsets={0: len(log)})
+    write_snapshot(tmp_path, [*rows[1:], rows[-1]._replace(offset=7)], manifest=manifest)
+    copies = SnapshotCopies.of(tmp_path, VouchedVersion(0, manifest), ())
+    table = f"table {tmp_path.name}, version 0"
+    assert copies.flaws == (f"{table}: partition 0: its 90 rows are not those of the manifest",)
+    assert verified(log, *copies.of_partition(0)).reasons == ("snapshot 0, partition 0: missing ••••••01 (8 bytes)",)
 
 
 class FakeNode:

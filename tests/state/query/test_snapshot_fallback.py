@@ -8,9 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
 
 from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
@@ -19,9 +17,11 @@ from state.errors import StorageError
 from state.query.answer import Answer
 from state.query.freshness import Demand
 from state.query.snapshot_fallback import Snapshot, SnapshotFallback
-from state.snapshots.digest import digest
-from state.snapshots.loaded import load_snapshot, newest_snapshot
+from state.snapshots.loaded import load_snapshot
 from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.vouched import newest_snapshot
+from tests import snapshot_tables
+from tests.snapshot_tables import Row, manifest_of
 
 ROWS = {b"a": b'{"n":1}', b"b": b'{"n":2}', b"c": b'{"n":3}'}
 PARTITIONS = 2
@@ -29,30 +29,21 @@ NEWEST_MS = 1_700_000_000_000
 
 
 def write_snapshot(folder: Path, *, wrong: bool = False) -> None:
-    by_partition = {p: {k: v for k, v in ROWS.items() if partition_for(k, PARTITIONS) == p} for p in range(PARTITIONS)}
-    manifest = SnapshotManifest(
+    times = [NEWEST_MS - 5, NEWEST_MS, NEWEST_MS - 9]
+    rows = [
+        Row(partition_for(key, PARTITIONS), offset, time_ms, key, value)
+        for offset, (time_ms, (key, value)) in enumerate(zip(times, ROWS.items(), strict=True))
+    ]
+    manifest = manifest_of(
+        rows,
         store="rewards",
-        app="loyalty",
-        generation=1,
-        schema_version=1,
         changelog_topic="t",
         changelog_offsets={0: 10, 1: 20},
         source_offsets=Position({"pos": {0: 100}}),
-        row_count=len(ROWS),
-        digests={p: digest(rows.items()) + int(wrong) for p, rows in by_partition.items()},
-        writer="test",
-        delta_version=0,
     )
-    table = pa.table(
-        {
-            "_partition": pa.array([partition_for(key, PARTITIONS) for key in ROWS], pa.int32()),
-            "_timestamp_ms": pa.array([NEWEST_MS - 5, NEWEST_MS, NEWEST_MS - 9], pa.int64()),
-            "_key": pa.array(list(ROWS), pa.binary()),
-            "_value": pa.array(list(ROWS.values()), pa.binary()),
-        }
-    )
-    properties = CommitProperties(custom_metadata={"userMetadata": manifest.to_json()})
-    write_deltalake(str(folder / "rewards"), table, mode="overwrite", commit_properties=properties)
+    if wrong:
+        manifest = replace(manifest, digests={p: digest + 1 for p, digest in manifest.digests.items()})
+    snapshot_tables.write_snapshot(folder / "rewards", rows, manifest=manifest)
 
 
 def ask(fallback: SnapshotFallback, key: bytes, query: str) -> Answer | None:
@@ -104,7 +95,7 @@ def test_a_snapshot_that_differs_from_its_manifest_never_answers(tmp_path: Path)
     write_snapshot(tmp_path, wrong=True)
     manifest = newest_snapshot(tmp_path / "rewards")
     assert manifest is not None
-    with pytest.raises(StorageError, match="differs from its manifest"):
+    with pytest.raises(StorageError, match="holds other rows at version 0 than its manifest says"):
         load_snapshot(tmp_path / "rewards", manifest)
     fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
     assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None

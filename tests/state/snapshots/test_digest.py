@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.snapshots.digest import digest, entry_hash, from_hex, moved, to_hex
+from state.snapshots.digest import digest, entry_hash, from_hex, moved, row_hash, to_hex
 
 contents = st.dictionaries(st.binary(max_size=8), st.binary(max_size=8), max_size=20)
 
@@ -20,6 +20,17 @@ contents = st.dictionaries(st.binary(max_size=8), st.binary(max_size=8), max_siz
 )
 def test_hashes_are_those_of_spark(key: bytes, value: bytes, expected: int) -> None:
     assert entry_hash(key, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [  # what Spark SQL's xxhash64(key, value, offset, timestamp_ms) gives, read unsigned
+        ((b"a", b"b", 0, 0), 0x7C3EC94454A3A770),
+        ((b"4629185211", b"{}", 1 << 40, -1), 0x401A31462EFBB4D3),
+    ],
+)
+def test_hashes_of_rows_are_those_of_spark(row: tuple[bytes, bytes, int, int], expected: int) -> None:
+    assert row_hash(*row) == expected
 
 
 @given(contents, st.randoms())

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from state.changelog.position import Position
 from state.errors import SerializationError
-from state.snapshots.manifest import SnapshotManifest, newest_manifest
+from state.snapshots.manifest import SnapshotManifest
 
 MANIFEST = SnapshotManifest(
     store="rewards",
@@ -39,14 +37,3 @@ def test_a_manifest_byte_by_byte() -> None:
 def test_what_is_no_manifest_is_refused(text: str) -> None:
     with pytest.raises(SerializationError):
         SnapshotManifest.from_json(text)
-
-
-def test_the_newest_manifest_is_found_behind_commits_without_one() -> None:
-    history: list[dict[str, object]] = [
-        {"version": 2, "userMetadata": MANIFEST.to_json()},
-        {"version": 10, "userMetadata": None},
-        {"version": 9, "userMetadata": MANIFEST.to_json()},
-        {"version": 11},
-    ]
-    assert newest_manifest(history) == replace(MANIFEST, delta_version=9)
-    assert newest_manifest([]) is None

@@ -1,1 +1,0 @@
-"""The jars that the platform adds to those of PySpark."""

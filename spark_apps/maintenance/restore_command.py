@@ -1,0 +1,41 @@
+"""`python -m spark_apps.maintenance restore-snapshot`: putting a store's table back to its last snapshot."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from spark_apps.generations.live import live_store, live_stores, store_in
+from spark_apps.lease import Lease
+from spark_apps.settings import AppSettings
+from state.clock import SystemClock
+from state.errors import ConfigurationError
+from state.maintenance.table_restore import restore_snapshot
+from state.snapshots.delta_log import newest_manifest
+
+
+def restore(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
+    """Put a store's table back to its last snapshot; a sound one is left alone.
+
+    Of a store that was split, the tables of its parts.
+    """
+    settings = AppSettings.of_platform()
+    done = {name: _restored(name, settings) for name in live_stores(store, settings)}
+    typer.echo(orjson.dumps(done[store] if [*done] == [store] else {"stores": done}).decode())
+
+
+def _restored(store: str, settings: AppSettings) -> dict[str, Any]:
+    spec, _ = live_store(store, settings)
+    path = settings.delta_table(spec.table_name)
+    clock = SystemClock()
+    with Lease(settings.lease_file(f"snapshot-{store}"), clock=clock, wait=threading.Event().wait) as lease:
+        lease.acquire(settings.lease_timeout_s)
+        manifest = newest_manifest(path)
+        if manifest is None:
+            msg = f"there is no snapshot of {store} at {path} to go back to"
+            raise ConfigurationError(msg)
+        version = restore_snapshot(path, manifest, store_in(manifest, spec, settings).value_fields)
+    return {"store": store, "snapshot": manifest.delta_version, "restored": version is not None, "version": version}

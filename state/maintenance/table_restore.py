@@ -1,0 +1,58 @@
+"""Going back to a table's last snapshot, by Delta's own RESTORE: the versions since stay readable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import DeltaError
+
+from state.errors import SnapshotDamagedError
+from state.snapshots.columns import Field
+from state.snapshots.damage import damaged, unreadable
+from state.snapshots.manifest import SnapshotManifest
+from state.snapshots.proof import check_proven
+from state.snapshots.vouched import VouchedVersion, vouched_version
+
+
+def restore_snapshot(path: Path, manifest: SnapshotManifest, fields: Sequence[Field]) -> int | None:
+    """Puts a table back to a snapshot, and proves what it shows then. Hold the lease of the table's writer.
+
+    Args:
+        path: the table's folder.
+        manifest: that of the table's newest snapshot.
+        fields: the fields of the store's values, in the generation of the manifest.
+
+    Returns:
+        The version of the new commit, which bears the snapshot's manifest; None if the table was sound.
+
+    Raises:
+        SnapshotDamagedError: the snapshot itself is damaged, or the table can't be written.
+    """
+    if _is_sound(path, fields):
+        return None
+    check_proven(path, VouchedVersion(manifest.delta_version, manifest), fields)
+    try:
+        DeltaTable(str(path)).restore(
+            manifest.delta_version,
+            protocol_downgrade_allowed=True,
+            commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+        )
+    except (DeltaError, OSError) as error:
+        raise unreadable(path, error) from error
+    found = vouched_version(path)
+    if found is None:
+        raise damaged(path, "lost its snapshots while it was restored")
+    check_proven(path, found, fields)
+    return found.version
+
+
+def _is_sound(path: Path, fields: Sequence[Field]) -> bool:
+    try:
+        found = vouched_version(path)
+        if found is not None:
+            check_proven(path, found, fields)
+    except SnapshotDamagedError:
+        return False
+    return found is not None

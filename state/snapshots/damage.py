@@ -1,0 +1,37 @@
+"""What is said of a table that isn't what its snapshots left behind, and opening tables with these words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from state.errors import SnapshotDamagedError
+
+_MOST_CHARS = 300
+
+
+def damaged(path: Path, what: str) -> SnapshotDamagedError:
+    """The error that says what is wrong with a table, and how to go on."""
+    return SnapshotDamagedError(
+        f"table {path.name} {what}. Go back to its last snapshot with `storekeeper restore-snapshot {path.name}`. If "
+        f"that can't be done, move {path} away, and write a new snapshot: `python -m spark_apps snapshot {path.name}`"
+    )
+
+
+def unreadable(path: Path, error: BaseException) -> SnapshotDamagedError:
+    """The error for a table that its reader gives up on; of its words the first line, without the stack."""
+    return damaged(path, f"can't be read: {str(error).partition(chr(10))[0][:_MOST_CHARS]}")
+
+
+def open_table(path: Path, version: int | None = None) -> DeltaTable:
+    """The table at a version, or the newest.
+
+    Raises:
+        SnapshotDamagedError: it can't be read.
+    """
+    try:
+        return DeltaTable(str(path), version=version)
+    except (DeltaError, OSError) as error:
+        raise unreadable(path, error) from error

@@ -1,0 +1,90 @@
+"""Which version of a table its newest snapshot vouches for.
+
+Whoever asks in SQL reads the newest version. It is the newest snapshot if its own commit bears a manifest, or if every
+commit since only compacted files or changed settings of the table. Any other commit, such as an UPDATE by hand, is
+refused here: by verification, by the next snapshot, by seeds, checks, clean-ups of files, and nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from state.snapshots.damage import damaged, open_table
+from state.snapshots.delta_log import Commit, commits, is_table
+from state.snapshots.manifest import SnapshotManifest
+
+_FILE_ACTIONS = ("add", "remove")
+_HARMLESS = {"commitInfo", "metaData"}
+
+
+@dataclass(frozen=True, slots=True)
+class VouchedVersion:
+    """The newest version of a table, and the manifest of the snapshot that it holds."""
+
+    version: int
+    manifest: SnapshotManifest
+
+
+def newest_snapshot(path: Path) -> SnapshotManifest | None:
+    """The manifest of the newest snapshot at `path`; None if there is none. Raises as `vouched_version`."""
+    found = vouched_version(path)
+    return None if found is None else found.manifest
+
+
+def vouched_version(path: Path) -> VouchedVersion | None:
+    """The newest version of the table at `path`; None if there is no table, or one that never held a snapshot.
+
+    Raises:
+        SnapshotDamagedError: the log is damaged, or a commit behind the newest snapshot changed what the table shows.
+    """
+    if not is_table(path):
+        if path.is_dir() and any(path.iterdir()):
+            raise damaged(path, f"has no Delta log: {path} holds other files")
+        return None
+    since: list[Commit] = []
+    for commit in commits(path):
+        if (manifest := commit.manifest) is not None:
+            _check_harmless(path, manifest, since)
+            version = since[0].version if since else commit.version
+            _check_newest(path, version)
+            return VouchedVersion(version, manifest)
+        since.append(commit)
+    return None
+
+
+def _check_harmless(path: Path, manifest: SnapshotManifest, since: list[Commit]) -> None:
+    for commit in reversed(since):
+        why = _change(commit)
+        if why is not None:
+            what = commit.info.get("operation", "an unknown operation")
+            snapshot = f"its last snapshot is version {manifest.delta_version}"
+            raise damaged(path, f"was changed by something else: version {commit.version} ({what}) {why}; {snapshot}")
+    if any(name == "metaData" for commit in since for name, _ in commit.actions):
+        _check_same_columns(path, manifest.delta_version, since[0].version)
+
+
+def _change(commit: Commit) -> str | None:
+    """What a commit changes in what the table shows; None if it does nothing but compact files or change settings."""
+    changed = {
+        kind: sum(name == kind and content.get("dataChange") is not False for name, content in commit.actions)
+        for kind in _FILE_ACTIONS
+    }
+    if any(changed.values()):
+        return f"adds {changed['add']} and removes {changed['remove']} files with other rows"
+    unknown = {name for name, _ in commit.actions} - changed.keys() - _HARMLESS
+    return f"has the actions {', '.join(sorted(unknown))}" if unknown else None
+
+
+def _check_same_columns(path: Path, before: int, version: int) -> None:
+    tables = [open_table(path, number) for number in (before, version)]
+    shown = [(table.schema().to_json(), table.metadata().partition_columns) for table in tables]
+    if shown[0] != shown[1]:
+        raise damaged(path, f"has other columns since its last snapshot, version {before}")
+
+
+def _check_newest(path: Path, version: int) -> None:
+    """That readers take `version`, or a later commit, for the newest one: a damaged log may lead them elsewhere."""
+    shown = open_table(path).version()
+    if shown < version or not (path / "_delta_log" / f"{shown:020}.json").exists():
+        raise damaged(path, f"has the commits up to {version}, and readers see version {shown}")

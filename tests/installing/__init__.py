@@ -1,1 +1,0 @@
-"""The wheel, installed with one extra at a time."""

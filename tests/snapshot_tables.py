@@ -1,0 +1,82 @@
+"""Tables as the snapshot job leaves them, written by deltalake: for tests that need no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+from deltalake import CommitProperties, write_deltalake
+
+from state.changelog.position import Position
+from state.snapshots.columns import PLACE_COLUMNS, Field, derived_columns, snapshot_schema
+from state.snapshots.digest import moved, row_hash
+from state.snapshots.manifest import SnapshotManifest
+
+
+class Row(NamedTuple):
+    """A row of a snapshot; its columns are named as these fields, behind an underscore."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes
+    value: bytes
+
+
+def rows_of(content: Mapping[bytes, bytes], partition: int = 0) -> list[Row]:
+    """Rows of one partition, in the order of their offsets."""
+    return [Row(partition, offset, 1000 + offset, *entry) for offset, entry in enumerate(content.items())]
+
+
+def manifest_of(rows: Sequence[Row], **changes: Any) -> SnapshotManifest:
+    """The manifest of a snapshot that holds these rows."""
+    digests: dict[int, int] = {}
+    for row in rows:
+        added = row_hash(row.key, row.value, row.offset, row.timestamp_ms)
+        digests[row.partition] = moved(digests.get(row.partition, 0), added=added, removed=0)
+    told: dict[str, Any] = {
+        "store": "words",
+        "app": "app",
+        "generation": 1,
+        "schema_version": 1,
+        "changelog_topic": "words-log",
+        "changelog_offsets": {row.partition: row.offset + 1 for row in rows},
+        "source_offsets": Position(),
+        "row_count": len(rows),
+        "digests": digests,
+        "writer": "test",
+        "delta_version": 0,
+    }
+    return SnapshotManifest(**told | changes)
+
+
+def arrow_rows(rows: Sequence[Row], fields: Sequence[Field]) -> pa.Table:
+    """The rows as the table holds them."""
+    typed = derived_columns([row.value for row in rows], fields)
+    places = [pa.array([row[number] for row in rows], kind) for number, kind in enumerate(snapshot_schema(()).types)]
+    assert tuple(f"_{name}" for name in Row._fields) == tuple(PLACE_COLUMNS)
+    return pa.table([*typed, *places], schema=snapshot_schema(fields))
+
+
+def write_snapshot(
+    path: Path,
+    rows: Sequence[Row],
+    fields: Sequence[Field] = (),
+    *,
+    manifest: SnapshotManifest | None = None,
+    mode: Literal["overwrite", "append"] = "overwrite",
+    **changes: Any,
+) -> SnapshotManifest:
+    """Commits rows with a manifest, by default that of a snapshot that holds just them. Returns it."""
+    found = manifest_of(rows, **changes) if manifest is None else manifest
+    write_deltalake(
+        path,
+        arrow_rows(rows, fields),
+        mode=mode,
+        schema_mode="overwrite" if mode == "overwrite" else None,
+        configuration={"delta.dataSkippingStatsColumns": "_partition,_offset,_timestamp_ms"},
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": found.to_json()}),
+    )
+    return found

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_apps.registry import STORES
+from spark_apps.spec import ValueField
+from state.errors import ConfigurationError
+from state.snapshots.columns import arrow_type, derived_columns, snapshot_schema
+
+NOON_MS = 1_767_268_800_000
+EXACT = "1234567890123456789012345678.0123456789"
+
+
+def derived(sql_type: str, text: str) -> Any:
+    (column,) = derived_columns([f'{{"F":{text}}}'.encode()], [ValueField("F", sql_type)])
+    assert column.type == arrow_type(sql_type)
+    return column[0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "text", "expected"),
+    [
+        ("string", '"a"', "a"),
+        ("string", "12", "12"),
+        ("string", "1.50", "1.5"),
+        ("string", '{"a":[1]}', '{"a":[1]}'),
+        ("bigint", "9223372036854775807", 2**63 - 1),
+        ("bigint", "9223372036854775808", None),
+        ("bigint", "1.0", None),
+        ("bigint", "true", None),
+        ("bigint", '"1"', None),
+        ("int", "2147483648", None),
+        ("tinyint", "-128", -128),
+        ("boolean", "true", True),
+        ("boolean", "1", None),
+        ("double", "0.1", 0.1),
+        ("double", "3", 3.0),
+        ("double", '"NaN"', None),
+        ("decimal(18,4)", "12345678901234.5678", Decimal("12345678901234.5678")),
+        ("decimal(18,4)", "0.00005", Decimal("0.0001")),
+        ("decimal(18,4)", "99999999999999.99995", None),
+        (
+            "decimal(38,10)",
+            "1234567890123456789012345678.0123456789",
+            Decimal("1234567890123456789012345678.0123456789"),
+        ),
+        ("decimal(18, 4)", "7", Decimal("7.0000")),
+        ("decimal(18,4)", "1e-99999999999999999999", None),
+        ("decimal(18,4)", "1e99999999", None),
+        ("decimal(18,4)", "null", None),
+        ("timestamp", str(NOON_MS), datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)),
+        ("timestamp", "9223372036854775807", None),
+        ("timestamp", '"2026-01-01"', None),
+    ],
+)
+def test_a_field_becomes_a_value_of_its_type_or_none(sql_type: str, text: str, expected: object) -> None:
+    assert derived(sql_type, text) == expected
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b"1", b'{"G":1}', b"\xff", b"[" * 10_000])
+def test_what_is_no_object_with_the_field_has_none(value: bytes | None) -> None:
+    (column,) = derived_columns([value], [ValueField("F", "bigint")])
+    assert column.to_pylist() == [None]
+
+
+def test_a_type_that_no_column_can_have_is_refused_with_those_that_it_can() -> None:
+    with pytest.raises(ConfigurationError, match=r"can't be of SQL type array<int>: use string, .* or decimal"):
+        snapshot_schema([ValueField("F", "array<int>")])
+
+
+def test_every_declared_field_has_a_column() -> None:
+    for store in STORES.values():
+        assert snapshot_schema(store.value_fields).names[-5:] == [
+            "_partition",
+            "_offset",
+            "_timestamp_ms",
+            "_key",
+            "_value",
+        ]
+    assert snapshot_schema(()).field("_key").type == pa.binary()
