@@ -1,22 +1,40 @@
-"""Asks the broker where changelog partitions end: all of them in one go, without disturbing the reader."""
+"""Asks the broker where changelog partitions end: all of them in one go, without disturbing the reader.
+
+A name is no topic: one that is deleted and made anew is another topic of the same name. So each answer tells the id of
+the topic too. The ids are asked for last. A replica that has read from a topic, and hears an end and then the topic's
+id, knows that the end is that topic's: ids are never used again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
 
 from state.changelog.log_bounds import END, offset_client, told_offsets
-from state.changelog.log_reader import TopicAndPartition
+from state.changelog.log_reader import LogEnd, TopicAndPartition
 
 
 class LogEnds(Protocol):
     """Tells where logs end."""
 
-    def ends(self, partitions: Sequence[TopicAndPartition]) -> dict[TopicAndPartition, tuple[int, int]]:
-        """The last stable offset and the end of what is written, of each partition that the broker told of in time."""
+    def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
+        """The end of each partition whose topic the broker told of in time."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """A topic that exists, or the lack of it."""
+
+    topic_id: str | None
+    partitions: int
+
+
+_NO_TOPIC = _Topic(None, 0)
 
 
 class KafkaLogEnds:
@@ -26,18 +44,58 @@ class KafkaLogEnds:
         self._timeout_s = timeout_s
         self._stable = offset_client(bootstrap, error_cb=_ignore)
         self._written = offset_client(bootstrap, isolation="read_uncommitted", error_cb=_ignore)
+        self._admin = AdminClient(
+            {
+                "bootstrap.servers": bootstrap,
+                "reconnect.backoff.max.ms": 500,
+                "error_cb": _ignore,
+                "log_level": 0,
+            }
+        )
+        self._topics: dict[str, _Topic] = {}
 
-    def ends(self, partitions: Sequence[TopicAndPartition]) -> dict[TopicAndPartition, tuple[int, int]]:
-        """See `LogEnds`. Takes two round trips; at most twice the timeout if the broker is away."""
-        stable = self._ask(self._stable, partitions)
+    def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
+        """See `LogEnds`. Takes three round trips; at most three times the timeout if the broker is away."""
+        # The client tells no end at all if one of the partitions doesn't exist.
+        there = [where for where in partitions if self._exists(where)]
+        stable = self._ask(self._stable, there)
         written = self._ask(self._written, list(stable))
-        return {where: (stable[where], end) for where, end in written.items()}
+        topics = self._described({topic for topic, _ in partitions})
+        self._topics |= topics
+        return {
+            where: LogEnd(
+                topics[where[0]].topic_id if self._exists(where) else None,
+                (stable[where], written[where]) if where in written else None,
+            )
+            for where in partitions
+            if where[0] in topics
+        }
+
+    def _exists(self, where: TopicAndPartition) -> bool:
+        topic, partition = where
+        return topic not in self._topics or partition < self._topics[topic].partitions
 
     def _ask(self, client: Consumer, partitions: Sequence[TopicAndPartition]) -> dict[TopicAndPartition, int]:
         try:
             return told_offsets(client, dict.fromkeys(partitions, END), self._timeout_s)
         except KafkaException:
             return {}
+
+    def _described(self, names: Iterable[str]) -> dict[str, _Topic]:
+        """The topics that the broker tells of in time."""
+        found: dict[str, _Topic] = {}
+        asked = self._admin.describe_topics(TopicCollection(sorted(names)), request_timeout=self._timeout_s)
+        for name, future in asked.items():
+            try:
+                told = future.result(timeout=self._timeout_s + 1)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    found[name] = _NO_TOPIC
+            except TimeoutError:
+                continue
+            else:
+                found[name] = _Topic(str(told.topic_id), len(told.partitions))
+        return found
 
 
 def _ignore(_: object) -> None:

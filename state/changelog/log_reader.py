@@ -21,11 +21,24 @@ class TopicFacts:
     delete_retention_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """What the broker says of one partition.
+
+    Attributes:
+        topic_id: the id of the topic; None if there is no such topic, or the topic has no such partition.
+        bounds: the last stable offset and the end of what is written; None if the broker did not tell them in time.
+    """
+
+    topic_id: str | None
+    bounds: tuple[int, int] | None = None
+
+
 class LogReader(Protocol):
     """Reads many changelog partitions, each from an offset of its own. Not thread-safe."""
 
     def facts(self, topic: str) -> TopicFacts:
-        """Describes a topic.
+        """Describes a topic. One that was made anew is not read any more: add its partitions again.
 
         Raises:
             ChangelogError: if it doesn't exist.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -50,39 +51,23 @@ class ReaderSettings:
 
 
 class ChangelogReader:
-    """A consumer without a group: it commits nothing, positions live with the rows. Not thread-safe."""
+    """A consumer without a group: it commits nothing, positions live with the rows. Not thread-safe.
+
+    librdkafka remembers the highest leader epoch of each partition by its topic's name, and ignores what comes with a
+    lower one. A topic that is made anew begins with a lower one, so its partitions would never be read again. So
+    `facts`, which learns the topic's new id, begins with a new consumer then.
+    """
 
     def __init__(self, settings: ReaderSettings) -> None:
         self._settings = settings
-        client = {
-            "bootstrap.servers": settings.bootstrap,
-            "reconnect.backoff.max.ms": 1000,
-            "error_cb": _log_client_error,
-            "log_level": 3,
-        }
-        self._admin = AdminClient(client)
-        self._consumer = Consumer(
-            {
-                **client,
-                "group.id": "storekeeper-replica",  # required by the client; never joined nor committed to
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "enable.partition.eof": True,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                "fetch.wait.max.ms": 100,
-                "fetch.message.max.bytes": 8 << 20,
-                "fetch.max.bytes": 32 << 20,
-                "queued.min.messages": 10 * settings.max_batch_records,
-                "queued.max.messages.kbytes": settings.queue_kbytes,
-                "topic.metadata.refresh.interval.ms": 10_000,
-            }
-        )
+        self._admin = AdminClient(_client(settings))
+        self._consumer = _consumer(settings)
+        self._topic_ids: dict[str, str] = {}
         self._positions: dict[TopicAndPartition, int] = {}
         self._batch_records = min(_FIRST_BATCH_RECORDS, settings.max_batch_records)
 
     def facts(self, topic: str) -> TopicFacts:
-        """Describes a topic.
+        """Describes a topic. One that was made anew is not read any more: add its partitions again.
 
         Raises:
             ChangelogError: if it doesn't exist.
@@ -101,7 +86,11 @@ class ChangelogReader:
             raise BrokerUnavailableError(msg) from error
         compacted = "compact" in str(config["cleanup.policy"].value)
         retention_ms = int(config["delete.retention.ms"].value) if compacted else NEVER_MS
-        return TopicFacts(topic, str(description.topic_id), len(description.partitions), retention_ms)
+        found = TopicFacts(topic, str(description.topic_id), len(description.partitions), retention_ms)
+        if self._topic_ids.setdefault(topic, found.topic_id) != found.topic_id:
+            self._topic_ids[topic] = found.topic_id
+            self._renew(topic)
+        return found
 
     def log_state(self, facts: TopicFacts, partition: int) -> LogState:
         """Where one partition's log begins and ends now.
@@ -148,6 +137,14 @@ class ChangelogReader:
     def close(self) -> None:
         """Frees the consumer. Safe to call twice."""
         self._consumer.close()
+
+    def _renew(self, made_anew: str) -> None:
+        """Begins with a new consumer, where the old one was, with all topics but one."""
+        self._consumer.close()
+        self._consumer = _consumer(self._settings)
+        self._positions = {where: offset for where, offset in self._positions.items() if where[0] != made_anew}
+        if self._positions:
+            self._consumer.incremental_assign([TopicPartition(*at, offset) for at, offset in self._positions.items()])
 
     def _batches(self, messages: Iterable[Message]) -> list[PartitionBatch]:
         found: dict[TopicAndPartition, list[Message]] = {}
@@ -198,6 +195,35 @@ def next_batch_records(value_bytes: Sequence[int], settings: ReaderSettings) -> 
     """How many records the next read may bring if their values are as long as these, of which there must be one."""
     mean_bytes = sum(value_bytes) / len(value_bytes) + _RECORD_OVERHEAD_BYTES
     return max(_MIN_BATCH_RECORDS, min(settings.max_batch_records, int(settings.max_batch_bytes / mean_bytes)))
+
+
+def _client(settings: ReaderSettings) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": settings.bootstrap,
+        "reconnect.backoff.max.ms": 1000,
+        "error_cb": _log_client_error,
+        "log_level": 3,
+    }
+
+
+def _consumer(settings: ReaderSettings) -> Consumer:
+    return Consumer(
+        {
+            **_client(settings),
+            "group.id": "storekeeper-replica",  # required by the client; never joined nor committed to
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "fetch.wait.max.ms": 100,
+            "fetch.message.max.bytes": 8 << 20,
+            "fetch.max.bytes": 32 << 20,
+            "queued.min.messages": 10 * settings.max_batch_records,
+            "queued.max.messages.kbytes": settings.queue_kbytes,
+            "topic.metadata.refresh.interval.ms": 10_000,
+        }
+    )
 
 
 def _told(error: KafkaError, topic: str) -> ChangelogError:

@@ -134,6 +134,8 @@ class Holding:
             log.info("assignment_changed", epoch=table.epoch, members=list(table.addresses))
         self._switch.turn(table, self._settings.tolerance, now_s)
         self._adjust(table)
+        for replica, held in self._held.replicas.items():
+            held.partitions = counts.get(replica.store, held.partitions)
         self._catalog.follow(table, self._held.replicas, self._switch.serving)
         if self._clock.monotonic_s() >= self._next_sweep_s:
             self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S

@@ -87,6 +87,7 @@ def cluster_part(
     """Makes the parts; starts nothing."""
     state_dir = settings.run_dir / "state" / name
     reader = ReaderSettings(settings.kafka_bootstrap)
+    counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader))
     replicas = ReplicaSet(
         (),
         place=_place(settings, state_dir, clock),
@@ -96,8 +97,8 @@ def cluster_part(
         cold_restore=_cold_restore(settings, state_dir),
         index_for=index_for,
         cache_bytes=settings.row_cache_mib << 20,
+        on_topic_changed=counts.ask_soon,
     )
-    counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader))
     aliases = AliasWatch(settings.kafka_bootstrap, secret, settings.aliases_topic)
     seats = seats_of(name, settings)
     holding = Holding(

@@ -26,6 +26,7 @@ class PartitionCounts:
         self._topics = topics
         self._make_reader = reader
         self._counts: Mapping[str, int] = {}
+        self._wanted = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="partition-counts", daemon=True)
 
@@ -37,6 +38,10 @@ class PartitionCounts:
     def start(self) -> None:
         """Begins, and returns at once."""
         self._thread.start()
+
+    def ask_soon(self) -> None:
+        """Asks within a second: a topic was made anew, maybe with other partitions."""
+        self._wanted.set()
 
     def stop(self) -> None:
         """Ends after the question at hand. Safe to call twice, or without `start`."""
@@ -74,7 +79,8 @@ class PartitionCounts:
         try:
             while not self._stop.is_set():
                 known = self._counts.keys() >= self._topics().keys()
-                if not known or asked % _ASK_AGAIN_AFTER == 0:
+                if self._wanted.is_set() or not known or asked % _ASK_AGAIN_AFTER == 0:
+                    self._wanted.clear()
                     self.ask_once(reader)
                 asked += 1
                 self._stop.wait(_RETRY_S)

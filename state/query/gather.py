@@ -235,7 +235,7 @@ class Gatherer:
         found = await self._router.scatter(
             question.store,
             partitions,
-            lambda numbers: _request(question, numbers, demand),
+            lambda numbers: _request(question, numbers, self._catalog.partitions(question.store), demand),
             deadline_s=asked.deadline_s,
         )
         answers: list[Answered[_T]] = []
@@ -310,8 +310,8 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     raise StoreUnavailableError(msg)
 
 
-def _request(question: Question[_T], numbers: Sequence[int], demand: str) -> PeerRequest:
-    path = f"{question.path()}&partitions={','.join(map(str, numbers))}&{demand}"
+def _request(question: Question[_T], numbers: Sequence[int], of: int, demand: str) -> PeerRequest:
+    path = f"{question.path()}&partitions={','.join(map(str, numbers))}&of={of}&{demand}"
     if isinstance(question, BodiedQuestion):
         return PeerRequest(path, "POST", question.body(numbers))
     return PeerRequest(path)

@@ -1,4 +1,7 @@
-"""Keeps asking where the changelogs end, so that replicas know how fresh they are; at once when somebody waits."""
+"""Keeps asking where the changelogs end, so that replicas know how fresh they are; at once when somebody waits.
+
+It also notices a changelog that was deleted, or deleted and made anew, within two questions.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ log = structlog.get_logger(__name__)
 
 
 class EndWatch:
-    """One thread that asks for the ends of the changelogs of `replicas()` every `every_s` seconds.
+    """One thread that asks for the ends of the changelogs of `replicas()` every `every_s` seconds, and
+    calls `on_topic_changed` when one was deleted or made anew.
 
     Any thread may call anything.
     """
@@ -27,11 +31,13 @@ class EndWatch:
         clock: Clock,
         *,
         every_s: float = 0.1,
+        on_topic_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._replicas = replicas
         self._make_ends = ends
         self._clock = clock
         self._every_s = every_s
+        self._on_topic_changed = on_topic_changed
         self._wanted = threading.Event()
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="end-watch", daemon=True)
@@ -52,9 +58,11 @@ class EndWatch:
         if not asked:
             return
         now_s = self._clock.monotonic_s()
-        questions = {where: replica.tracker.question(now_s) for where, replica in asked.items()}
-        for where, (stable_end, written_end) in ends.ends(list(asked)).items():
-            asked[where].tracker.saw_end(questions[where], stable_end, written_end)
+        questions = {where: replica.question(now_s) for where, replica in asked.items()}
+        told = ends.ends(list(asked))
+        changed = [asked[where].heard_end(questions[where], end) for where, end in told.items()]
+        if any(changed):
+            self._on_topic_changed()
 
     def stop(self) -> None:
         """Ends after the question at hand. Safe to call twice, or without `start`."""

@@ -19,7 +19,7 @@ from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.log_reader import LogReader, TopicAndPartition, TopicFacts
 from state.changelog.restore import LogState
 from state.clock import Clock
-from state.errors import DiskFullError, StateError, StoreCorruptedError
+from state.errors import ChangelogError, DiskFullError, StateError, StoreCorruptedError
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaState
 
@@ -126,8 +126,9 @@ class Follower:
                 self._admit(reader)
                 self._read(reader)
                 self._drop_damaged(reader)
+                self._check(reader, [replica for replica in self._following.values() if replica.log_changed])
                 if self._clock.monotonic_s() >= next_check_s:
-                    self._check(reader)
+                    self._check(reader, list(self._following.values()))
                     next_check_s = self._clock.monotonic_s() + self._check_every_s
         finally:
             reader.close()
@@ -139,7 +140,7 @@ class Follower:
     def _admit(self, reader: LogReader) -> None:
         """Opens the replicas whose time has come and reads them, or hands them to the cold restore."""
         now_s = self._clock.monotonic_s()
-        due = [entry.replica for entry in self._waiting.values() if entry.at_s <= now_s]
+        due = [entry.replica for entry in self._waiting.values() if entry.at_s <= now_s or entry.replica.log_changed]
         facts: dict[str, TopicFacts] = {}
         cold: list[Replica] = []
         for replica in due:
@@ -163,6 +164,7 @@ class Follower:
     def _begin(self, reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
         """Opens one replica and reads it; False if it is so far behind that another process should restore it."""
         changelog = _log_state(reader, replica, facts)
+        _check_partitions(replica, facts[replica.topic])
         offset = _resumed(replica, changelog) if replica.is_open else None
         if offset is None:
             plan = replica.open(changelog)
@@ -234,10 +236,10 @@ class Follower:
         for replica in [replica for replica in self._following.values() if replica.damaged]:
             self._handle(reader, replica, StoreCorruptedError(f"a read met damage in {replica.replica_id}"))
 
-    def _check(self, reader: LogReader) -> None:
-        """Asks the broker what has become of each log: a topic made anew may show only here."""
+    def _check(self, reader: LogReader, replicas: Iterable[Replica]) -> None:
+        """Asks the broker what has become of the log of each."""
         facts: dict[str, TopicFacts] = {}
-        for replica in list(self._following.values()):
+        for replica in replicas:
             try:
                 replica.check(_log_state(reader, replica, facts))
             except BrokerUnavailableError as error:
@@ -268,6 +270,15 @@ def _log_state(reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]
     if replica.topic not in facts:
         facts[replica.topic] = reader.facts(replica.topic)
     return reader.log_state(facts[replica.topic], replica.replica_id.partition)
+
+
+def _check_partitions(replica: Replica, facts: TopicFacts) -> None:
+    if replica.partitions not in {None, facts.partitions}:
+        msg = (
+            f"{replica.topic} has {facts.partitions} partitions and not {replica.partitions}: this node hears of it "
+            "within seconds"
+        )
+        raise ChangelogError(msg)
 
 
 def _resumed(replica: Replica, changelog: LogState) -> int | None:

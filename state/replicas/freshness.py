@@ -9,9 +9,13 @@ once the replica has applied everything below E, it holds all that was in the lo
 - **offset lag** is the distance to the end told last: at most so many records of that moment are missing.
 - the **source position** says which records of the app's input are surely in the rows.
 
-Limits: "in the log" means below its last stable offset, so what a transaction has not committed is not missing. A topic
-that was deleted and made anew is noticed by the follower's check, at most 30 s later. The bound holds for the moment
-that it was asked for; a process that is stopped between answering and sending adds that time.
+The log is that of a topic, not of a name: an end counts only if the broker says after it that the topic is still the
+one that the rows come from. So a topic that was deleted, or deleted and made anew, proves nothing any more: staleness
+grows, and the lag is unknown.
+
+Limits: "in the log" means below its last stable offset, so what a transaction has not committed is not missing. The
+bound holds for the moment that it was asked for; a process that is stopped between answering and sending adds that
+time.
 """
 
 from __future__ import annotations
@@ -58,10 +62,17 @@ class ReplicaFreshness:
 
 @dataclass(frozen=True, slots=True)
 class EndQuestion:
-    """A question for a log's end, as it was asked: when, on the monotonic clock, and where the replica was then."""
+    """A question for a log's end, as it was asked: when, on the monotonic clock, and where the replica was then.
+
+    Attributes:
+        asked_at_s: when.
+        offset: the next offset that the replica was to apply.
+        topic_id: the topic that its rows came from; None if the replica was not open.
+    """
 
     asked_at_s: float
     offset: int
+    topic_id: str | None = None
 
 
 class FreshnessTracker:
@@ -107,9 +118,9 @@ class FreshnessTracker:
             self._see(source, at_s)
         self._tell()
 
-    def question(self, at_s: float) -> EndQuestion:
+    def question(self, at_s: float, topic_id: str | None = None) -> EndQuestion:
         """To be made before the broker is asked."""
-        return EndQuestion(at_s, self._offset)
+        return EndQuestion(at_s, self._offset, topic_id)
 
     def saw_end(self, question: EndQuestion, stable_end: int, written_end: int) -> None:
         """The broker's answer: the last stable offset, and the end of what is written but maybe not committed.
@@ -123,6 +134,15 @@ class FreshnessTracker:
             self._written.ask(written_end, question.asked_at_s, self._offset)
             self._end = (stable_end, question.asked_at_s)
             self.fresh_at_s = self._stable.at_s
+            self.version += 1
+        self._tell()
+
+    def lost_log(self) -> None:
+        """The log is gone: its end is unknown, and no question that is under way proves anything."""
+        with self._lock:
+            self._stable.forget()
+            self._written.forget()
+            self._end = None
             self.version += 1
         self._tell()
 
@@ -196,6 +216,9 @@ class _Reached:
             self._pending.pop()
         self._pending.append((end, asked_at_s))
         self.at(offset)
+
+    def forget(self) -> None:
+        self._pending.clear()
 
     def at(self, offset: int) -> None:
         while self._pending and self._pending[0][0] <= offset:

@@ -1,15 +1,12 @@
 """One store partition that follows its changelog: opened by plan, moved by batches, read by queries.
 
 Rows and the checkpoint that stands for them are written in one atomic step, so a crash at any moment leaves a store
-that resumes where it was. One thread opens, applies and closes; any thread reads.
+that resumes where it was. One thread opens, applies and closes; any thread reads: see `ReplicaRows`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice
-from typing import NoReturn
+from collections.abc import Sequence
 
 import structlog
 
@@ -17,40 +14,33 @@ from state.changelog.batch import PartitionBatch, fold
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
 from state.changelog.listener import RestoreListener, RestoreProgress
-from state.changelog.restore import LogState, RestoreAction, RestorePlan, Role, plan_restore
+from state.changelog.log_reader import LogEnd
+from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, Role, plan_restore
 from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
-from state.errors import (
-    IteratorClosedError,
-    StoreClosedError,
-    StoreCorruptedError,
-    StoreRestoringError,
-    StoreUnavailableError,
-)
+from state.errors import StoreClosedError
 from state.metrics.latency import LatencyRecorder
-from state.replicas.freshness import FreshnessTracker, ReplicaFreshness
+from state.replicas.freshness import EndQuestion, FreshnessTracker, ReplicaFreshness
 from state.replicas.places import ReplicaPlace
+from state.replicas.replica_rows import ReplicaRows
 from state.replicas.row_cache import RowCache
 from state.replicas.row_index import RowIndex
 from state.replicas.sightings import SourceSightings
 from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
 from state.stores.bytes_store import BytesStore
-from state.stores.row import HEADER_BYTES, ReplicaRow, decode_row
+from state.stores.row import HEADER_BYTES
 
 log = structlog.get_logger(__name__)
 
-_INDEX_CHUNK_ROWS = 512
 
-
-class Replica:
+class Replica(ReplicaRows):
     """See the module. `replica_id` and `topic` never change; `role` may, at any time, and changes nothing else.
 
     Attributes:
+        partitions: how many partitions queries take the topic to have; a topic that has another number is not opened,
+            as they would look for keys in the wrong ones. None if it doesn't matter.
         tracker: what is known of how fresh the rows are.
-        index: kept in step with the rows while the store is open; None if there is none.
-        cache: answers made of rows; an answer leaves it when its row changes. None if there is none.
         restores: how long each restore took, from the opening until it had caught up.
-        writes: moves after a row has changed and before the cache lets go of it.
     """
 
     def __init__(
@@ -67,20 +57,14 @@ class Replica:
         cache: RowCache | None = None,
         restores: LatencyRecorder | None = None,
     ) -> None:
-        self.replica_id = replica_id
+        super().__init__(replica_id, index, cache)
         self.topic = topic
         self.role = role
-        self.index = index
-        self.cache = cache
+        self.partitions: int | None = None
         self.restores = restores or LatencyRecorder()
-        self.writes = 0
         self._place = place
         self._clock = clock
         self._listener = listener
-        self._state = ReplicaState.CREATED
-        self._store: BytesStore | None = None
-        self._serving = False
-        self._damaged = False
         self._checkpoint: Checkpoint | None = None
         self._plan: RestorePlan | None = None
         self._delete_retention_ms = 0
@@ -88,29 +72,15 @@ class Replica:
         self._restore_began_s = 0.0
         self._behind_since_s: float | None = None
         self._restored = 0
-        self._error: str | None = None
         self._shown_offset = 0
+        self._told_id: str | None = None
+        self._log_changed = False
         self.tracker = FreshnessTracker(sightings)
 
     @property
-    def state(self) -> ReplicaState:
-        """What it is doing now."""
-        return self._state
-
-    @property
-    def serving(self) -> bool:
-        """Whether reads are answered now."""
-        return self._serving
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its store is open, so that `resume` may do instead of `open`."""
-        return self._store is not None
-
-    @property
-    def damaged(self) -> bool:
-        """Whether a read met damage, so that the store is to be set aside."""
-        return self._damaged
+    def log_changed(self) -> bool:
+        """Whether the changelog was deleted, or made anew, since the rows were checked."""
+        return self._log_changed
 
     @property
     def offset(self) -> int | None:
@@ -235,8 +205,30 @@ class Replica:
         self._end_offset = max(end_offset, self.offset or 0)
         self.tracker.touch()
 
+    def question(self, at_s: float) -> EndQuestion:
+        """To be made before the broker is asked for the log's end."""
+        checkpoint = self._checkpoint
+        return self.tracker.question(at_s, None if checkpoint is None else checkpoint.topic_id)
+
+    def heard_end(self, question: EndQuestion, told: LogEnd) -> bool:
+        """Takes note of the broker's answer; True if it is news that the topic is another one, or gone."""
+        checkpoint = self._checkpoint
+        if checkpoint is None or checkpoint.topic_id != question.topic_id:
+            return False
+        before, self._told_id = self._told_id, told.topic_id
+        if told.topic_id == checkpoint.topic_id:
+            if told.bounds is not None:
+                self.tracker.saw_end(question, *told.bounds)
+            return False
+        self._end_offset = None
+        self.tracker.lost_log()
+        self._log_changed |= told.topic_id != before
+        return told.topic_id != before
+
     def check(self, changelog: LogState) -> None:
         """Compares the rows with what the broker says of the log just now; if they equal it, writes that down.
+
+        Rows of a topic that was deleted and made anew are not served any more from here on.
 
         Raises:
             ChangelogMovedError: they don't fit the log any more; open again.
@@ -245,8 +237,12 @@ class Replica:
         store, checkpoint = self._store, self._checkpoint
         if store is None or checkpoint is None:
             return
+        self._log_changed = False
         now_ms = self._clock.now_ms()
         plan = plan_restore(checkpoint, empty=False, log=changelog, now_ms=now_ms)
+        if plan.reason is RestoreReason.TOPIC_RECREATED:
+            self._release()
+            self._state = ReplicaState.CREATED
         if plan.action is not RestoreAction.RESUME:
             raise ChangelogMovedError(self.topic, self.replica_id.partition, plan.reason.value)
         self._end_offset = changelog.end_offset
@@ -254,90 +250,6 @@ class Replica:
             self._checkpoint = checkpoint.moved(checkpoint.offset, now_ms)
             store.write((), {METADATA_KEY: self._checkpoint.encode()})
             store.flush()
-
-    def get(self, key: bytes, *, restoring: bool = False) -> ReplicaRow | None:
-        """The row at `key`, or None if there is none; of the past, or not there yet, if `restoring` rows may be read.
-
-        Raises:
-            StoreRestoringError: not caught up yet.
-            StoreUnavailableError: it can't answer now.
-            StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
-        """
-        store = self._store
-        if store is None or not (self._serving or restoring):
-            self._refuse()
-        try:
-            row = store.get(key)
-            return None if row is None else decode_row(row)
-        except StoreCorruptedError:
-            self._damaged = True
-            raise
-        except StoreClosedError:
-            self._refuse()
-
-    def get_many(self, keys: Sequence[bytes]) -> list[ReplicaRow | None]:
-        """The rows at `keys`, in their order. Raises as `get` does."""
-        store = self._store
-        if store is None or not self._serving:
-            self._refuse()
-        try:
-            return [None if row is None else decode_row(row) for row in store.get_many(keys)]
-        except StoreCorruptedError:
-            self._damaged = True
-            raise
-        except StoreClosedError:
-            self._refuse()
-
-    @contextmanager
-    def scan(
-        self, start: bytes | None, stop: bytes | None, *, reverse: bool = False
-    ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
-        """Rows with `start <= key < stop` as of now, in key order or backwards. Raises as `get` does."""
-        store = self._store
-        if not self._serving or store is None:
-            self._refuse()
-        try:
-            with store.scan(start, stop, reverse=reverse) as rows:
-                yield ((key, decode_row(row)) for key, row in rows)
-        except StoreCorruptedError:
-            self._damaged = True
-            raise
-        except (StoreClosedError, IteratorClosedError):
-            self._refuse()
-
-    @contextmanager
-    def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
-        """All rows, and the changelog offset (next to be applied) that they stand at, exactly. Raises as `get` does.
-
-        Exact where a scan shows the rows as of its beginning, which RocksDB's does and the memory store's doesn't.
-        """
-        while True:
-            before = self._stored_offset()
-            with self.scan(None, None) as rows:
-                # Rows and offset are written together: an offset that stands still means that the scan stands at it.
-                if before == self._stored_offset():
-                    yield before, rows
-                    return
-
-    def approximate_num_entries(self) -> int:
-        """About how many rows there are; 0 while it is not open."""
-        try:
-            return 0 if self._store is None else self._store.approximate_num_entries()
-        except StoreClosedError:
-            return 0
-
-    def property_int(self, name: str) -> int | None:
-        """A property of the store's backend, None where it has none of that name or isn't open."""
-        property_int = getattr(self._store, "property_int", None)
-        try:
-            return None if property_int is None else property_int(name)
-        except StoreClosedError:
-            return None
-
-    def open_iterators(self) -> int:
-        """How many scans of its rows are open."""
-        store = self._store
-        return 0 if store is None else len(store.open_iterators)
 
     def restore_elsewhere(self) -> None:
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
@@ -380,18 +292,13 @@ class Replica:
         self._release()
         self._state = ReplicaState.CLOSED
 
-    def _stored_offset(self) -> int:
-        stored = None if self._store is None else self._store.metadata(METADATA_KEY)
-        if stored is None:
-            self._refuse()
-        return Checkpoint.decode(stored).offset
-
     def _begin(self, store: BytesStore, checkpoint: Checkpoint, plan: RestorePlan, changelog: LogState) -> None:
         self._store, self._checkpoint, self._plan = store, checkpoint, plan
         self._delete_retention_ms = changelog.delete_retention_ms
         self._end_offset = changelog.end_offset
         self._shown_offset = checkpoint.offset
         self._restored, self._error, self._damaged = 0, None, False
+        self._told_id, self._log_changed = checkpoint.topic_id, False
         self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
         # Another process may have restored most of it meanwhile: that time counts too.
@@ -460,34 +367,7 @@ class Replica:
             self._listener.on_restore_suspended(self._progress(self._plan))
         self._state = state
         self._error = str(error)
-
-    def _rebuild_index(self, store: BytesStore) -> None:
-        """Reads the whole store, in steps small enough for other threads to get their turn."""
-        if self.index is None:
-            return
-        self.index.clear()
-        with store.scan(None, None) as rows:
-            while chunk := [(key, decode_row(row).value) for key, row in islice(rows, _INDEX_CHUNK_ROWS)]:
-                self.index.apply(chunk)
-        self.index.built()
-
-    def _release(self) -> None:
-        self._serving = False
-        self.writes += 1
-        if self.cache is not None:
-            self.cache.clear()
-        if self.index is not None:
-            self.index.clear()
-        store, self._store = self._store, None
-        if store is not None:
-            store.close()
-
-    def _refuse(self) -> NoReturn:
-        if self._state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
-            msg = f"replica {self.replica_id} has not caught up with its changelog yet: ask again later"
-            raise StoreRestoringError(msg)
-        msg = f"replica {self.replica_id} can't answer now: {self._error or self._state.value.lower()}"
-        raise StoreUnavailableError(msg)
+        self._log_changed = False
 
 
 def _is_empty(store: BytesStore) -> bool:

@@ -41,6 +41,7 @@ class ReplicaSet:
     """The replicas of one node. A context manager that starts following on entering and closes everything on leaving.
 
     Reads may come from any thread. `cache_bytes` bounds the answers kept of each store's rows; 0 keeps none.
+    `on_topic_changed` is called, from a thread of its own, when a changelog was deleted or made anew.
 
     Attributes:
         end_watch: asks where the changelogs end, for the replicas' freshness.
@@ -57,6 +58,7 @@ class ReplicaSet:
         cold_restore: WorkerColdRestore | None = None,
         index_for: Callable[[ReplicaId], RowIndex | None] = lambda _: None,
         cache_bytes: int = 0,
+        on_topic_changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._place = place
         self._clock = clock
@@ -69,7 +71,9 @@ class ReplicaSet:
         self._changing = threading.Lock()
         # Never changed in place: readers go over it while replicas come and go.
         self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
-        self.end_watch = EndWatch(self._held, lambda: KafkaLogEnds(reader.bootstrap), clock)
+        self.end_watch = EndWatch(
+            self._held, lambda: KafkaLogEnds(reader.bootstrap), clock, on_topic_changed=on_topic_changed
+        )
         self._cold_restore = cold_restore
         self._follower = Follower(
             self._replicas.values(), lambda: ChangelogReader(reader), clock, cold_restore=cold_restore

@@ -38,7 +38,9 @@ def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset
     ends = KafkaLogEnds(own_broker.bootstrap)
     with closing(offset_client(own_broker.bootstrap)) as client:
         assert log_bounds(client, "log", 0, 30) == (0, 3)
-        assert ends.ends([("log", 0)]) == {("log", 0): (3, 3)}
+        told = ends.ends([("log", 0), ("log", 1)])
+        assert (told["log", 0].bounds, told["log", 1].topic_id) == ((3, 3), None)
+        assert told["log", 0].topic_id
         with standing_still(own_broker.pid):
             with pytest.raises(KafkaException) as caught:
                 log_bounds(client, "log", 0, 1)

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from fastapi import APIRouter, Request, Response
 
-from state.errors import InvalidArgumentError
+from state.errors import InvalidArgumentError, StoreRestoringError
 from state.query import counts, ranked, scans
 from state.query.gather import Answered, Question
 from state.query.page_wire import MEDIA_TYPE, encode_page, parse_scan_query
@@ -22,7 +22,11 @@ def internal_routes(services: QueryServices) -> APIRouter:
     routes = APIRouter(include_in_schema=False)
 
     async def answered(question: Question[_T], request: Request) -> Answered[_T]:
-        services.catalog.definition(question.store)
+        known = services.catalog.partitions(question.store)
+        if request.query_params.get("of") != str(known):
+            # The topic was made anew: one of the two nodes hasn't heard yet how many partitions it has.
+            msg = f"{question.store} has {known} partitions as far as this node knows: ask again"
+            raise StoreRestoringError(msg)
         partitions = _numbers(request.query_params.get("partitions", ""))
         return await services.gatherer.local(question, asked_by(services, request), partitions)
 

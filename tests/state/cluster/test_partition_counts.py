@@ -52,3 +52,17 @@ def test_a_broker_that_is_away_is_waited_for() -> None:
     log.broker_up = True
     counts.ask_once(log)
     assert counts.known == {"rewards": 2}
+
+
+def test_a_topic_that_changed_is_asked_for_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partition_counts, "_ASK_AGAIN_AFTER", 10**9)
+    log = FakeLog(partitions=2)
+    counts = PartitionCounts(lambda: {"rewards": "t"}, lambda: log)
+    counts.start()
+    try:
+        eventually(lambda: counts.known == {"rewards": 2}, 30, "the partitions are known")
+        log.records[2] = []
+        counts.ask_soon()
+        eventually(lambda: counts.known == {"rewards": 3}, 30, "the partitions are known anew")
+    finally:
+        counts.stop()

@@ -443,3 +443,14 @@ def test_topology_and_metadata_agree() -> None:
         assert all(name in drawn for name in ("r-log", "rewards", "node a", "node b", "node c"))
 
     asyncio.run(check())
+
+
+def test_a_node_that_has_not_heard_of_a_topic_made_anew_gets_no_incomplete_answer() -> None:
+    cluster = Cluster(nodes=("a", "b"), partitions=4)
+    for number in range(20):
+        cluster.write("rewards", b"k%d" % number, b"{}")
+    more = dataclasses.replace(cluster.assignment, partitions=dict.fromkeys(cluster.definitions, 8))
+    other = cluster.nodes["b"]
+    other.catalog.complete(more, other.replicas)
+    answer = asyncio.run(cluster.get("a", "/state/keyvalues/rewards/all"))
+    assert answer.status_code == 503, answer.text

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from state.changelog.log_reader import LogEnd
 from state.clock import ManualClock, SystemClock
 from state.errors import DiskFullError
 from state.replicas.follower import Follower
@@ -19,6 +20,7 @@ from tests.state.changelog.bad_records import KINDS, ROWS
 from tests.state.changelog.messages import Record
 from tests.state.replicas.fake_log import FakeLog
 from tests.state.replicas.recording import DAY_MS, RecordingListener
+from tests.waiting import eventually
 
 
 class Script:
@@ -230,6 +232,28 @@ def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(place: 
     run(log, [replica], clock, recreate, *[look] * 5)
     assert found
     assert found[-1] == {b"new": b"2"}
+
+
+def test_a_topic_made_anew_with_other_partitions_waits_until_queries_know(place: RocksDBPlace) -> None:
+    log = FakeLog()
+    log.append(0, b"old", b"1")
+    (replica,) = make(place, ManualClock(1))
+    replica.partitions = 1
+    follower = Follower([replica], lambda: log, SystemClock())
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    try:
+        eventually(lambda: replica.serving, 30, "it serves the old topic")
+        log.topic_id, log.records = "id-2", {0: [Record(0, b"new", b"2")], 1: []}
+        replica.heard_end(replica.question(0.0), LogEnd("id-2"))
+        eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it doesn't open the new topic")
+        assert not replica.serving
+        replica.partitions = 2
+        eventually(lambda: replica.serving, 30, "it serves the new topic")
+        assert rows(replica) == {b"new": b"2"}
+    finally:
+        follower.stop()
+        thread.join()
 
 
 def test_a_partition_that_cannot_be_read_on_is_planned_anew(place: RocksDBPlace, clock: StepClock) -> None:

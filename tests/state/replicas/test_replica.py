@@ -10,6 +10,7 @@ import structlog.testing
 
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
+from state.changelog.log_reader import LogEnd
 from state.changelog.restore import RestoreAction, RestoreReason
 from state.changelog.skipped import SkippedTotals
 from state.clock import ManualClock
@@ -198,6 +199,37 @@ def test_looking_at_the_log_notices_a_topic_made_anew(make: Callable[[], Replica
     replica.apply(batch([Record(0, b"a", b"1")], end=True))
     with pytest.raises(ChangelogMovedError, match="made anew"):
         replica.check(log_of(0, 1, topic_id="id-2"))
+    assert not replica.serving
+    with pytest.raises(StoreRestoringError):
+        replica.get(b"a", restoring=True)
+
+
+@pytest.mark.parametrize("topic_id", [None, "id-2"])
+def test_the_end_of_another_topic_proves_nothing(
+    make: Callable[[], Replica], clock: ManualClock, topic_id: str | None
+) -> None:
+    replica = make()
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    fresh_at_s = clock.monotonic_s()
+    assert not replica.heard_end(replica.question(fresh_at_s), LogEnd("id-1", (1, 1)))
+    clock.advance(1000)
+    late = replica.question(clock.monotonic_s())
+    assert replica.heard_end(late, LogEnd(topic_id, (1, 1)))
+    assert replica.log_changed
+    assert (replica.tracker.fresh_at_s, replica.offset_lag, replica.tracker.end(0.0)) == (fresh_at_s, None, None)
+    assert not replica.heard_end(late, LogEnd(topic_id)), "it is no news any more"
+
+
+def test_an_answer_about_the_topic_of_before_is_not_taken_for_the_new_one(make: Callable[[], Replica]) -> None:
+    replica = make()
+    replica.open(log_of(0, 0))
+    question = replica.question(1.0)
+    replica.open(log_of(0, 0, topic_id="id-2"))
+    for told in (LogEnd("id-1", (0, 0)), LogEnd("id-2", (0, 0))):
+        assert not replica.heard_end(question, told)
+    assert not replica.log_changed
+    assert replica.tracker.fresh_at_s is None
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

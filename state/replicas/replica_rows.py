@@ -1,0 +1,184 @@
+"""The rows of a replica: what any thread reads while one thread follows the changelog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import NoReturn
+
+from state.changelog.checkpoint import METADATA_KEY, Checkpoint
+from state.errors import (
+    IteratorClosedError,
+    StoreClosedError,
+    StoreCorruptedError,
+    StoreRestoringError,
+    StoreUnavailableError,
+)
+from state.replicas.row_cache import RowCache
+from state.replicas.row_index import RowIndex
+from state.replicas.states import ReplicaId, ReplicaState
+from state.stores.bytes_store import BytesStore
+from state.stores.row import ReplicaRow, decode_row
+
+_INDEX_CHUNK_ROWS = 512
+
+
+class ReplicaRows:
+    """Reads from the store while it is open and served. `Replica` opens, fills and closes it.
+
+    Attributes:
+        replica_id: which.
+        index: kept in step with the rows while the store is open; None if there is none.
+        cache: answers made of rows; an answer leaves it when its row changes. None if there is none.
+        writes: moves after a row has changed and before the cache lets go of it.
+    """
+
+    def __init__(self, replica_id: ReplicaId, index: RowIndex | None, cache: RowCache | None) -> None:
+        self.replica_id = replica_id
+        self.index = index
+        self.cache = cache
+        self.writes = 0
+        self._state = ReplicaState.CREATED
+        self._store: BytesStore | None = None
+        self._serving = False
+        self._damaged = False
+        self._error: str | None = None
+
+    @property
+    def state(self) -> ReplicaState:
+        """What it is doing now."""
+        return self._state
+
+    @property
+    def serving(self) -> bool:
+        """Whether reads are answered now."""
+        return self._serving
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its store is open, so that `resume` may do instead of `open`."""
+        return self._store is not None
+
+    @property
+    def damaged(self) -> bool:
+        """Whether a read met damage, so that the store is to be set aside."""
+        return self._damaged
+
+    def get(self, key: bytes, *, restoring: bool = False) -> ReplicaRow | None:
+        """The row at `key`, or None if there is none; of the past, or not there yet, if `restoring` rows may be read.
+
+        Raises:
+            StoreRestoringError: not caught up yet.
+            StoreUnavailableError: it can't answer now.
+            StoreCorruptedError: the row is damaged; the replica will be rebuilt, ask another one.
+        """
+        store = self._store
+        if store is None or not (self._serving or restoring):
+            self._refuse()
+        try:
+            row = store.get(key)
+            return None if row is None else decode_row(row)
+        except StoreCorruptedError:
+            self._damaged = True
+            raise
+        except StoreClosedError:
+            self._refuse()
+
+    def get_many(self, keys: Sequence[bytes]) -> list[ReplicaRow | None]:
+        """The rows at `keys`, in their order. Raises as `get` does."""
+        store = self._store
+        if store is None or not self._serving:
+            self._refuse()
+        try:
+            return [None if row is None else decode_row(row) for row in store.get_many(keys)]
+        except StoreCorruptedError:
+            self._damaged = True
+            raise
+        except StoreClosedError:
+            self._refuse()
+
+    @contextmanager
+    def scan(
+        self, start: bytes | None, stop: bytes | None, *, reverse: bool = False
+    ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
+        """Rows with `start <= key < stop` as of now, in key order or backwards. Raises as `get` does."""
+        store = self._store
+        if not self._serving or store is None:
+            self._refuse()
+        try:
+            with store.scan(start, stop, reverse=reverse) as rows:
+                yield ((key, decode_row(row)) for key, row in rows)
+        except StoreCorruptedError:
+            self._damaged = True
+            raise
+        except (StoreClosedError, IteratorClosedError):
+            self._refuse()
+
+    @contextmanager
+    def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
+        """All rows, and the changelog offset (next to be applied) that they stand at, exactly. Raises as `get` does.
+
+        Exact where a scan shows the rows as of its beginning, which RocksDB's does and the memory store's doesn't.
+        """
+        while True:
+            before = self._stored_offset()
+            with self.scan(None, None) as rows:
+                # Rows and offset are written together: an offset that stands still means that the scan stands at it.
+                if before == self._stored_offset():
+                    yield before, rows
+                    return
+
+    def approximate_num_entries(self) -> int:
+        """About how many rows there are; 0 while it is not open."""
+        try:
+            return 0 if self._store is None else self._store.approximate_num_entries()
+        except StoreClosedError:
+            return 0
+
+    def property_int(self, name: str) -> int | None:
+        """A property of the store's backend, None where it has none of that name or isn't open."""
+        property_int = getattr(self._store, "property_int", None)
+        try:
+            return None if property_int is None else property_int(name)
+        except StoreClosedError:
+            return None
+
+    def open_iterators(self) -> int:
+        """How many scans of its rows are open."""
+        store = self._store
+        return 0 if store is None else len(store.open_iterators)
+
+    def _stored_offset(self) -> int:
+        stored = None if self._store is None else self._store.metadata(METADATA_KEY)
+        if stored is None:
+            self._refuse()
+        return Checkpoint.decode(stored).offset
+
+    def _rebuild_index(self, store: BytesStore) -> None:
+        """Reads the whole store, in steps small enough for other threads to get their turn."""
+        if self.index is None:
+            return
+        self.index.clear()
+        with store.scan(None, None) as rows:
+            while chunk := [(key, decode_row(row).value) for key, row in islice(rows, _INDEX_CHUNK_ROWS)]:
+                self.index.apply(chunk)
+        self.index.built()
+
+    def _release(self) -> None:
+        self._serving = False
+        self.writes += 1
+        if self.cache is not None:
+            self.cache.clear()
+        if self.index is not None:
+            self.index.clear()
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+    def _refuse(self) -> NoReturn:
+        if self._state in {ReplicaState.CREATED, ReplicaState.RESTORING}:
+            msg = f"replica {self.replica_id} has not caught up with its changelog yet: ask again later"
+            raise StoreRestoringError(msg)
+        msg = f"replica {self.replica_id} can't answer now: {self._error or self._state.value.lower()}"
+        raise StoreUnavailableError(msg)
