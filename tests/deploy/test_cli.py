@@ -58,7 +58,10 @@ def test_wrong_usage_is_2() -> None:
     assert _run("sql", "SELECT 1", "--at", "rewards").returncode == 2
 
 
-def test_what_can_not_be_verified_because_of_its_name_or_a_setting_is_78(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_can_not_be_verified_because_of_its_name_or_a_setting_is_78(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["storekeeper", "verify", "no-such-store"])
     with pytest.raises(SystemExit) as unknown:
@@ -66,7 +69,10 @@ def test_what_can_not_be_verified_because_of_its_name_or_a_setting_is_78(monkeyp
     monkeypatch.setenv("STOREKEEPER_TABLE_HISTORY_DAYS", "many")
     with pytest.raises(SystemExit) as wrong:
         cli.main()
-    assert (unknown.value.code, wrong.value.code) == (78, 78)
+    assert (unknown.value.code, wrong.value.code) == (CONFIGURATION_ERROR_EXIT, CONFIGURATION_ERROR_EXIT)
+    told = capsys.readouterr().err
+    assert "no-such-store" in told
+    assert "STOREKEEPER_TABLE_HISTORY_DAYS" in told
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -109,7 +115,7 @@ def test_a_folder_without_a_platform_is_an_error(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     done = _run(*command)
-    assert done.returncode == 1
+    assert done.returncode == CONFIGURATION_ERROR_EXIT
     assert done.stdout == ""
     assert f"no platform in {tmp_path}/.run" in done.stderr
     assert "set STOREKEEPER_RUN_DIR" in done.stderr
@@ -120,7 +126,7 @@ def test_a_folder_without_a_platform_is_an_error(
     "program",
     [
         ["spark_apps", "run", "ticks"],
-        ["spark_apps", "verify", "prices"],
+        ["spark_apps.maintenance", "verify", "prices"],
         ["state.node", "--name", "a"],
         ["quality", "list"],
     ],

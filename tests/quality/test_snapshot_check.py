@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, write_deltalake
+from deltalake import CommitProperties, DeltaTable, write_deltalake
 from great_expectations.expectations import ExpectColumnValuesToNotBeNull
 
 from quality.snapshot_check import check_snapshot
@@ -21,6 +21,7 @@ from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.registry import STORES
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
+from state.errors import SnapshotDamagedError
 from state.snapshots.manifest import SnapshotManifest
 
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
@@ -100,6 +101,13 @@ def test_a_bad_row_is_told_by_rule_and_number_and_never_by_value(
     snapshot(tmp_path, 0, [row("a"), row("b")])
     snapshot(tmp_path, 1, [bad, row("b"), row("c")])
     assert reason in reasons(tmp_path)
+
+
+def test_a_table_that_something_else_wrote_to_is_not_judged(tmp_path: Path) -> None:
+    snapshot(tmp_path, 0, [row("a"), row("b")])
+    DeltaTable(tmp_path).update(updates={"InvoiceCount": "InvoiceCount + 1"})
+    with pytest.raises(SnapshotDamagedError, match=r"version 1 \(UPDATE\)"):
+        check_snapshot(REWARDS, tmp_path, 5, AppSettings(run_dir=tmp_path))
 
 
 def test_a_nullable_field_is_not_owed() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
@@ -22,6 +23,7 @@ from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
 from tests import snapshot_tables
 from tests.snapshot_tables import Row, manifest_of
+from tests.state.snapshots.attacks import edited
 
 ROWS = {b"a": b'{"n":1}', b"b": b'{"n":2}', b"c": b'{"n":3}'}
 PARTITIONS = 2
@@ -97,6 +99,30 @@ def test_a_snapshot_that_differs_from_its_manifest_never_answers(tmp_path: Path)
     assert manifest is not None
     with pytest.raises(StorageError, match="holds other rows at version 0 than its manifest says"):
         load_snapshot(tmp_path / "rewards", manifest)
+    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
+    assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
+
+
+@pytest.mark.parametrize("column", ["_timestamp_ms", "_value"])
+def test_a_table_that_something_else_wrote_to_never_answers(tmp_path: Path, column: str) -> None:
+    write_snapshot(tmp_path)
+    DeltaTable(tmp_path / "rewards").update(updates={column: column}, predicate="_offset = 0")
+    fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
+    assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
+
+
+def test_a_row_without_a_key_is_damage_and_no_crash(tmp_path: Path) -> None:
+    write_snapshot(tmp_path)
+    edited("_key", None)(tmp_path / "rewards")
+    manifest = newest_snapshot(tmp_path / "rewards")
+    assert manifest is not None
+    with pytest.raises(StorageError, match="lacks keys, values or places of rows at version 0"):
+        load_snapshot(tmp_path / "rewards", manifest)
+
+
+def test_a_time_that_was_edited_does_not_make_rows_fresher(tmp_path: Path) -> None:
+    write_snapshot(tmp_path)
+    edited("_timestamp_ms", NEWEST_MS + 60_000)(tmp_path / "rewards")
     fallback = SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, ManualClock(NEWEST_MS))
     assert ask(fallback, b"b", "snapshot=ok&max_staleness_ms=60000") is None
 
