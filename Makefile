@@ -7,11 +7,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
+PACKAGES := state spark_apps quality dags deploy
 
 .PHONY: help setup lock demo up down status test check lint types clean
 
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+%?:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+%?:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 SET_UP := $(VENV)/.ready $(JARS)/spark/.ready $(JARS)/broker/.ready $(JARS)/spark-classes.jsa
 
@@ -28,10 +29,10 @@ $(VENV)/.ready: requirements.lock requirements-build.lock pyproject.toml deploy/
 	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
-$(JARS)/%/.ready: deploy/jars/%/pom.xml
+$(JARS)/%/.ready: deploy/jars/%/pom.xml deploy/jars/fetch.py
 	@$(PYTHON) deploy/preflight.py
 	@echo "setup: fetching the $* jars"
-	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/$*
+	@$(PYTHON) deploy/jars/fetch.py $* $(JARS)
 	@touch $@
 
 # One after the other: two Mavens at once may spoil the repository that they share.
@@ -54,33 +55,35 @@ down: ## stop everything that `make up` started
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
-# Half of the time of the tests that kill processes is waiting: others run beside them, and stand back as streams do.
-# The longest part comes first, with the one that waits most; the shortest come last, so that none runs long alone.
-STAND_BACK := nice -n 5
-GENERATIONS := tests/integration/generations/
-ALONE := faults integration dags spark_apps state
-REST := $(filter-out $(ALONE:%=tests/%/) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
-PARTS := test-integration test-faults test-spark_apps test-rest test-dags test-state test-types
+# Half of the time of most tests is waiting, so parts of them run beside each other. The longest part comes first.
+APART := integration dags spark_apps
+REST := $(filter-out $(APART:%=tests/%/) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
+PARTS := $(APART:%=test-%) test-rest test-types
+PYTEST = $(BIN)/pytest -q $(OPTIONS)
 
-test: setup lint ## lint, types and all tests, three parts of them at once
-	@echo "test: $(words $(PARTS)) parts, three at once; each tells what it found when it has ended"
+test: setup lint ## lint, types and all tests that take no long time
+	@echo "test: $(words $(PARTS)) parts, three at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=3 --keep-going --output-sync=target $(PARTS)
 
-.PHONY: $(PARTS)
-test-integration:
-	@$(BIN)/pytest -q tests/integration/ --ignore=$(GENERATIONS)
+test-long: setup lint ## all of `make test`, and the long tests too: hours
+	@$(MAKE) --silent --keep-going $(PARTS) OPTIONS=--long
 
-test-faults:
-	@$(BIN)/pytest -q tests/faults/ $(GENERATIONS)
+test-bare: setup ## the tests without a JVM, as on a machine without the optional packages
+	@$(BIN)/python -m tests.bare_path $(PYTEST) -m "not spark and not airflow and not broker"
 
-test-dags test-spark_apps test-state: test-%:
-	@$(STAND_BACK) $(BIN)/pytest -q tests/$*/
+test-durations: setup ## write tests/durations.json anew, or the entries of FILES="tests/..." alone
+	@if test -n "$(FILES)"; then $(PYTEST) --record-durations $(FILES); \
+	  else $(MAKE) --silent --jobs=2 --keep-going --output-sync=target $(PARTS) OPTIONS=--record-durations; fi
+
+.PHONY: $(PARTS) test-long test-bare test-durations
+$(APART:%=test-%): test-%:
+	@$(PYTEST) tests/$*/
 
 test-rest:
-	@$(STAND_BACK) $(BIN)/pytest -q $(REST)
+	@$(PYTEST) $(REST)
 
 test-types:
-	@$(STAND_BACK) $(BIN)/mypy
+	@$(BIN)/mypy
 
 check: lint types ## lint and types only
 
@@ -88,6 +91,7 @@ lint: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
+	@$(BIN)/deptry $(PACKAGES)
 
 types: setup test-types
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 RESULTS = Path(__file__).parent / "results"
-_PACKAGES = ("confluent-kafka", "pyspark", "rocksdict", "granian")
+_PACKAGES = ("confluent-kafka", "pyspark", "rocksdict", "uvicorn")
 
 
 @dataclass(frozen=True, slots=True)

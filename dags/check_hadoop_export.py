@@ -31,6 +31,7 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
+from dags.operators.params import task_defaults
 from dags.operators.spark_job import SparkJobOperator
 from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
 
@@ -42,7 +43,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["export", "quality"],
-    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(minutes=50),
     deadline=done_within(timedelta(minutes=40)),
     params={

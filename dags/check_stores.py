@@ -14,7 +14,7 @@ table stays as it is whatever comes out.
 numbers of rows, no value of the data.
 
 **If it fails.** *Breaks its expectations*: the reasons name columns and numbers of rows. Find them with
-`storekeeper sql`, compare with `--at-version`, and follow `_partition` and `_offset` to the changelog. *Anything else*:
+`storekeeper sql`, compare with `--at`, and follow `_partition` and `_offset` to the changelog. *Anything else*:
 it is tried again.
 """
 

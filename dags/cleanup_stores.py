@@ -12,7 +12,7 @@ A row that the app writes meanwhile stays, whenever that happens. Every step may
 | param | values | meaning |
 |---|---|---|
 | `store` | a store that doesn't bound itself | which store |
-| `ttl_days` | above 0 | rows that were not written for so long go |
+| `ttl_days` | above 0, at most 36500 | rows that were not written for so long go |
 | `approval` | true, false | whether somebody must approve in Airflow (*Required Actions*) |
 | `canary_share` | 0 to 1 | the share that is deleted first |
 | `canary_wait_minutes` | 0 to 10080 | how long to wait then |
@@ -46,6 +46,7 @@ from airflow.sdk import DAG, Param
 from dags.operators.deadlines import done_within
 from dags.operators.generation import SkipUnlessOperator
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
+from dags.operators.params import number_param, task_defaults
 from spark_apps.maintenance.cleanable import cleanable_stores, purgeable_stores
 
 _STORES = list(cleanable_stores())
@@ -60,27 +61,29 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["stores", "cleanup"],
-    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=1)),
     params={
         "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="Which store."),
-        "ttl_days": Param(
-            365, type="number", exclusiveMinimum=0, title="TTL, days", description="Age of what is to go."
+        "ttl_days": number_param(
+            365, minimum=0.000001, maximum=36_500, title="TTL, days", description="Age of what is to go."
         ),
         "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval."),
-        "canary_share": Param(
-            0.01, type="number", minimum=0, maximum=1, title="Canary", description="The share deleted first."
+        "canary_share": number_param(
+            0.01, minimum=0, maximum=1, title="Canary", description="The share deleted first."
         ),
-        "canary_wait_minutes": Param(
-            60, type="number", minimum=0, maximum=10080, title="Wait, minutes", description="Wait after the canary."
+        "canary_wait_minutes": number_param(
+            60, minimum=0, maximum=10080, title="Wait, minutes", description="Wait after the canary."
         ),
-        "max_came_back_share": Param(
-            0.02, type="number", minimum=0, maximum=1, title="May come back", description="Of the canary."
+        "max_came_back_share": number_param(
+            0.02, minimum=0, maximum=1, title="May come back", description="Of the canary."
         ),
-        "rate": Param(2000, type="number", minimum=1, maximum=100_000, title="Rate", description="Deletions a second."),
-        "undo_days": Param(
-            7, type="number", minimum=0, maximum=90, title="Undo, days", description="How long to keep the archive."
+        "rate": Param(
+            2000, type="integer", minimum=1, maximum=100_000, title="Rate", description="Deletions a second."
+        ),
+        "undo_days": number_param(
+            7, minimum=0, maximum=90, title="Undo, days", description="How long to keep the archive."
         ),
         "keep_compute_state": Param(
             False,

@@ -13,7 +13,7 @@ says who approved and why; a discard decides that they are never published. Eith
 | `batch` | such as `12-14` | which batch |
 | `action` | `release` | publish its rows after all |
 | | `discard` | never publish them |
-| `reason` | a sentence | why; it is recorded for good |
+| `reason` | a sentence, in one line | why; it is recorded for good |
 | `accept` | none or more of `presence`, `values`, `totals`, `completeness`, `drift` | rules that the batch may break |
 
 Columns, masking and uniqueness can't be accepted: a batch that breaks them is discarded, or its rules are corrected
@@ -31,6 +31,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
+from dags.operators.params import TEXT_END, task_defaults
 from dags.operators.spark_job import SparkJobOperator
 from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
 from quality.verdict import WAIVABLE
@@ -46,15 +47,23 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["export", "quality", "operate"],
-    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(days=3),
     deadline=done_within(timedelta(days=1)),
     params={
-        "batch": Param(type="string", pattern=r"^\d+-\d+$", title="Batch", description="Its name, such as 12-14."),
+        "batch": Param(
+            type="string", pattern=r"^[0-9]+-[0-9]+" + TEXT_END, title="Batch", description="Its name, such as 12-14."
+        ),
         "action": Param(
             "release", type="string", enum=["release", "discard"], title="Action", description="Publish it, or never."
         ),
-        "reason": Param(type="string", minLength=10, pattern=r"\S", title="Reason", description="Why; it is recorded."),
+        "reason": Param(
+            type="string",
+            minLength=10,
+            pattern=r"^(?=.*\S)[^\x00-\x1f\x7f]+" + TEXT_END,
+            title="Reason",
+            description="Why, in one line; it is recorded.",
+        ),
         "accept": Param(
             [],
             type="array",

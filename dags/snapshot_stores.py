@@ -10,7 +10,7 @@ run here are skipped. A backfill is harmless: a snapshot is always of now, which
 |---|---|---|
 | `store` | `all` or one store | which stores |
 
-**What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at-version rewards=<n>` an
+**What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at rewards=<n>` an
 older one. The task's XCom has the result; the asset `delta_<store>` is updated, for DAGs that follow it.
 
 **If it fails.** It is tried again twice, and repeating it is harmless: a snapshot is one Delta commit, whole or not at

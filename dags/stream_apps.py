@@ -37,6 +37,7 @@ from airflow.sdk import DAG, Param
 
 from dags.operators.choose_programs import ALL_APPS, PROGRAMS, ChooseProgramsOperator
 from dags.operators.deadlines import done_within
+from dags.operators.params import task_defaults
 from dags.operators.stream_app import AppAction, StreamAppOperator
 from spark_apps.scale import AppScale
 
@@ -48,7 +49,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["streams", "operate"],
-    default_args={"owner": "storekeeper", "retries": 1, "retry_delay": timedelta(seconds=15)},
+    default_args=task_defaults(retries=1, retry_delay=timedelta(seconds=15)),
     dagrun_timeout=timedelta(minutes=30),
     deadline=done_within(timedelta(minutes=15)),
     params={

@@ -22,6 +22,7 @@ from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.maintenance import MaintenanceOperator
+from dags.operators.params import TEXT_END, task_defaults
 from spark_apps.maintenance.cleanable import cleanable_stores
 
 _STORES = list(cleanable_stores())
@@ -34,13 +35,16 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["stores", "cleanup"],
-    default_args={"owner": "storekeeper", "retries": 2, "retry_delay": timedelta(seconds=30)},
+    default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(hours=6),
     deadline=done_within(timedelta(hours=2)),
     params={
         "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="Which store."),
         "cleanup_id": Param(
-            type="string", pattern=r"^\d{8}T\d{9}Z$", title="Clean-up", description="Its id, from the preview."
+            type="string",
+            pattern=r"^[0-9]{8}T[0-9]{9}Z" + TEXT_END,
+            title="Clean-up",
+            description="Its id, from the preview.",
         ),
     },
 ):

@@ -25,6 +25,7 @@ from datetime import timedelta
 from airflow.sdk import DAG
 
 from dags.operators.deadlines import done_within
+from dags.operators.params import task_defaults
 from dags.operators.roll_nodes import RollNodesSensor
 
 with DAG(
@@ -35,7 +36,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["nodes", "operate"],
-    default_args={"owner": "storekeeper", "retries": 1, "retry_delay": timedelta(seconds=15)},
+    default_args=task_defaults(retries=1, retry_delay=timedelta(seconds=15)),
     dagrun_timeout=timedelta(hours=3),
     deadline=done_within(timedelta(minutes=30)),
 ):

@@ -28,6 +28,7 @@ from datetime import timedelta
 from airflow.sdk import DAG
 
 from dags.operators.deadlines import done_within
+from dags.operators.params import task_defaults
 from dags.operators.watch_streams import WatchStreamsOperator
 
 with DAG(
@@ -39,7 +40,7 @@ with DAG(
     max_active_runs=1,
     tags=["streams", "watch"],
     # The next minute is the retry.
-    default_args={"owner": "storekeeper", "retries": 0},
+    default_args=task_defaults(retries=0),
     dagrun_timeout=timedelta(minutes=15),
     deadline=done_within(timedelta(minutes=5)),
 ):

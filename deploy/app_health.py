@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deploy.layout import RunLayout
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.registry import TOGETHER
 from spark_apps.sharing import sharing_apps
 
 HEARTBEAT_STALE_MS = 30_000
@@ -26,6 +27,22 @@ def _starting(before: Heartbeat) -> str:
     if before.state is not AppState.FAILED:
         return "starting"
     return f"starting again (start {before.starts + 1}) after it failed" + (f": {before.error}" if before.error else "")
+
+
+def why_ended(layout: RunLayout, program: str, since_s: int) -> str | None:
+    """What an app said of its failure before its process ended; None if it said nothing.
+
+    Args:
+        layout: The run directory.
+        program: The process: an app's, or the one that several apps share.
+        since_s: When the process was started. What an earlier one said is not told.
+    """
+    apps = sharing_apps(layout.root) if program == TOGETHER else [program]
+    for app in apps:
+        beat = read_heartbeat(layout.heartbeat(app))
+        if beat is not None and beat.state is AppState.FAILED and beat.error and beat.updated_at_ms >= since_s * 1000:
+            return f"{app}: {beat.error}" if program == TOGETHER else beat.error
+    return None
 
 
 def together_problem(layout: RunLayout, pid: int, now_ms: int) -> str | None:

@@ -82,7 +82,7 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
         StartError: the storage could not be formatted.
     """
     if not any((settings.jars_dir / "broker").glob("kafka_*.jar")):
-        msg = f"The broker's jars are missing under {settings.jars_dir}: run `make setup`."
+        msg = f"The broker's jars are missing under {settings.jars_dir}: run `storekeeper jars`."
         raise NotSetUpError(msg)
     properties = layout.kafka / "server.properties"
     properties.write_text(server_properties(layout, settings), "utf-8")

@@ -20,6 +20,7 @@ import typer
 from rich.console import Console
 
 from deploy.disk import full_disk, is_full
+from deploy.extras import missing_package
 from deploy.layout import RunLayout
 from deploy.quarantine import quarantine_commands
 from deploy.settings import OwnPlatformSettings, PlatformSettings
@@ -168,6 +169,17 @@ def sql_command(
     run_sql(root, statement, as_json=as_json, console=Console(), at_version=versions)
 
 
+@app.command("jars")
+def jars_command() -> None:
+    """Fetch the jars that Spark apps and the platform's broker need, with Maven. Example: storekeeper jars."""
+    from deploy.environment import inherited_environment  # noqa: PLC0415
+    from deploy.jars.command import fetch_all  # noqa: PLC0415
+
+    folder = PlatformSettings.load().jars_dir
+    fetch_all(folder, inherited_environment())
+    typer.echo(folder)
+
+
 @app.command("verify")
 def verify_command(stores: Annotated[list[str], typer.Argument(help="The stores' names.")]) -> None:
     """Compare changelog, SQL and nodes; exits 4 if they differ. Example: storekeeper verify rewards.
@@ -232,6 +244,7 @@ def plan_command(
 ) -> None:
     """Say what this code would do to the state that there is; exits 1 if it would break. Example: storekeeper plan."""
     from deploy.plan import described_now, parse_partitions, plan_against, read_description  # noqa: PLC0415
+    from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
     from state.migration.explain import explain_plan  # noqa: PLC0415
 
     wanted = parse_partitions(partitions or [])
@@ -240,7 +253,7 @@ def plan_command(
         export.write_bytes(description.encode())
         _errors.print(f"{len(description.stores)} stores described in {export}", markup=False)
         return
-    plan = plan_against(description, wanted)
+    plan = plan_against(description, wanted, wanted_apps(PlatformSettings.load()))
     typer.echo(json.dumps(plan.as_dict()) if as_json else explain_plan(plan))
     if plan.breaks:
         raise typer.Exit(1)
@@ -255,12 +268,12 @@ def create_topics_command(
     from deploy.broker import admin_client  # noqa: PLC0415
     from deploy.topics import ensure_topics  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
+    from spark_apps.settings import AppSettings  # noqa: PLC0415
 
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, with which such an app is run
     settings = PlatformSettings.load()
-    for topic in ensure_topics(
-        admin_client(settings.kafka_bootstrap), topics_of(settings, [app_named(name) for name in apps])
-    ):
+    admin = admin_client(AppSettings().kafka_bootstrap)  # where the apps will look for them
+    for topic in ensure_topics(admin, topics_of(settings, [app_named(name) for name in apps])):
         typer.echo(topic)
 
 
@@ -296,6 +309,8 @@ def main() -> NoReturn:
     except StateError as error:
         refused = isinstance(error, ConfigurationError | SnapshotDamagedError)
         _fail(str(error), EXIT_CONFIGURATION if refused else 1)
+    except ModuleNotFoundError as error:
+        _fail(missing_package(error.name or "") or str(error), 1)
     except OSError as error:
         if not is_full(error):
             raise

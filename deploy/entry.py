@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -28,7 +29,15 @@ def main() -> NoReturn:
         os.environ["STOREKEEPER_OWN_APPS"] = ""  # noqa: TID251 (written, not read)
         run = _commands()
     _point_at_platform()
+    _log_to_stderr()
     run()
+
+
+def _log_to_stderr() -> None:
+    """Keeps standard output for what a command answers. People read sentences; warnings are all that is logged."""
+    from spark_apps.cli import configure_logging  # noqa: PLC0415 (it loads the apps)
+
+    configure_logging(logging.WARNING)
 
 
 def _point_at_platform() -> None:

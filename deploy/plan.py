@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from spark_apps.planning.declared import declared_stores
@@ -13,9 +13,19 @@ from state.migration.contract import Description
 from state.migration.plan import Plan, plan_changes
 
 
-def plan_against(description: Description, partitions: Mapping[str, int]) -> Plan:
-    """The plan between a description and the code as it is."""
-    return plan_changes(declared_stores(partitions), description)
+def plan_against(description: Description, partitions: Mapping[str, int], apps: Collection[str]) -> Plan:
+    """The plan between a description and the code as it is.
+
+    Args:
+        description: what runs.
+        partitions: the number of partitions by store, where that is to change.
+        apps: those that the platform is to run. Stores of other apps count only if they run.
+    """
+    there = {store.app for store in description.stores.values()} | set(apps)
+    declared = declared_stores(partitions)
+    return plan_changes(
+        [store for store in declared if store.app in there or store.store in description.stores], description
+    )
 
 
 def described_now() -> Description:

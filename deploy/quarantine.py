@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from quality.cli import main as run_quality
-from quality.quarantine import Quarantine
-from quality.resolution import Resolution
 from quality.settings import QualitySettings
 from quality.verdict import WAIVABLE, Verdict
 from state.clock import SystemClock
+
+if TYPE_CHECKING:
+    from quality.quarantine import Quarantine
+    from quality.resolution import Resolution
 
 quarantine_commands = typer.Typer(
     help="See what the quality gate holds back; release or discard it.", no_args_is_help=True, rich_markup_mode=None
@@ -67,10 +68,14 @@ def discard_command(batch: Batch, by: By, reason: Reason) -> None:
 
 
 def _run(*arguments: str) -> int:
+    from quality.cli import main as run_quality  # noqa: PLC0415 (it needs Delta, which the other commands don't)
+
     return run_quality(list(arguments))
 
 
 def _quarantine() -> Quarantine:
+    from quality.quarantine import Quarantine  # noqa: PLC0415 (see above)
+
     return Quarantine(QualitySettings.of_platform(), SystemClock())
 
 

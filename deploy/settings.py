@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from spark_apps.settings import default_jars_dir
 from state.names import checked_name
 from state.run_dir import RunDirSettings, own_run_dir
 
@@ -25,7 +26,10 @@ class PlatformSettings(RunDirSettings):
 
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
 
-    jars_dir: Path = Field(PROJECT_ROOT / ".jars", description="Where `make setup` put the Spark and broker jars.")
+    jars_dir: Path = Field(
+        default=default_jars_dir(),
+        description="Folder of the Spark and broker jars, put there by `make setup` or `storekeeper jars`.",
+    )
     dags_dir: Path = Field(PROJECT_ROOT / "dags", description="The Airflow DAGs folder.")
 
     kafka_port: _Port = Field(19092, description="Port of the Kafka broker.")

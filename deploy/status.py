@@ -11,7 +11,7 @@ import httpx2
 import psutil
 
 from deploy.airflow_client import AirflowClient
-from deploy.app_health import heartbeat_problem, together_problem
+from deploy.app_health import heartbeat_problem, together_problem, why_ended
 from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.exits import Exits, exits
@@ -141,6 +141,13 @@ class Problems:
         heartbeat = read_heartbeat(self._instance.layout.heartbeat(info.name))
         return heartbeat_problem(heartbeat, info.pid, int(time.time() * 1000))
 
+    def stopped_because(self, info: ProcessView) -> str:
+        """Why a process that should run doesn't."""
+        if info.state == "EXITED":
+            said = why_ended(self._instance.layout, info.name, info.started_s)
+            return f"ended with exit code {info.exit_status}: {said or 'see its log'}"
+        return info.spawn_error or info.state.lower()
+
     def _airflow(self, component: str) -> str | None:
         if self._airflow_health is None:
             with AirflowClient(self._instance.settings.airflow_url, AIRFLOW_USER, "") as client:
@@ -180,7 +187,7 @@ def process_status(info: ProcessView, problems: Problems, addresses: dict[str, s
     problem = (
         (_standstill(info) or problems.of(info))
         if info.state == "RUNNING"
-        else _stopped_because(info)
+        else problems.stopped_because(info)
         if needed
         else None
     )
@@ -198,12 +205,6 @@ def process_status(info: ProcessView, problems: Problems, addresses: dict[str, s
 
 def _with_exits(status: ProcessStatus, ended: Exits | None) -> ProcessStatus:
     return status if ended is None else replace(status, exits=ended.count, last_exit=ended.last)
-
-
-def _stopped_because(info: ProcessView) -> str:
-    if info.state == "EXITED":
-        return f"ended with exit code {info.exit_status}: see its log"
-    return info.spawn_error or info.state.lower()
 
 
 def _addresses(instance: Instance) -> dict[str, str]:

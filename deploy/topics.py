@@ -75,9 +75,16 @@ def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: f
     """Makes the topics that don't exist, and returns their names. Existing ones keep their configuration.
 
     Raises:
-        StartError: a topic exists with another number of partitions (keys would move), or could not be made.
+        StartError: the broker does not answer; a topic exists with another number of partitions (keys would move), or
+            could not be made.
     """
-    missing = [spec for spec in specs if spec.name not in admin.list_topics(timeout=timeout_s).topics]
+    try:
+        there = admin.list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        reason = error.args[0].str()
+        msg = f"The Kafka broker does not answer ({reason}): start it, or correct STOREKEEPER_KAFKA_BOOTSTRAP."
+        raise StartError(msg) from error
+    missing = [spec for spec in specs if spec.name not in there]
     made = [spec.name for spec in missing if _make(admin, spec, timeout_s)]
     for spec in specs:
         found = _partitions(admin, spec.name, timeout_s)

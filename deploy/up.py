@@ -15,6 +15,7 @@ from deploy.differences import differences
 from deploy.disk import check_not_full, check_room
 from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
+from deploy.extras import require_platform
 from deploy.instance import Instance
 from deploy.interruption import undisturbed
 from deploy.layout import RunLayout
@@ -52,6 +53,7 @@ def up(instance: Instance, report: Report) -> str | None:
     Raises:
         PlatformError: with one sentence about what to do. What this call started is stopped again by then.
     """
+    require_platform()
     settings, layout = instance.settings, instance.layout
     check_room(layout.root, settings.min_free_disk_mb)
     with exclusive(layout.lock, "up"):

@@ -6,16 +6,15 @@
     release BATCH --by WHO --reason WHY [--accept RULES]    check it again and publish it
     discard BATCH --by WHO --reason WHY                    never publish it
 
-The last line on standard output is the answer as JSON; everything else goes to standard error. Exit codes: 0 done,
-published or nothing staged yet, 4 quarantined or refused; without a decision 1 failed, 75 try again later, 78 wrong
-settings. Without anything new `check` tells the last verdict again, with `"new": false`, and Spark isn't started; a
-quarantined batch that was released or discarded since is no failure any more.
+The answer is JSON on standard output: the last line, or indented on a terminal. All else goes to standard error.
+Exit codes: 0 done, published or nothing staged yet, 4 quarantined or refused; without a decision 1 failed, 75 try again
+later, 78 wrong settings. Without anything new `check` tells the last verdict again, with `"new": false`, and Spark
+isn't started; a quarantined batch that was released or discarded since is no failure any more.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +31,9 @@ from quality.quarantine import Decision, Quarantine
 from quality.resolution import Resolution
 from quality.settings import QualitySettings
 from quality.verdict import WAIVABLE, Verdict
-from spark_apps.cli import EXIT_CONFIGURATION, configure_logging, exit_code
+from spark_apps.cli import EXIT_CONFIGURATION, exit_code
 from spark_apps.lease import Lease
+from state.cli.output import write_value
 from state.clock import SystemClock
 from state.errors import StateError
 
@@ -49,7 +49,6 @@ _log = structlog.get_logger(__name__)
 def main(arguments: list[str]) -> int:
     """Runs the command and returns its exit code."""
     chosen = _parser().parse_args([argument for argument in arguments if argument])
-    configure_logging()
     try:
         return int(chosen.run(chosen, QualitySettings.of_platform()))
     except pydantic.ValidationError as error:
@@ -196,5 +195,4 @@ def _report(verdict: Verdict | None, resolution: Resolution | None, *, new: bool
 
 
 def _tell(content: dict[str, object]) -> None:
-    sys.stdout.buffer.write(orjson.dumps(content) + b"\n")
-    sys.stdout.buffer.flush()
+    write_value(content)

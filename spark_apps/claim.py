@@ -1,7 +1,7 @@
 """Whose checkpoint a folder is: a file beside it, written before the first start.
 
-`checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids"}. It stands beside the folder and
-not in it, because Spark insists on an empty folder at the first start.
+`checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions"}. It stands beside
+the folder and not in it, because Spark insists on an empty folder at the first start.
 """
 
 from __future__ import annotations
@@ -19,15 +19,21 @@ from spark_apps.errors import UnusableCheckpointError
 
 @dataclass(frozen=True, slots=True)
 class CheckpointClaim:
-    """The owner of a checkpoint, and the source topics that it was begun on, by the ids that the broker gave them.
+    """The owner of a checkpoint, and the topics that it was begun on.
 
-    `query_id` is None until the query has started for the first time.
+    Attributes:
+        app: The app's name.
+        generation: The app's generation.
+        query_id: The query's id; None until the query has started for the first time.
+        topic_ids: The ids that the broker gave the source topics.
+        partitions: By topic, the number of partitions that the app's state was made with. Fixed by the first start.
     """
 
     app: str
     generation: int
     query_id: str | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, checkpoint_dir: Path) -> Self | None:
@@ -82,7 +88,7 @@ def claimed(checkpoint: SparkCheckpoint, mine: CheckpointClaim) -> CheckpointCla
                 "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
             )
             raise UnusableCheckpointError(msg)
-    return replace(mine, query_id=query_id)
+    return replace(mine, query_id=query_id, partitions={**mine.partitions, **earlier.partitions})
 
 
 def _foreign(checkpoint: SparkCheckpoint, mine: CheckpointClaim, why: str) -> UnusableCheckpointError:

@@ -157,8 +157,8 @@ def exit_code(error: StateError) -> int:
     return EXIT_TRY_AGAIN if isinstance(error, RetriableError) else EXIT_FAILED
 
 
-def configure_logging() -> None:
-    """Sends structured lines to stderr."""
+def configure_logging(level: int = logging.INFO) -> None:
+    """Sends structured lines of a level, and above, to stderr."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -167,7 +167,7 @@ def configure_logging() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

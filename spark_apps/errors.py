@@ -2,7 +2,8 @@
 
     StateError
     ├── ConfigurationError
-    │   └── UnusableCheckpointError   the checkpoint is another app's, or doesn't fit the topics any more
+    │   ├── UnusableCheckpointError   the checkpoint is another app's, or doesn't fit the topics any more
+    │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
     │   └── PoisonRecordError         one record can't be processed (see `records.poison`)
     ├── BrokerUnavailableError        the broker doesn't answer (retriable)
@@ -18,6 +19,10 @@ from state.errors import ConfigurationError, RetriableError
 
 class UnusableCheckpointError(ConfigurationError):
     """The checkpoint is of another app or generation, or lies outside the topics. The message says which."""
+
+
+class PartitionsChangedError(ConfigurationError):
+    """A topic has another number of partitions than the app's state was made with. The message names the way on."""
 
 
 class BrokerUnavailableError(RetriableError):

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.claim import CheckpointClaim, claimed
 from spark_apps.errors import UnusableCheckpointError
+from spark_apps.partitions import check_partitions, counts_in, state_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topics import TopicBounds, Topics, await_topics
 from state.changelog.position import Position
 from state.clock import Clock
+
+_NOWHERE = Position()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +27,34 @@ class Preflight:
     end: Position
 
 
-def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock) -> Preflight:
+def preflight(
+    spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock, start: Position = _NOWHERE
+) -> Preflight:
     """Checks broker, topics and checkpoint, and lays the app's claim on the checkpoint.
+
+    Args:
+        spec: The app.
+        settings: Its settings.
+        topics: The broker.
+        clock: What time-outs are measured by.
+        start: Where the input of a generation begins that has taken over another's state; empty for any other one.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ConfigurationError: topics are missing.
         UnusableCheckpointError: the checkpoint is another's, or points outside the topics.
+        PartitionsChangedError: a topic has another number of partitions than the state was made with.
     """
     names = spec.topics(settings)
     await_topics(topics, names, timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
     sources = spec.sources(settings)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
-    claim = claimed(checkpoint, CheckpointClaim(spec.name, settings.generation, topic_ids=topics.ids(sources)))
+    found = topics.partition_counts(state_topics(spec, settings))
+    # A claim without numbers gets them. Those of sources are as the state knows them from its start.
+    begun = counts_in(checkpoint.initial_position()) | counts_in(start)
+    made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
+    claim = claimed(checkpoint, CheckpointClaim(spec.name, settings.generation, None, topics.ids(sources), made_with))
+    check_partitions(spec.name, claim.partitions, found)
     bounds = topics.bounds(sources)
     position = checkpoint.committed_position()
     check_bounds(spec, settings, position, bounds)

@@ -7,7 +7,7 @@ import importlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from spark_apps.generations.catalog import known_migrations
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.late_worker import WORKER_TRIES, worker_was_late
 from spark_apps.lease import Lease
+from spark_apps.partitions import check_partitions, counts_in
 from spark_apps.poison_storm import PoisonStormError, StormWatch
 from spark_apps.preflight import Preflight, preflight
 from spark_apps.progress import Progress, advanced, offsets_of, with_progress
@@ -34,14 +35,14 @@ from state.clock import Clock
 from state.errors import StateError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
     from spark_apps.generations.journal import Generation
 
 _POLL_S = 0.1
 _WATCH_TIMEOUT_S = 1.0
-_MAX_ERROR_CHARS = 300
+_MAX_ERROR_CHARS = 400
 
 _log = structlog.get_logger(__name__)
 
@@ -137,9 +138,13 @@ class AppRun:
     def _query(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
         open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
-        context = StreamContext(self.spec, spark, self.settings, checkpoint, generation=self.generation)
+        made_with = found.claim.partitions
+        context = StreamContext(
+            self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with
+        )
         stream = open_stream(context)
-        gate = BatchGate(self.around_batch(stream.process))
+        process = self._with_partitions(stream.process, checkpoint, made_with)
+        gate = BatchGate(self.around_batch(process))
         query = self.begin(stream, gate, checkpoint)
         replace(found.claim, query_id=checkpoint.query_id()).write(checkpoint.path)
         watch = Watch(self, query, context, found)
@@ -156,6 +161,20 @@ class AppRun:
         else:
             _log.error("stream_failed", app=self.spec.name, error=_failure(query))
             raise gate.failure or _stream_failure(query)
+
+    def _with_partitions(
+        self, process: ProcessBatch, checkpoint: SparkCheckpoint, made_with: Mapping[str, int]
+    ) -> ProcessBatch:
+        """`process`, but a batch that reads another number of partitions than the state was made with is refused.
+
+        Spark finds new partitions when it plans a batch. Until `process` runs nothing of the batch is executed.
+        """
+
+        def checked(batch: DataFrame, batch_id: int) -> None:
+            check_partitions(self.spec.name, made_with, counts_in(checkpoint.end_position(batch_id)))
+            process(batch, batch_id)
+
+        return checked
 
     def begin(self, stream: Stream, gate: BatchGate, checkpoint: SparkCheckpoint) -> StreamingQuery:
         """Starts the query."""
@@ -177,10 +196,10 @@ class AppRun:
         With the gate closed a further batch ends the query by itself, before it has written anything.
         """
         gate.close()
-        deadline = self.clock.monotonic_s() + self.settings.stop_timeout_s
+        deadline = self.clock.monotonic_s() + self.settings.drain_timeout_s
         while _is_active(query) and (gate.busy or query.status["isTriggerActive"]):
             if self.clock.monotonic_s() >= deadline:
-                _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.stop_timeout_s)
+                _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.drain_timeout_s)
                 break
             time.sleep(_POLL_S / 2)
         query.stop()

@@ -34,7 +34,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     """
     jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
     if not jars:
-        msg = f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `make setup`"
+        msg = f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `storekeeper jars`"
         raise ConfigurationError(msg)
     scratch = settings.scratch_dir(name)
     # A killed driver leaves its temporary files behind; the lease says that no other uses them.

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal, Self
 
+import platformdirs
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
@@ -18,6 +19,12 @@ from state.run_dir import RunDirSettings
 _PROJECT = Path(__file__).resolve().parent.parent
 
 
+def default_jars_dir() -> Path:
+    """Where the jars are unless a setting says otherwise: in the checkout, or in the user's data folder for a wheel."""
+    in_checkout = (_PROJECT / "pyproject.toml").is_file()
+    return _PROJECT / ".jars" if in_checkout else platformdirs.user_data_path("storekeeper") / "jars"
+
+
 class AppSettings(RunDirSettings):
     """Everything that an app may be told. Each field is the environment variable `STOREKEEPER_<NAME>`."""
 
@@ -25,7 +32,8 @@ class AppSettings(RunDirSettings):
 
     kafka_bootstrap: str = Field(default="127.0.0.1:19092", min_length=1, description="host:port of the Kafka brokers.")
     jars_dir: Path = Field(
-        default=_PROJECT / ".jars", description="Folder whose subfolder `spark` holds the connector jars."
+        default=default_jars_dir(),
+        description="Folder of the jars; `make setup` or `storekeeper jars` puts them into its subfolder `spark`.",
     )
 
     spark_master: str = Field(
@@ -141,8 +149,11 @@ class AppSettings(RunDirSettings):
     lease_timeout_s: float = Field(
         default=30, ge=0, description="How long a starting app waits for its previous copy to end."
     )
-    stop_timeout_s: float = Field(
-        default=45, gt=0, description="How long a stopping app lets its batch run before it cuts it."
+    drain_timeout_s: float = Field(
+        default=45,
+        gt=0,
+        description="How long a stopping app lets its batch run before it cuts it. "
+        "Keep it below STOREKEEPER_STOP_TIMEOUT_S, after which the process is killed.",
     )
     heartbeat_interval_s: float = Field(default=2, gt=0, le=60, description="Time from one heartbeat to the next.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +34,8 @@ class StreamContext:
     """What an app may use to open its stream and to write its batches.
 
     `ledger` is told of what was written; `sinks` are those that have written, by name. `generation` is what the journal
-    says of the generation that runs; None if the app is run without regard to it.
+    says of the generation that runs; None if the app is run without regard to it. `partitions` is, by topic, the number
+    of partitions that the app's state was made with.
     """
 
     spec: AppSpec
@@ -44,6 +45,7 @@ class StreamContext:
     ledger: Ledger = field(default_factory=Ledger)
     sinks: dict[str, BatchSink] = field(default_factory=dict)
     generation: Generation | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def seed_dir(self) -> Path:

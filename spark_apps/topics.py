@@ -64,6 +64,10 @@ class Topics:
         metadata = self._asked(lambda: self._admin.list_topics(name, timeout=self._timeout_s))
         return sorted(metadata.topics[name].partitions)
 
+    def partition_counts(self, names: Iterable[str]) -> dict[str, int]:
+        """The number of partitions of each existing topic."""
+        return {name: len(self.partitions(name)) for name in names}
+
     def bounds(self, names: Iterable[str]) -> TopicBounds:
         """Where the partitions of existing topics begin and end."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]

@@ -234,9 +234,6 @@ class NodeSettings(RunDirSettings):
         description="Memory for the rankings of ranked stores: about 400 bytes a row and the row itself.",
     )
     forward_timeout_ms: int = Field(2000, ge=1, le=30_000, description="Deadline of a request to another node.")
-    start_timeout_ms: int = Field(
-        30_000, ge=0, description="How long to wait at the start for the broker and the changelog topics."
-    )
 
     @model_validator(mode="after")
     def _silences(self) -> Self:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from state.changelog.log_bounds import END, log_offsets, offset_client
 from tests.ports import free_ports
@@ -121,6 +121,15 @@ class Broker:
         """Creates a topic and waits until it can be read and written: on a busy machine leaders take a while."""
         admin = self.admin()
         admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(timeout=30)
+        self._await_leaders(name, partitions)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Gives a topic more partitions, `partitions` in all, and waits until they can be read and written."""
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result(timeout=30)
+        self._await_leaders(name, partitions)
+
+    def _await_leaders(self, name: str, partitions: int) -> None:
         ends = {(name, partition): END for partition in range(partitions)}
 
         def led() -> bool:

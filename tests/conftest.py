@@ -7,19 +7,27 @@ from collections.abc import Iterator
 import pytest
 
 from tests.broker import JARS, Broker, start_broker
+from tests.durations import DurationRecorder
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--long`, which runs fault tests with their full numbers instead of a sample, and `--pictures`."""
-    parser.addoption("--long", action="store_true", help="full numbers in the fault tests: 500 damages, 100 kills")
+    """Adds the options of `make test-long`, of `make test-durations` and of the pictures in the documents."""
+    parser.addoption("--long", action="store_true", help="also the tests marked `long`; full numbers in the others")
+    parser.addoption("--record-durations", action="store_true", help="write what each file takes: tests/durations.json")
     parser.addoption("--pictures", metavar="FOLDER", help="keep the screenshots of Airflow there, such as docs/images")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Records durations where they were asked for."""
+    if config.getoption("--record-durations"):
+        config.pluginmanager.register(DurationRecorder())
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips tests that are marked `long`, unless they were asked for."""
     marker = item.get_closest_marker("long")
     if marker is not None and not item.config.getoption("--long"):
-        pytest.skip(f"with --long only: {marker.args[0]}")
+        pytest.skip(f"in `make test-long` only; here instead: {marker.args[0]}")
 
 
 @pytest.fixture(scope="session", autouse=True)

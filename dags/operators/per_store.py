@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import BaseOperator, Param
 
 from dags.operators.deadlines import done_within
+from dags.operators.params import task_defaults
 from dags.operators.selection import ALL_STORES, ChooseStoresOperator
 from spark_apps.registry import STORES
 
@@ -24,7 +25,7 @@ def per_store(*, retries: int = 2) -> dict[str, Any]:
         "catchup": False,
         "max_active_runs": 1,
         "max_active_tasks": 1,
-        "default_args": {"owner": "storekeeper", "retries": retries, "retry_delay": timedelta(seconds=30)},
+        "default_args": task_defaults(retries=retries),
         "dagrun_timeout": timedelta(minutes=50),
         "deadline": done_within(timedelta(minutes=45)),
         "params": {

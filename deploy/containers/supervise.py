@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from deploy.credentials import make_supervisor_credentials, write_private
 from deploy.environment import FOREIGN_PREFIXES, inherited_environment
+from deploy.extras import require_platform
 from deploy.layout import RunLayout
 from deploy.programs import Program, app_programs
 from deploy.settings import PlatformSettings
@@ -23,6 +24,7 @@ from deploy.supervisor_conf import supervisor_conf
 def supervise_apps(settings: PlatformSettings) -> NoReturn:
     """Becomes the supervisor. It starts no app by itself: Airflow does. TERM stops the apps, then it ends."""
     layout = RunLayout(settings.run_dir)
+    require_platform()
     command = prepare_supervisor(layout, settings, app_programs(layout, settings))
     environment = app_environment(settings, inherited_environment())
     os.chdir(layout.root)

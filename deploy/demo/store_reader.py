@@ -28,6 +28,10 @@ class StoreReader:
         self._urls = node_urls
         self._http = httpx2.Client(timeout=10.0, trust_env=False)
 
+    def close(self) -> None:
+        """Closes its connections."""
+        self._http.close()
+
     def get(self, node: str, card: str) -> Reward | None:
         """A customer's entry, asked of one node, which forwards if it must; None if there is none."""
         answer = self._http.get(f"{self._urls[node]}/state/keyvalue/{_STORE}/{card}")

@@ -74,7 +74,9 @@ class _Term(AppRun):
     """One query, from one change of orders to the next, on a session that outlives it."""
 
     def run(self, spark: SparkSession, pulse: Pulse) -> None:
-        found = preflight(self.spec, self.settings, Topics(self.settings.kafka_bootstrap), self.clock)
+        assert self.generation is not None  # noqa: S101 (given by `GenerationRun`)
+        topics = Topics(self.settings.kafka_bootstrap)
+        found = preflight(self.spec, self.settings, topics, self.clock, self.generation.start)
         if not self.stop.is_set():
             self._stream(spark, pulse, found)
 

@@ -23,7 +23,7 @@ import xxhash
 from spark_apps.leaderboard.spec import PLAYERS, PRODUCTS
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
-from spark_apps.records.poison import Name, PoisonRecordError, StrictDecoder, TimeMs, text_key
+from spark_apps.records.poison import Code, Name, PoisonRecordError, StrictDecoder, TimeMs, text_key
 from spark_apps.settings import AppSettings
 
 REMEMBERED_RESULTS = 64
@@ -46,9 +46,9 @@ class GameResult(
 ):
     """What a player achieved in one game. `result_id` tells results apart."""
 
-    result_id: Name
-    player_id: Name
-    product_id: Name
+    result_id: Code
+    player_id: Code
+    product_id: Code
     score: Score
     played_time_ms: TimeMs
 

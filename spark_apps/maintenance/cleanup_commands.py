@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from spark_apps.generations.live import journal_of, live_store
 from spark_apps.maintenance.cleanable import check_alone, check_cleanable
 from spark_apps.settings import AppSettings
+from state.cli.output import write_value
 from state.clock import SystemClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from state.maintenance.cleanup_plan import CleanupOptions
@@ -49,7 +50,10 @@ def preview(  # noqa: PLR0917 (a command line names its options)
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)
     )
     plan = _cleanup(store).preview(options)
-    _tell({**plan.as_dict(), "text": plan.as_text()})
+    if sys.stdout.isatty():
+        typer.echo(f"{plan.as_text()}\n\nTo delete them: storekeeper cleanup run {store} {plan.cleanup_id}")
+    else:
+        _tell({**plan.as_dict(), "text": plan.as_text()})
 
 
 @commands.command()
@@ -123,4 +127,4 @@ def _tell_report(report: CleanupReport) -> None:
 
 
 def _tell(content: dict[str, Any]) -> None:
-    typer.echo(orjson.dumps(content).decode())
+    write_value(content)

@@ -18,7 +18,7 @@ import orjson
 from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
-from spark_apps.records.poison import Name, PoisonRecordError, StrictDecoder, TimeMs
+from spark_apps.records.poison import Code, Name, PoisonRecordError, StrictDecoder, TimeMs
 from spark_apps.settings import AppSettings
 
 STATUSES = frozenset({"PLACED", "PICKED-UP", "ON-THE-WAY", "DELIVERED", "CANCELLED"})
@@ -39,7 +39,7 @@ class OrderEvent(
 ):
     """Something that happened to an order, and where. Degrees, north and east positive."""
 
-    order_number: Name
+    order_number: Code
     status: Name
     latitude: Annotated[float, msgspec.Meta(ge=-90, le=90)]
     longitude: Annotated[float, msgspec.Meta(ge=-180, le=180)]

@@ -15,6 +15,7 @@ from spark_apps.records.poison import (
     StrictDecoder,
     Text,
     TimeMs,
+    has_control_characters,
 )
 
 __all__ = ["DeliveryAddress", "Invoice", "LineItem", "PoisonRecordError", "parse_invoice"]
@@ -116,9 +117,14 @@ def parse_invoice(key: bytes | None, value: bytes | None, *, max_record_bytes: i
 
     Raises:
         PoisonRecordError: the record can't be processed; see `StrictDecoder.decode`, and: the customer type or
-            delivery type is none that we know, a prime customer has no card number, a home delivery has no address.
+            delivery type is none that we know, a prime customer has no card number, a home delivery has no address,
+            a text that may be a key has control characters.
     """
     invoice = _decoder(max_record_bytes).decode(key, value)
+    # All at once: this runs for every invoice, and a pattern for each field takes six times as long.
+    codes = [invoice.invoice_number, invoice.store_id, invoice.customer_card_no]
+    if has_control_characters("".join([*codes, *[line.item_code for line in invoice.line_items]])):
+        raise PoisonRecordError("InvoiceNumber, StoreID, CustomerCardNo or ItemCode has control characters")
     if invoice.customer_type.lower() not in _CUSTOMER_TYPES:
         raise PoisonRecordError("CustomerType is neither PRIME nor NONPRIME")
     if invoice.delivery_type.lower() not in _DELIVERY_TYPES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Generic, TypeVar
 
 import msgspec
@@ -13,8 +14,13 @@ MAX_TEXT_CHARS = 1024
 MAX_NUMBER = 1_000_000_000
 MAX_TIME_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
+_CONTROL_CHARACTERS = r"\x00-\x1f\x7f-\x9f"
+_find_control = re.compile(f"[{_CONTROL_CHARACTERS}]").search
+
 Text = Annotated[str, msgspec.Meta(max_length=MAX_TEXT_CHARS)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT_CHARS)]
+Code = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_TEXT_CHARS, pattern=rf"^[^{_CONTROL_CHARACTERS}]*\Z")]
+"""A name that may be a key: it has no control characters."""
 Number = Annotated[float, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 Count = Annotated[int, msgspec.Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 TimeMs = Annotated[int, msgspec.Meta(ge=0, le=MAX_TIME_MS)]
@@ -34,17 +40,25 @@ def _present(key: bytes | None) -> bytes:
     return key
 
 
+def has_control_characters(text: str) -> bool:
+    """Whether a text has control characters, which no key may have."""
+    return not text.isprintable() and _find_control(text) is not None
+
+
 def text_key(key: bytes | None) -> str:
     """A record's key as text.
 
     Raises:
-        PoisonRecordError: it is null, empty, too long or no UTF-8.
+        PoisonRecordError: it is null, empty, too long, no UTF-8, or has control characters.
     """
     try:
-        return _present(key).decode()
+        text = _present(key).decode()
     except UnicodeDecodeError as error:
         msg = f"the key is not UTF-8 at byte {error.start}"
         raise PoisonRecordError(msg) from None
+    if has_control_characters(text):
+        raise PoisonRecordError("the key has control characters")
+    return text
 
 
 class StrictDecoder(Generic[_Struct]):
@@ -63,7 +77,8 @@ class StrictDecoder(Generic[_Struct]):
 
         Raises:
             PoisonRecordError: a null, empty or too long key, a null or too big value, no UTF-8, no JSON object, a field
-                that is missing, has the wrong type, is too long, not finite or absurdly large.
+                that is missing, has the wrong type, is too long, not finite or absurdly large, or is a `Code` and has
+                control characters.
         """
         _present(key)
         if value is None:

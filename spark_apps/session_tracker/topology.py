@@ -19,7 +19,7 @@ import xxhash
 
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
-from spark_apps.records.poison import Name, PoisonRecordError, StrictDecoder, TimeMs
+from spark_apps.records.poison import Code, PoisonRecordError, StrictDecoder, TimeMs
 from spark_apps.session_tracker.sessions import Session, SessionWindows, UserSessions
 from spark_apps.session_tracker.spec import USER_SESSIONS
 from spark_apps.settings import AppSettings
@@ -36,8 +36,8 @@ class UserEvent(
 ):
     """Something that a user did. `event_id` tells events of the same time apart."""
 
-    event_id: Name
-    user_id: Name
+    event_id: Code
+    user_id: Code
     event_time_ms: TimeMs
 
 

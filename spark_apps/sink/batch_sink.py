@@ -11,8 +11,10 @@ import pyarrow as pa
 import structlog
 from pyspark import TaskContext
 
+from spark_apps.errors import PartitionsChangedError
 from spark_apps.generations.errors import UnconvertibleRowsError
 from spark_apps.ledger import BatchWritten
+from spark_apps.partitions import counts_in
 from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.sink.markers import MARKER_TOPIC_CONFIG, markers_topic
 from spark_apps.sink.records import MapRecords
@@ -34,6 +36,7 @@ _ERRORS: Mapping[str, type[StateError]] = {
     for kind in (
         BrokerRefusedError,
         FencedWriterError,
+        PartitionsChangedError,
         UnrepeatableBatchError,
         TruncatedInputError,
         UnconvertibleRowsError,
@@ -64,6 +67,7 @@ class BatchSink:
     source_slots: bool
     _last_batch: int | None = field(default=None, repr=False)
     _plan: SinkPlan | None = field(default=None, repr=False)
+    _slots: int = field(default=0, repr=False)
 
     def write(self, frame: DataFrame, batch_id: int, records_of: MapRecords) -> None:
         """Runs the batch's tasks and returns once all of their records are there for good.
@@ -74,8 +78,9 @@ class BatchSink:
         if self._last_batch == batch_id:
             msg = f"sink {self.name!r} got batch {batch_id} twice: give each place where an app writes its own name"
             raise StateError(msg)
-        if self._plan is None:
-            self._plan = self._planned()
+        slots = self._slots_of(batch_id)
+        if self._plan is None or slots > self._slots:  # a source may get more partitions
+            self._plan, self._slots = self._planned(slots), slots
         plan = replace(self._plan, batch_id=batch_id)
         rows = frame.mapInArrow(partial(run_task, records_of=records_of, plan=plan), _OUTCOME_DDL).collect()
         for row in rows:
@@ -95,16 +100,25 @@ class BatchSink:
             )
         )
 
-    def _planned(self) -> SinkPlan:
+    def _slots_of(self, batch_id: int) -> int:
+        """How many slots the tasks of a batch may have."""
+        settings = self.context.settings
+        if not self.source_slots:
+            return settings.shuffle_partitions
+        sources = self.context.spec.sources(settings)
+        found = counts_in(self.context.checkpoint.end_position(batch_id))
+        return max(found.get(topic, 0) for topic in sources) * len(sources)
+
+    def _planned(self, slots: int) -> SinkPlan:
         context, settings = self.context, self.context.settings
         spec, app = context.spec, context.spec.name
         topics = Topics(settings.kafka_bootstrap)
         sources = spec.sources(settings) if self.source_slots else ()
+        changelogs = {store.changelog_topic for store in spec.stores}
         markers = None
         if settings.delivery == "exactly_once":
-            slots = max((len(topics.partitions(name)) for name in sources), default=0) * len(sources)
             markers = markers_topic(app, settings.generation, self.name)
-            topics.ensure_internal(markers, slots or settings.shuffle_partitions, MARKER_TOPIC_CONFIG)
+            topics.ensure_internal(markers, slots, MARKER_TOPIC_CONFIG)
         dead_letters = spec.dead_letters(settings)
         return SinkPlan(
             bootstrap=settings.kafka_bootstrap,
@@ -114,6 +128,7 @@ class BatchSink:
             batch_id=-1,
             markers=markers,
             source_topics=sources,
+            partitions={topic: count for topic, count in context.partitions.items() if topic in changelogs},
             rules=topics.rules(name for name in spec.topics(settings) if name not in spec.sources(settings)),
             refused_to=dead_letters[0] if dead_letters else None,
             dead_letter_topics=frozenset(dead_letters),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from spark_apps.partitions import check_partitions
 from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.sink.markers import Marker, marker_key, read_marker
 from spark_apps.sink.records import Headers, MapRecords, SinkRecord, TopicRule, dead_letter
@@ -38,7 +39,8 @@ class SinkPlan:
     """What every task of a batch must know. Travels to the workers.
 
     `source_topics` are the topics whose partitions are the slots, or empty if Spark's partition number is the slot.
-    `refused_to` is the topic for records that their own topic would refuse.
+    `partitions` is, by topic, the number of partitions that a topic of changes must have. `refused_to` is the topic for
+    records that their own topic would refuse.
     """
 
     bootstrap: str
@@ -48,6 +50,7 @@ class SinkPlan:
     batch_id: int
     markers: str | None
     source_topics: tuple[str, ...]
+    partitions: Mapping[str, int]
     rules: Mapping[str, TopicRule]
     refused_to: str | None
     dead_letter_topics: frozenset[str]
@@ -77,6 +80,7 @@ def write_task(
         UnrepeatableBatchError: the batch was written before, from other rows or by a later state of the app.
         FencedWriterError: a newer attempt took over.
         BrokerRefusedError: the broker refused a record for good.
+        PartitionsChangedError: a topic has another number of partitions than the plan says.
         TruncatedInputError: the JVM went away.
     """
     first = next((batch for batch in batches if batch.num_rows), None)
@@ -147,6 +151,8 @@ class TaskWriter:
         self._producer = Producer(settings)
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._committed = None if plan.markers is None else self._taken_over(plan.markers)
+        if plan.markers is None:
+            self._check_partitions()  # now, for nothing can be undone later
         self._produce = _written_already if self._replayed else self._producer.produce
 
     @property
@@ -189,12 +195,26 @@ class TaskWriter:
                 raise BrokerRefusedError(self._described("the broker did not take all records in time"))
             self._check()
             return False
+        self._check_partitions()
         try:
             self._produce(self._plan.markers, marker.encode(), self._key, self._slot, headers=None)
         except KafkaException as error:
             raise self._error(self._cause(error)) from error
         self._until_done(self._producer.commit_transaction)
         return False
+
+    def _check_partitions(self) -> None:
+        """Refuses to go on if the producer may put keys into other partitions than their earlier rows are in.
+
+        A transaction is checked after its last record. Partitions are only ever added, so whatever number the producer
+        knew while it wrote is known by then.
+        """
+        for topic in self._plan.partitions:
+            try:
+                found = self._producer.list_topics(topic, self._plan.timeout_s).topics[topic].partitions
+            except KafkaException as error:
+                raise self._error(self._cause(error)) from error
+            check_partitions(self._plan.app, self._plan.partitions, {topic: len(found)})
 
     def abandon(self) -> None:
         """Undoes what was written, as far as that can be done; the slot's next writer does the rest."""

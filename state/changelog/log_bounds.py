@@ -88,4 +88,21 @@ def log_bounds(client: Consumer, topic: str, partition: int, timeout_s: float) -
 def _told(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float) -> list[TopicPartition]:
     # The broker takes FIRST and END for times: https://kafka.apache.org/protocol#The_Messages_ListOffsets
     asked = [TopicPartition(*where, which) for where, which in wanted.items()]
-    return client.offsets_for_times(asked, timeout=timeout_s) if asked else []
+    if not asked:
+        return []
+    try:
+        told = client.offsets_for_times(asked, timeout=timeout_s)
+    except KafkaException as error:
+        if not _is_unknown(error.args[0]):
+            raise
+    else:
+        if not any(_is_unknown(one.error) for one in told):
+            return told
+    # For minutes the client doesn't notice by itself that a topic has more partitions.
+    for topic in {topic for topic, _ in wanted}:
+        client.list_topics(topic, timeout=timeout_s)
+    return client.offsets_for_times(asked, timeout=timeout_s)
+
+
+def _is_unknown(error: KafkaError | None) -> bool:
+    return error is not None and error.code() == KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 (librdkafka's own codes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -51,7 +51,29 @@ def lag(client: StateClient, as_json: AsJson = False) -> None:
 @asks
 def cluster(client: StateClient, as_json: AsJson = False) -> None:
     """Show the nodes of the cluster and what each holds."""
-    write_rows(client.cluster()["members"], as_json=as_json, columns=_MEMBERS)
+    members = client.cluster()["members"]
+    write_rows(members if as_json else map(member_row, members), as_json=as_json, columns=_MEMBERS)
+
+
+def member_row(member: Mapping[str, Any]) -> dict[str, Any]:
+    """A member of `/state/cluster` as a row of the table."""
+    roles = [replica["role"] for replica in member["replicas"]]
+    return {
+        "name": member["name"],
+        "address": member["address"],
+        "rack": member["rack"] or "-",
+        "state": _state_of(member),
+        "active": roles.count("active"),
+        "standby": roles.count("standby"),
+    }
+
+
+def _state_of(member: Mapping[str, Any]) -> str:
+    if not member["heard"]:
+        return "not heard yet"
+    if member["suspect"]:
+        return f"silent for {member['silent_s']:.0f} s"
+    return "settling" if member["settling"] else "alive"
 
 
 def replicas(nodes: Iterable[NodeLag]) -> list[dict[str, Any]]:

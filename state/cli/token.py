@@ -47,7 +47,7 @@ def add(
             raise ConfigurationError(msg)
         token = new_token()
         write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
-    Console(stderr=True).print(f"added to {path}; the token is shown only now:", markup=False, highlight=False)
+    _say(f"added to {path}; the token is shown only now:")
     typer.echo(token)
 
 
@@ -55,7 +55,11 @@ def add(
 def list_tokens(file: FileOption = None) -> None:
     """List names and rights as JSON, one token a line."""
     with _told():
-        for record in _present(_path(file)):
+        path = _path(file)
+        records = _present(path)
+        if not records:
+            _say(f"there are no tokens in {path}: `storekeeper token add NAME` makes one")
+        for record in records:
             caller = record.caller
             stores = None if caller.stores is None else sorted(caller.stores)
             typer.echo(json.dumps({"name": caller.name, "roles": sorted(caller.roles), "stores": stores}))
@@ -72,6 +76,10 @@ def remove(name: Annotated[str, typer.Argument(help="The token's name.")], file:
             msg = f"there is no token of the name {name!r} in {path}: `storekeeper token list` shows them"
             raise ConfigurationError(msg)
         write_tokens(path, left)
+
+
+def _say(words: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(words, markup=False, highlight=False)
 
 
 def _path(file: Path | None) -> Path:

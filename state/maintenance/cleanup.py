@@ -117,7 +117,10 @@ class Cleanup:
             expired_bytes += sum(record.size_bytes for record in content.expired)
             ages = added(ages, content.ages)
             shown = content.expired[: SAMPLE_ROWS - len(sample)]
-            sample += [f"{partition}@{record.offset} {masked_key(record.key or b'')}" for record in shown]
+            sample += [
+                f"partition {partition}, offset {record.offset}: key {masked_key(record.key or b'')}"
+                for record in shown
+            ]
         undo_ms = min(options.undo_ms, changelog.facts.delete_retention_ms)
         plan = CleanupPlan(
             cleanup_id=datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3] + "Z",
@@ -196,6 +199,7 @@ class Cleanup:
         Raises:
             CleanupRefusedError: it is too late: the changelog may not tell any more what happened since. Or the store
                 has another changelog by now.
+            InvalidArgumentError: it was only previewed, so there is nothing to undo.
         """
         if self._clock.now_ms() >= plan.undo_until_ms:
             until = datetime.fromtimestamp(plan.undo_until_ms / 1000, UTC).isoformat(timespec="minutes")
@@ -204,6 +208,7 @@ class Cleanup:
                 "or from an older snapshot"
             )
             raise CleanupRefusedError(msg)
+        self._check_begun(plan)
 
         def wanted(record: LogRecord, fate: Fate | None) -> LogRecord | None:
             if fate is not Fate.DELETED:
@@ -219,7 +224,9 @@ class Cleanup:
 
         Raises:
             CleanupRefusedError: it deleted what it must not.
+            InvalidArgumentError: it was only previewed, so there is nothing to report.
         """
+        self._check_begun(plan)
         expired, fates = 0, list[Fates]()
         changelog = self._changelog(plan)
         for partition in plan.ends:
@@ -317,6 +324,15 @@ class Cleanup:
             msg = f"{plan.topic} was made anew since clean-up {plan.cleanup_id} was planned: plan another one"
             raise ChangelogError(msg)
         return changelog
+
+    def _check_begun(self, plan: CleanupPlan) -> None:
+        archive = self._archive(plan)
+        if plan.ends and not any(map(archive.exists, plan.ends)):
+            msg = (
+                f"clean-up {plan.cleanup_id} of {plan.store} has no archive: it was previewed and never run, or its "
+                f"archive was forgotten; `storekeeper cleanup run {plan.store} {plan.cleanup_id}` runs a preview"
+            )
+            raise InvalidArgumentError(msg)
 
     def _archive(self, plan: CleanupPlan) -> Archive:
         return Archive(self._folder / plan.cleanup_id)

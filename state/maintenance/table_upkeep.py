@@ -1,6 +1,6 @@
 """OPTIMIZE and VACUUM of a Delta table, without breaking a promise.
 
-A reader names a version: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at-version` any
+A reader names a version: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
 of the last days', a generation the one that it was seeded from. VACUUM removes files that the newest version doesn't
 need, and a compaction alone makes those of the newest snapshot such files: so versions that are promised are named to
 it, however old they are.

@@ -22,7 +22,6 @@ def smoke(name: str) -> str:
 
 
 @pytest.mark.broker
-@pytest.mark.slow
 @pytest.mark.skipif(wrk.missing() is not None, reason="wrk is not installed")
 @pytest.mark.skipif(not any(query.PEER_JARS.glob("*.jar")), reason="the peer is not built: make bench-query builds it")
 def test_queries_beside_the_peer() -> None:
@@ -32,7 +31,6 @@ def test_queries_beside_the_peer() -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.slow
 def test_a_leaderboard_under_way() -> None:
     assert "all right" in smoke("leaderboard")
 

@@ -88,7 +88,7 @@ def _await_answer(url: str) -> None:
                 return bool(client.ping())
             return False
 
-        eventually(answers, 10, "the Redis server answers")
+        eventually(answers, 60, "the Redis server answers")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dags.operators.errors import SupervisorUnreachableError
 from dags.operators.supervisor_rpc import SupervisorRpc
 
 APPS = ("pos_fanout", "loyalty", "hadoop_export", "loyalty-next", "together", "ticks", "ticks-next")
-_START_S = 30
+_START_S = 120
 _PROJECT = Path(__file__).parents[2]
 
 

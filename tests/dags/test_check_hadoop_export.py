@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.dags.conftest import RunDag
 
-pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 
 LINE: dict[str, Any] = {
     "InvoiceNumber": "51402977",

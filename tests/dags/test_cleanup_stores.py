@@ -13,7 +13,7 @@ from tests.broker import Broker
 from tests.dags.conftest import DAGS, RunDag
 from tests.integration.test_cleanup_under_writes import COMPACTED, content, fill
 
-pytestmark = [pytest.mark.airflow, pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.broker]
 
 TOPIC = "ticks-prices-changelog"
 

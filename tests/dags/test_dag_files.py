@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from tests.dags.conftest import DagServer
 from tests.dags.supervised import environment
@@ -36,6 +37,7 @@ sys.addaudithook(look)
 parsing = True
 bag = DagBag()
 parsing = False
+from dags.operators.params import refuse_unknown_params
 dags = {
     dag.dag_id: {
         "file": dag.fileloc, "doc": dag.doc_md, "tags": sorted(dag.tags), "owner": dag.owner, "catchup": dag.catchup,
@@ -50,6 +52,7 @@ dags = {
                 "arguments": getattr(task, "arguments", None), "outlets": [asset.name for asset in task.outlets],
                 "limit": bool(task.execution_timeout or getattr(task, "response_timeout", None)),
                 "module": getattr(task, "module", None),
+                "refuses": task._pre_execute_hook is refuse_unknown_params,
             }
             for task in dag.tasks
         },
@@ -101,6 +104,7 @@ def test_every_dag_tells_what_it_is_and_has_limits(parsed: dict[str, Any], dag_i
     assert (dag["catchup"], dag["runs"]) == (False, 1)
     assert dag["timeout_s"] <= (timedelta(hours=1) if dag["scheduled"] else timedelta(days=8)).total_seconds()
     assert all(task["limit"] for task in dag["tasks"].values())
+    assert all(task["refuses"] for task in dag["tasks"].values()), "give it `default_args=task_defaults(...)`"
     for name, schema in dag["params"].items():
         assert f"`{name}`" in dag["doc"]
         assert {"type", "title"} <= schema.keys()
@@ -113,6 +117,52 @@ def test_every_dag_tells_what_it_is_and_has_limits(parsed: dict[str, Any], dag_i
         }
         assert schema["description"]
         assert all(f"`{value}`" in dag["doc"] for value in schema.get("enum", ()) if name == "action")
+
+
+def schemas(parsed: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """The JSON schema of every param, or of its items, by DAG and name."""
+    return {
+        (dag_id, name): schema.get("items", schema)
+        for dag_id, dag in parsed["dags"].items()
+        for name, schema in dag["params"].items()
+    }
+
+
+GOOD_TEXTS = {
+    ("migrate_state", "migrations"): "rewards-tier",
+    ("release_quarantined", "batch"): "12-14",
+    ("release_quarantined", "reason"): "the till was down for an hour",
+    ("undo_cleanup", "cleanup_id"): "20260131T120000000Z",
+}
+"""For each param with a pattern, a text that it accepts."""
+
+
+def accepts(schema: dict[str, Any], value: object) -> bool:
+    return bool(Draft202012Validator(schema).is_valid(value))
+
+
+def test_no_text_is_accepted_with_a_newline_behind_it(parsed: dict[str, Any]) -> None:
+    patterns = {param: schema for param, schema in schemas(parsed).items() if "pattern" in schema}
+    assert patterns.keys() == GOOD_TEXTS.keys()
+    for param, schema in patterns.items():
+        assert accepts(schema, GOOD_TEXTS[param]), param
+        assert not accepts(schema, GOOD_TEXTS[param] + "\n"), param
+
+
+def test_numbers_are_finite_and_within_bounds(parsed: dict[str, Any]) -> None:
+    numbers = {param: schema for param, schema in schemas(parsed).items() if {"number", "integer"} & set(kinds(schema))}
+    assert len(numbers) > 5
+    for param, schema in numbers.items():
+        low, high = schema["minimum"], schema["maximum"]
+        assert accepts(schema, low), param
+        assert accepts(schema, high), param
+        wrong = [float("nan"), float("inf"), float("-inf"), low - 1, high + 1]
+        assert not [value for value in wrong if accepts(schema, value)], param
+
+
+def kinds(schema: dict[str, Any]) -> list[str]:
+    kind = schema["type"]
+    return kind if isinstance(kind, list) else [kind]
 
 
 def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[str, Any]) -> None:
@@ -141,6 +191,8 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
         ("migrate_state", {"migrations": ["a; rm"]}),
         ("migrate_state", {"partitions": -1}),
         ("rollback_state", {"discard": "yes"}),
+        ("cleanup_stores", {"canary_share": float("nan")}),
+        ("undo_cleanup", {"cleanup_id": "20260131T120000000Z\n"}),
     ],
 )
 def test_wrong_params_are_refused_before_anything_runs(

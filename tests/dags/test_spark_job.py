@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from dags.operators.spark_job import SparkJobOperator
 from tests.waiting import eventually
 
-_WAIT_S = 30
+_WAIT_S = 120
 CONTEXT = cast("Context", {})
 
 

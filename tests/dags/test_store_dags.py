@@ -15,7 +15,7 @@ from tests.dags.conftest import RunDag
 from tests.integration.node_process import COMPACTED, write
 from tests.spark_apps.maintenance.test_commands import PARTITIONS, ROWS, TOPIC, snapshot
 
-pytestmark = [pytest.mark.airflow, pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.airflow, pytest.mark.broker]
 
 
 @pytest.fixture

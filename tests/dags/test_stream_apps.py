@@ -15,7 +15,7 @@ from tests.dags.conftest import DagRun, RunDag
 from tests.dags.supervised import Supervised
 from tests.dags.test_migrate_state import TOYS
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = pytest.mark.airflow
 
 
 def taken(run: DagRun) -> dict[str, str]:

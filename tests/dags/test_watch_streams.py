@@ -17,7 +17,7 @@ from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = pytest.mark.airflow
 
 SILENT_MS = 3_000
 QUICK = {"STOREKEEPER_WATCH_STALE_S": "2", "STOREKEEPER_WATCH_START_S": "2"}

@@ -84,6 +84,19 @@ def test_an_interrupted_command_cleans_up_and_says_so(number: signal.Signals) ->
     assert done.stderr == "storekeeper: Interrupted; what this command had started is stopped.\n"
 
 
+def test_what_is_logged_is_kept_out_of_the_answer() -> None:
+    code = (
+        "import atexit, sys, structlog; from deploy.entry import main; sys.argv = ['storekeeper', 'settings'];"
+        "log = structlog.get_logger(); atexit.register(lambda: (log.info('not told'), log.warning('told')));"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("# Settings")
+    assert "told" not in done.stdout.splitlines()[-1]
+    assert "event=told" in done.stderr
+    assert "not told" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [

@@ -119,6 +119,24 @@ def test_only_a_process_that_nothing_needs_may_be_down(
     assert process_status(view, problems, {}).healthy == healthy
 
 
+@pytest.mark.parametrize(
+    ("name", "started_s", "detail"),
+    [
+        ("loyalty", 100, "ended with exit code 78: too many partitions"),
+        ("loyalty", 101, "ended with exit code 78: see its log"),  # that was said by the process before
+        ("together", 100, "ended with exit code 78: ticks: too many partitions"),
+        ("kafka", 100, "ended with exit code 78: see its log"),
+    ],
+)
+def test_an_app_that_ended_has_its_own_reason(tmp_path: Path, name: str, started_s: int, detail: str) -> None:
+    instance = Instance.of(PlatformSettings.load(run_dir=tmp_path))
+    for app in ("loyalty", "ticks"):
+        failed = replace(_heartbeat(AppState.FAILED, error="too many partitions"), app=app)
+        write_heartbeat(instance.layout.heartbeat(app), failed)
+    view = ProcessView(name, "EXITED", 0, started_s, 78, "")
+    assert process_status(view, Problems(instance, frozenset({name})), {}).detail == detail
+
+
 def test_an_app_that_this_environment_does_not_name_is_judged_by_its_heartbeat(tmp_path: Path) -> None:
     instance = Instance.of(PlatformSettings.load(run_dir=tmp_path))
     problems = Problems(instance, frozenset({"page_views", "page_views-next"}))
@@ -189,7 +207,7 @@ def test_a_process_that_was_stopped_by_a_signal_is_frozen(tmp_path: Path) -> Non
     with subprocess.Popen(["sleep", "60"]) as sleeper:
         try:
             os.kill(sleeper.pid, signal.SIGSTOP)
-            eventually(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED, 10, "it has stopped")
+            eventually(lambda: psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED, 60, "it has stopped")
             seen = process_status(ProcessView("node-b", "RUNNING", sleeper.pid, 0, 0, ""), problems, {})
         finally:
             sleeper.kill()

@@ -65,7 +65,7 @@ def test_it_starts_stops_and_leaves_nothing(platform: Platform) -> None:
     assert client.process("loyalty").state == "STOPPED"
     assert client.start("loyalty")
     assert not client.start("loyalty")
-    assert eventually(lambda: _is_running(client, "loyalty"), 20)
+    assert eventually(lambda: _is_running(client, "loyalty"), 60)
     assert stop_all(client, ["loyalty"], 20)
     assert not client.stop("loyalty")
     client.start("loyalty")
@@ -79,7 +79,7 @@ def test_a_killed_process_comes_back_by_itself(platform: Platform) -> None:
     client.start("loyalty")
     first = client.process("loyalty").pid
     os.kill(first, signal.SIGKILL)
-    assert eventually(lambda: client.process("loyalty").pid not in {0, first}, 20)
+    assert eventually(lambda: client.process("loyalty").pid not in {0, first}, 60)
 
 
 def test_a_configuration_error_is_not_tried_again(platform: Platform) -> None:
@@ -87,7 +87,7 @@ def test_a_configuration_error_is_not_tried_again(platform: Platform) -> None:
     client.start("loyalty")
     client.start("other")
     log = platform.layout.log("other")
-    assert eventually(lambda: log.exists() and "ended soon after its start" in log.read_text(), 20)
+    assert eventually(lambda: log.exists() and "ended soon after its start" in log.read_text(), 60)
     assert client.process("loyalty").state == "EXITED"
     assert client.process("loyalty").exit_status == 78
     assert "ended soon" not in platform.layout.log("loyalty").read_text()
@@ -99,7 +99,7 @@ def test_a_killed_supervisor_leaves_orphans_that_are_found_and_ended(platform: P
     child = client.process("loyalty").pid
     supervisor = int((platform.layout.supervisor / "supervisord.pid").read_text())
     os.kill(supervisor, signal.SIGKILL)
-    assert eventually(lambda: running_supervisor(platform.layout) is None, 20)
+    assert eventually(lambda: running_supervisor(platform.layout) is None, 60)
     assert child in [process.pid for process in find_orphans(platform.layout.root)]
     assert stop_everything(platform.layout, timeout_s=10)
     assert not psutil.pid_exists(child)

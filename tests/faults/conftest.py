@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture
 def long_run(request: pytest.FixtureRequest) -> bool:
-    """Whether to run the full numbers: `pytest --long tests/faults`."""
+    """Whether to run the full numbers."""
     return bool(request.config.getoption("--long"))

@@ -10,17 +10,17 @@ from tests.broker import start_broker
 from tests.faults.crashes.campaign import SETTINGS, Campaign
 from tests.integration.app_process import AppProcesses
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark),
+    pytest.mark.long("sink/test_task.py repeats and kills a batch, test_running_platform.py kills an app at work"),
+]
 
 
 @pytest.mark.timeout(3600)
-def test_apps_that_are_killed_over_and_over_write_everything_once(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    count = 100 if request.config.getoption("--long") else 3
+def test_apps_that_are_killed_over_and_over_write_everything_once(tmp_path: Path) -> None:
     broker = start_broker(tmp_path / "broker")
     apps = AppProcesses(tmp_path / "run", broker.bootstrap, SETTINGS)
-    campaign = Campaign(apps, broker, count=count, seed=1)
+    campaign = Campaign(apps, broker, count=100, seed=1)
     try:
         campaign.run()
         campaign.settle()

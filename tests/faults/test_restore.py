@@ -18,7 +18,7 @@ from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = pytest.mark.broker
 
 KEYS = 5_000
 

@@ -103,6 +103,15 @@ class NodeProcess:
             self._http = httpx2.Client(trust_env=False)
         return self._http.get(self.address + path, timeout=_ANSWER_S, **options)
 
+    def answer(self, path: str, **options: Any) -> httpx2.Response:
+        """The first answer to a GET that is not 503: a busy node may not reach another one in time."""
+
+        def answered() -> httpx2.Response | None:
+            found = self.get(path, **options)
+            return None if found.status_code == httpx2.codes.SERVICE_UNAVAILABLE else found
+
+        return eventually(answered, _ANSWER_S, f"{path} is answered")
+
     def value(self, key: str, store: str = "rewards") -> Any:
         """The value of a key, None if the node says that there is none."""
         answer = self.get(f"/state/keyvalue/{store}/{key}")

@@ -110,7 +110,7 @@ def check_export(apps: AppProcesses) -> dict[str, object]:
 
 @pytest.mark.broker
 @pytest.mark.spark
-@pytest.mark.slow
+@pytest.mark.long("records/test_leaks.py and quality/test_every_leak.py have the places and spellings")
 @pytest.mark.timeout(1200)  # five Spark sessions one after the other
 class TestPipeline:
     def test_all_canaries_went_in_and_lines_came_out(self, pipeline: Pipeline) -> None:

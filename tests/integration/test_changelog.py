@@ -100,7 +100,7 @@ def test_a_topic_made_anew_has_another_id(broker: Broker, topic: str, reader: Ch
     assert (before.partitions, before.delete_retention_ms) == (4, 86_400_000)
     broker.delete_topic(topic)
     broker.create_topic(topic, config=COMPACTED)
-    after = eventually(lambda: _facts(reader, topic), 20, "the new topic is known everywhere")
+    after = eventually(lambda: _facts(reader, topic), 60, "the new topic is known everywhere")
     assert after.topic_id != before.topic_id
 
 

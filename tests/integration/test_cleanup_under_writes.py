@@ -22,7 +22,7 @@ from tests.broker import Broker
 from tests.meanwhile import running
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = pytest.mark.broker
 
 PARTITIONS = 4
 HEADERS = ChangelogHeaders("app", "s", 1, 1, {"pos": {0: (0, 10)}}).encode()

@@ -20,7 +20,7 @@ from tests.integration import asking_loop
 from tests.integration.topics import write_topic
 from tests.standstill import standing_still
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = pytest.mark.broker
 
 _ASKING_S = 60
 
@@ -32,28 +32,30 @@ def own_broker(tmp_path: Path) -> Iterator[Broker]:
     running.stop()
 
 
-def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset(own_broker: Broker) -> None:
-    own_broker.create_topic("log", 1)
-    write_topic(own_broker.bootstrap, "log", [(b"k", b"v")] * 3)
-    ends = KafkaLogEnds(own_broker.bootstrap)
-    with closing(offset_client(own_broker.bootstrap)) as client:
-        assert log_bounds(client, "log", 0, 30) == (0, 3)
-        told = ends.ends([("log", 0), ("log", 1)])
-        assert (told["log", 0].bounds, told["log", 1].topic_id) == ((3, 3), None)
-        assert told["log", 0].topic_id
-        with standing_still(own_broker.pid):
+def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset(broker: Broker) -> None:
+    topic = "log-bounds-stopped"
+    broker.create_topic(topic, 1)
+    write_topic(broker.bootstrap, topic, [(b"k", b"v")] * 3)
+    ends = KafkaLogEnds(broker.bootstrap)
+    with closing(offset_client(broker.bootstrap)) as client:
+        assert log_bounds(client, topic, 0, 30) == (0, 3)
+        told = ends.ends([(topic, 0), (topic, 1)])
+        assert (told[topic, 0].bounds, told[topic, 1].topic_id) == ((3, 3), None)
+        assert told[topic, 0].topic_id
+        with standing_still(broker.pid):
             with pytest.raises(KafkaException) as caught:
-                log_bounds(client, "log", 0, 1)
-            assert ends.ends([("log", 0)]) == {}
+                log_bounds(client, topic, 0, 1)
+            assert ends.ends([(topic, 0)]) == {}
         assert caught.value.args[0].code() == KafkaError._TIMED_OUT
-        assert log_bounds(client, "log", 0, 30) == (0, 3)
+        assert log_bounds(client, topic, 0, 30) == (0, 3)
 
 
-def test_a_topic_that_is_not_there_keeps_no_other_from_being_told(own_broker: Broker) -> None:
-    own_broker.create_topic("log", 1)
-    wanted = {("log", 0): END, ("gone", 0): END}
-    with closing(offset_client(own_broker.bootstrap)) as client:
-        assert told_offsets(client, wanted, 30) == {("log", 0): 0}
+def test_a_topic_that_is_not_there_keeps_no_other_from_being_told(broker: Broker) -> None:
+    topic = "log-bounds-alone"
+    broker.create_topic(topic, 1)
+    wanted = {(topic, 0): END, ("log-bounds-gone", 0): END}
+    with closing(offset_client(broker.bootstrap)) as client:
+        assert told_offsets(client, wanted, 30) == {(topic, 0): 0}
         with pytest.raises(KafkaException) as caught:
             log_offsets(client, wanted, 30)
         assert caught.value.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -78,7 +80,7 @@ def hiccups(broker: Broker) -> Iterator[None]:
         thread.join()
 
 
-@pytest.mark.long("asks some ten thousand times")
+@pytest.mark.long("state/changelog/test_log_bounds.py asks once")
 def test_answers_that_come_too_late_end_no_process(own_broker: Broker) -> None:
     topics = [f"log-{number}" for number in range(6)]
     for topic in topics:
@@ -92,3 +94,15 @@ def test_answers_that_come_too_late_end_no_process(own_broker: Broker) -> None:
         told = [int(process.communicate()[0] or 0) for process in asking]
     assert [process.returncode for process in asking] == [0] * len(asking)
     assert min(told) > 0
+
+
+@pytest.mark.parametrize("asked", [[2], [0, 2]], ids=["alone", "beside a known one"])
+def test_partitions_that_were_added_meanwhile_are_known_too(broker: Broker, asked: list[int]) -> None:
+    topic = f"bounds-{len(asked)}-grown"
+    broker.create_topic(topic, 2)
+    with closing(offset_client(broker.bootstrap)) as client:
+        assert log_offsets(client, {(topic, partition): END for partition in (0, 1)}, 30)
+        broker.add_partitions(topic, 3)
+        wanted = {(topic, partition): END for partition in asked}
+        assert log_offsets(client, wanted, 30) == dict.fromkeys(wanted, 0)
+        assert told_offsets(client, wanted, 30) == dict.fromkeys(wanted, 0)

@@ -21,7 +21,7 @@ from state.keys.windows import window_row_key
 from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = pytest.mark.broker
 
 STORES = {"rewards": "", "players": ":ranked:score", "sales": ":window", "visits": ":session", "places": ":global"}
 MAY_BE_UNAVAILABLE = {"too-stale", "deadline-exceeded"}

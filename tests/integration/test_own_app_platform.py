@@ -18,7 +18,7 @@ from tests.integration.platform_process import PlatformProcess
 from tests.integration.topics import write_topic
 
 pytestmark = [
-    *(pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
+    *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
     pytest.mark.long("test_own_apps.py and test_wanted_apps.py have it in parts"),
 ]
 

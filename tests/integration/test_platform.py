@@ -1,4 +1,4 @@
-"""The whole platform as a user runs it, and what it survives."""
+"""The demo as a user runs it, and what the platform survives."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from deploy.down import stop_everything
 from deploy.layout import RunLayout
+from deploy.metrics.collector import PlatformCollector
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import POS_APPS
+from state.clock import SystemClock
+from tests.deploy.observability.scraped import PLATFORM, Scrape, documented, named, uses_of
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
-from tests.integration.platform_process import PlatformProcess
+from tests.integration.platform_process import PlatformProcess, supervisor_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
+    pytest.mark.long("test_running_platform.py has the same data and the kill of an app on one shared platform"),
+]
 
 _START_TIMEOUT_S = 300
 _RECOVERY_TIMEOUT_S = 180
@@ -35,13 +42,7 @@ def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
         stop_everything(RunLayout(run_dir), timeout_s=30)
 
 
-@pytest.mark.parametrize(
-    ("apps", "purchases", "poison"),
-    [
-        ("pos", 2500, 30),
-        pytest.param("all", 4000, 48, marks=pytest.mark.long("the apps of the tills alone take less than half of it")),
-    ],
-)
+@pytest.mark.parametrize(("apps", "purchases", "poison"), [("pos", 2500, 30), ("all", 4000, 48)])
 def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
     platform: PlatformProcess, tmp_path: Path, apps: str, purchases: int, poison: int
 ) -> None:
@@ -62,6 +63,18 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
     assert (report["counts"].get("rows of the other stores", 0) > 500) == (apps == "all")
     assert report["quality"] == "published"
     assert find_orphans(platform.run_dir / "demo") == []
+    _look_at_metrics(RunLayout(platform.run_dir / "demo"))
+
+
+def _look_at_metrics(layout: RunLayout) -> None:
+    """What is exported of snapshots and of the quality gate; the rest is looked at by test_running_platform.py."""
+    registry = CollectorRegistry()
+    registry.register(PlatformCollector(layout, SystemClock()))
+    scrape, rows = Scrape(generate_latest(registry).decode()), named(documented(PLATFORM), "state_", "quality_verdict_")
+    assert len(rows) > 3
+    assert scrape.unlike(rows) == {}
+    assert scrape.unmet(uses_of(rows)) == {}
+    assert scrape.undocumented(documented(PLATFORM)) == set()
 
 
 def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
@@ -77,6 +90,24 @@ def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
     assert "Interrupted" in output
     assert "Traceback" not in output
     assert find_orphans(platform.run_dir) == []
+
+
+def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess) -> None:
+    first = platform.call("up", "--apps", "all", timeout_s=600)
+    assert first.returncode == 0, first.stderr
+    pids = {process["name"]: process["pid"] for process in platform.status()["processes"]}
+    os.kill(supervisor_of(platform.run_dir).pid(), signal.SIGKILL)
+    os.kill(pids["airflow-scheduler"], signal.SIGKILL)
+    os.kill(pids["together"], signal.SIGKILL)
+    assert platform.call("status").returncode == 3
+    healed = platform.call("up", "--apps", "all", timeout_s=600)
+    assert healed.returncode == 0, healed.stderr
+    assert platform.status()["healthy"]
+    for _ in range(2):
+        down = platform.call("down")
+        assert down.returncode == 0, down.stderr
+        assert find_orphans(platform.run_dir) == []
+    assert platform.call("status").returncode == 3
 
 
 def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> None:

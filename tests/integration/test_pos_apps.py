@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
@@ -17,12 +17,15 @@ from deltalake import DeltaTable
 from spark_apps.heartbeat import AppState
 from state.changelog.headers import ChangelogHeaders
 from state.snapshots.digest import row_hash, to_hex
-from tests.broker import start_broker
+from tests.broker import Broker, start_broker
 from tests.integration.app_process import AppProcesses
 from tests.integration.sales import bad_sales, good_sales
 from tests.integration.topics import Record, end_offsets, read_topic, write_topic
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark),
+    pytest.mark.long("test_running_platform.py has the same outputs, sink/test_task.py the batches that run again"),
+]
 
 GOOD, BAD = 500, 100
 PURCHASES = "loyalty-purchases-repartition"
@@ -34,6 +37,7 @@ CHANGELOG = "loyalty-rewards-changelog"
 class Day:
     """What the apps were given."""
 
+    broker: Broker
     apps: AppProcesses
     good: list[tuple[bytes, bytes]]
     bad: list[tuple[bytes | None, bytes | None]]
@@ -69,9 +73,11 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
             broker.create_topic(topic)
         broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact"})
         good, bad = good_sales(GOOD, seed=1), bad_sales(BAD)
-        write_topic(broker.bootstrap, "pos", mixed(good, bad))
-        run_through(apps)
-        yield Day(apps, good, bad)
+        records = list(mixed(good, bad))
+        half = len(records) // 2
+        write_topic(broker.bootstrap, "pos", records[:half])
+        run_through(apps, broker, records[half:])
+        yield Day(broker, apps, good, bad)
     finally:
         apps.stop()
         broker.stop()
@@ -88,12 +94,21 @@ def mixed(
             yield bad[number // every]
 
 
-def run_through(apps: AppProcesses) -> None:
-    """Runs all apps side by side to the end of their topics, through their crashes."""
+def run_through(apps: AppProcesses, broker: Broker, more: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+    """Runs all apps side by side to the end of their topics, through their crashes.
+
+    `more` is written while `pos_fanout` runs, once topics of apps without state have more partitions.
+    """
     fanout = apps.start_crashing("pos_fanout", after_batch=1)
     loyalty = apps.start_crashing("loyalty", after_batch=1)
     assert fanout.await_exit() == -9
     fanout = apps.start("pos_fanout")
+    fanout.await_beat(
+        lambda beat: (beat.batch_id or 0) >= 2, "it has written batches with as many partitions as before"
+    )
+    for topic in ("pos", "hadoop-sink"):
+        broker.add_partitions(topic, 6)
+    write_topic(broker.bootstrap, "pos", more)
     assert loyalty.await_exit() == -9
     loyalty = apps.start("loyalty")
     loyalty.await_beat(lambda beat: (beat.batch_id or 0) >= 2, "further than where it was killed")
@@ -326,3 +341,12 @@ def test_another_apps_checkpoint_is_refused(day: Day) -> None:
         (mine / "gen-1").unlink()
         mine.rmdir()
         aside.rename(mine)
+
+
+@pytest.mark.parametrize("topic", [CHANGELOG, PURCHASES])
+def test_a_start_with_more_partitions_than_the_state_was_made_with_is_refused(day: Day, topic: str) -> None:
+    day.broker.add_partitions(topic, 6)
+    done = day.apps.run("run", "loyalty")
+    assert done.returncode == 78, done.stderr
+    assert f"topic {topic} has 6 partitions" in done.stderr
+    assert "the state of loyalty was made with 4" in apps_heartbeat(day.apps, "loyalty")["error"]

@@ -82,7 +82,7 @@ def test_a_ranking_follows_its_changelog(broker: Broker, split: tuple[NodeProces
     for node in split:
         eventually(
             lambda node=node: node.get("/state/ranked/players/rank/000").json() == expected,  # type: ignore[misc]
-            20,
+            60,
             "the new score counts everywhere",
         )
     one.kill()

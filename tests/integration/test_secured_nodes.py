@@ -152,10 +152,10 @@ def test_a_removed_token_is_refused_by_both_nodes_soon(secured: Secured) -> None
     before = read_tokens(secured.tokens)
     write_tokens(secured.tokens, [*before, added])
     for node in secured.nodes:
-        eventually(lambda node=node: secured.get(node, "/readyz", token).status_code == 200, 10, "it is taken")  # type: ignore[misc]
+        eventually(lambda node=node: secured.get(node, "/readyz", token).status_code == 200, 60, "it is taken")  # type: ignore[misc]
     write_tokens(secured.tokens, before)
     for node in secured.nodes:
-        eventually(lambda node=node: secured.get(node, "/readyz", token).status_code == 401, 10, "it is refused")  # type: ignore[misc]
+        eventually(lambda node=node: secured.get(node, "/readyz", token).status_code == 401, 60, "it is refused")  # type: ignore[misc]
 
 
 def test_no_secret_is_in_a_command_line_or_a_log(secured: Secured) -> None:

@@ -34,7 +34,10 @@ from tests.integration.node_process import NodeProcess, make_nodes
 from tests.integration.sales import good_sales
 from tests.integration.topics import end_offsets, write_topic
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark),
+    pytest.mark.long("test_running_platform.py has the same apps in one process"),
+]
 
 SETTINGS = AppSettings()
 SOURCES = sorted({topic for app in ON_DEMAND_APPS.values() for topic in app.sources(SETTINGS)})
@@ -46,6 +49,8 @@ class Systems:
     """The systems after they have had everything."""
 
     broker: Broker
+    apps: AppProcesses
+    alone: AppProcess
     nodes: list[NodeProcess]
     expected: Expected
 
@@ -128,11 +133,12 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
         await_all(running, broker)
         for node in nodes:
             node.wait_ready()
-        found = Systems(broker, nodes, expect(lambda topic: read_topic(broker.bootstrap, topic)))
+        found = Systems(broker, apps, running[1], nodes, expect(lambda topic: read_topic(broker.bootstrap, topic)))
         await_equal(found)
         yield found
-        for process in running[:2]:
-            assert process.terminate() == 0, process.log_tail()
+        assert running[0].terminate() == 0, running[0].log_tail()
+        if running[1].process.poll() is None:  # unless a test has ended it
+            assert running[1].terminate() == 0, running[1].log_tail()
     finally:
         apps.stop()
         for node in nodes:
@@ -214,3 +220,23 @@ def test_changelog_records_tell_whence_they_come(systems: Systems) -> None:
             headers = ChangelogHeaders.decode([(name, value.encode()) for name, value in record.headers.items()])
             assert headers.app in ON_DEMAND_APPS
             assert headers.source
+
+
+def test_partitions_added_to_a_source_end_its_app_before_a_record_is_processed(systems: Systems) -> None:
+    broker, app = systems.broker, ON_DEMAND_APPS[systems.alone.app]
+    changelogs = [store.changelog_topic for store in app.stores]
+    before = [end_offsets(broker.bootstrap, topic) for topic in changelogs]
+    topic = app.sources(SETTINGS)[-1]
+    broker.add_partitions(topic, 6)
+    publish(broker, [record for record in system_records() if record.topic == topic])
+
+    assert systems.alone.await_exit() == 78, systems.alone.log_tail()
+    beat = systems.alone.heartbeat
+    assert beat is not None
+    assert beat.state is AppState.FAILED
+    reason = f"topic {topic} has 6 partitions, but the state of {app.name} was made with 4"
+    assert reason in (beat.error or "")
+    again = systems.apps.run("run", app.name)
+    assert again.returncode == 78, again.stderr[-3000:]
+    assert reason in again.stderr
+    assert [end_offsets(broker.bootstrap, topic) for topic in changelogs] == before

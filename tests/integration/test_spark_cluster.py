@@ -29,7 +29,10 @@ from tests.integration.sales import good_sales
 from tests.integration.topics import end_offsets, read_topic, write_topic
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark),
+    pytest.mark.long("test_scale.py and test_compose.py have the settings of a cluster"),
+]
 
 TOPICS = ("pos", "shipment", "loyalty-purchases-repartition", "hadoop-sink", "pos-dlq")
 PATIENCE_S = 180

@@ -18,7 +18,7 @@ def kafka_bootstrap(broker: Broker) -> str:
 
 @pytest.fixture
 def thorough_driver(request: pytest.FixtureRequest, topology_driver: MakeDriver) -> MakeDriver:
-    """As `topology_driver`, but on Spark only with `--long`: where another test in CI has the app on real Spark."""
+    """As `topology_driver`, but on Spark only in `make test-long`: another test has the app on real Spark."""
     if request.node.callspec.params["topology_driver"] == "spark" and not request.config.getoption("--long"):
-        pytest.skip("on Spark only with --long: tests/integration/test_seed_apps.py has it in CI")
+        pytest.skip("in `make test-long` only; here instead: test_running_platform.py has the app on Spark")
     return topology_driver

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from spark_apps.errors import BrokerUnavailableError, UnusableCheckpointError
-from spark_apps.preflight import check_bounds
+from spark_apps.claim import CheckpointClaim
+from spark_apps.errors import BrokerUnavailableError, PartitionsChangedError, UnusableCheckpointError
+from spark_apps.preflight import Preflight, check_bounds, preflight
 from spark_apps.registry import app_named
 from spark_apps.settings import AppSettings
 from spark_apps.topics import TopicBounds, Topics, await_topics
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import ConfigurationError
+from tests.spark_apps.checkpoints import write_checkpoint
 
 BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
 
@@ -81,3 +87,62 @@ def test_a_broker_that_stays_away_is_no_fault_of_the_settings() -> None:
 def test_nobody_listening_is_reported_as_such() -> None:
     with pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:1 does not answer"):
         await_topics(Topics("127.0.0.1:1"), ["pos"], timeout_s=0, clock=ManualClock(), wait=lambda _: None)
+
+
+SOURCE, CHANGELOG = "loyalty-purchases-repartition", "loyalty-rewards-changelog"
+
+
+class CountedTopics(Topics):
+    """Empty topics with so many partitions; none is missing."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def missing(self, names: object) -> list[str]:
+        return []
+
+    def ids(self, names: object) -> dict[str, str]:
+        return {}
+
+    def partitions(self, name: str) -> list[int]:
+        return list(range(self._counts[name]))
+
+    def bounds(self, names: object) -> TopicBounds:
+        nothing = Position({SOURCE: dict.fromkeys(self.partitions(SOURCE), 0)})
+        return TopicBounds(nothing, nothing)
+
+
+def begun(run_dir: Path, source: int, changelog: int, start: Position = Position()) -> Preflight:  # noqa: B008 (immutable)
+    """What preflight finds when the topics of `loyalty` have so many partitions."""
+    topics = CountedTopics({SOURCE: source, CHANGELOG: changelog})
+    return preflight(app_named("loyalty"), AppSettings(run_dir=run_dir), topics, ManualClock(), start)
+
+
+@pytest.mark.parametrize(("source", "changelog", "topic"), [(8, 4, SOURCE), (6, 5, CHANGELOG), (5, 4, SOURCE)])
+def test_the_first_start_fixes_the_number_of_partitions(
+    tmp_path: Path, source: int, changelog: int, topic: str
+) -> None:
+    for _ in range(2):
+        assert begun(tmp_path, 6, 4).claim.partitions == {SOURCE: 6, CHANGELOG: 4}
+    with pytest.raises(PartitionsChangedError, match=f"topic {topic} has"):
+        begun(tmp_path, source, changelog)
+    begun(tmp_path, 6, 4)
+
+
+def test_a_state_without_that_record_has_the_number_of_its_first_offsets(tmp_path: Path) -> None:
+    begun(tmp_path, 8, 4)
+    checkpoint = AppSettings(run_dir=tmp_path).checkpoint_dir("loyalty")
+    claim = CheckpointClaim.read(checkpoint)
+    assert claim is not None
+    replace(claim, partitions={}).write(checkpoint)
+    offsets = {SOURCE: dict.fromkeys(map(str, range(6)), 0)}
+    write_checkpoint(checkpoint, [offsets], committed=1, initial=offsets)
+    with pytest.raises(PartitionsChangedError, match=f"topic {SOURCE} has 8 partitions, .* was made with 6"):
+        begun(tmp_path, 8, 4)
+
+
+def test_a_generation_has_the_number_that_its_seed_was_taken_at(tmp_path: Path) -> None:
+    start = Position({SOURCE: dict.fromkeys(range(6), 0)})
+    with pytest.raises(PartitionsChangedError, match=f"topic {SOURCE} has 8 partitions, .* was made with 6"):
+        begun(tmp_path, 8, 12, start)
+    assert begun(tmp_path, 6, 12, start).claim.partitions == {SOURCE: 6, CHANGELOG: 12}

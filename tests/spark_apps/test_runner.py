@@ -9,10 +9,13 @@ from typing import Any, cast
 import pytest
 
 from spark_apps import runner
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.errors import PartitionsChangedError
 from spark_apps.runner import AppRun, StreamFailedError, WorkerLateError
 from spark_apps.settings import AppSettings
 from spark_apps.ticks.spec import TICKS
 from state.clock import SystemClock
+from tests.spark_apps.checkpoints import write_checkpoint
 
 NOTHING = cast("Any", None)
 
@@ -58,6 +61,20 @@ def test_any_other_failure_and_a_third_one_end_the_app(
 ) -> None:
     with pytest.raises(StreamFailedError):
         begun(monkeypatch, run, failures)
+
+
+def test_a_batch_that_reads_new_partitions_is_not_begun(run: AppRun, tmp_path: Path) -> None:
+    topic = "market-ticks"
+    ends = [{topic: dict.fromkeys(map(str, range(count)), 5)} for count in (6, 8)]
+    write_checkpoint(tmp_path / "gen-1", ends, committed=1, initial=None)
+    begun: list[int] = []
+    process = run._with_partitions(
+        lambda _, batch_id: begun.append(batch_id), SparkCheckpoint(tmp_path / "gen-1"), {topic: 6}
+    )
+    process(NOTHING, 0)
+    with pytest.raises(PartitionsChangedError, match=f"topic {topic} has 8 partitions, .* ticks was made with 6"):
+        process(NOTHING, 1)
+    assert begun == [0]
 
 
 def test_only_a_late_worker_is_one() -> None:

@@ -26,7 +26,10 @@ from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.purchases import PURCHASES, Tills
 from tests.integration.topics import end_offsets, read_topic
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [
+    *(pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(1200)),
+    pytest.mark.long("test_handover.py and test_seeding.py have it with played apps, test_after_cleanup.py in parts"),
+]
 
 CHANGELOG = "loyalty-rewards-changelog"
 SECOND = f"{CHANGELOG}-g2"
@@ -133,7 +136,6 @@ def test_a_generation_takes_over_under_writes_whatever_is_killed_and_can_be_roll
     shop.check_notifications()
 
 
-@pytest.mark.long("it makes five generations")
 def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(shop: Shop) -> None:
     live = shop.apps.start("loyalty")
     await_batches(live, 0)
@@ -170,7 +172,6 @@ def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(shop: S
     shop.check_notifications()
 
 
-@pytest.mark.long("test_after_cleanup.py and test_compare.py have it in parts")
 def test_a_generation_that_is_made_after_a_cleanup_has_forgotten_what_was_deleted(shop: Shop) -> None:
     live = shop.apps.start("loyalty")
     live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
@@ -209,7 +210,6 @@ def test_a_generation_that_is_made_after_a_cleanup_has_forgotten_what_was_delete
     assert shop.content(SECOND) == wanted
 
 
-@pytest.mark.long("test_handover.py has it with played apps")
 def test_apps_that_are_killed_in_any_phase_take_up_their_orders(shop: Shop) -> None:
     running = {"loyalty": shop.apps.start("loyalty")}
     await_batches(running["loyalty"], 0)

@@ -39,7 +39,7 @@ from tests.integration.node_process import NodeProcess, make_nodes, started
 from tests.integration.topics import end_offsets, read_topic, write_topic
 from tests.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 APP = "tests.integration.counted_app:COUNTED"
 MIGRATIONS = (
@@ -238,7 +238,7 @@ def end_of(place: Place, topic: str) -> int:
     return sum(sum(own.values()) for own in end_offsets(place.broker.bootstrap, topic).values())
 
 
-@pytest.mark.long("the next generation is made in the same way")
+@pytest.mark.long("test_boundary_on_spark.py and test_handover.py have it in parts")
 def test_a_generation_that_began_with_a_seed_seeds_another_with_other_partitions(place: Place) -> None:
     live = place.apps.start_module("counted", "spark_apps", "run", APP)
     live.await_caught_up(end_offsets(place.broker.bootstrap, EVENTS))

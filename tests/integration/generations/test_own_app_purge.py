@@ -19,7 +19,7 @@ from tests.integration.app_process import AppProcesses
 from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.topics import end_offsets, write_topic
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 APP, EVENTS, CHANGELOG = "page_views", "page_views-events", "page_views-totals-changelog"
 OLD, KEPT = [b"old-%d" % number for number in range(400)], [b"kept-%d" % number for number in range(30)]

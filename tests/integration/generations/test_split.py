@@ -30,7 +30,6 @@ __all__ = ["shop"]
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.spark,
-    pytest.mark.slow,
     pytest.mark.long("nodes and steps have it in test_split_changeover.py and test_handover.py"),
 ]
 

@@ -31,7 +31,7 @@ from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = pytest.mark.broker
 
 TOPIC = PRICES.changelog_topic
 ROWS = {b"S%03d" % number: b'{"Symbol":"S%03d","Price":%d}' % (number, number) for number in range(200)}

@@ -76,8 +76,7 @@ def test_an_app_elsewhere_is_named_by_its_spec(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.spark
 @pytest.mark.broker
-@pytest.mark.slow
-@pytest.mark.long("its tests are run without Spark")
+@pytest.mark.long("test_plan.py runs its tests without Spark")
 def test_a_new_app_runs_on_spark(tmp_path: Path, broker: Broker) -> None:
     bootstrap = broker.bootstrap
     write_new_app(plan_new_app("page_views"), tmp_path)

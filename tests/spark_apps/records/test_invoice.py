@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spark_apps.records.invoice import PoisonRecordError, parse_invoice
+from spark_apps.records.poison import text_key
 from tests.spark_apps.records.sales import sale, sale_bytes
 
 
@@ -82,6 +83,26 @@ def test_a_field_that_is_missing_or_has_the_wrong_type_is_poison(name: str, valu
 def test_values_out_of_bounds_are_poison(changes: dict[str, Any]) -> None:
     with pytest.raises(PoisonRecordError):
         parse_invoice(b"k", sale_bytes(**changes))
+
+
+@pytest.mark.parametrize("character", ["\x00", "\n", "\x7f", "\x9f"], ids=ascii)
+@pytest.mark.parametrize("name", ["InvoiceNumber", "StoreID", "CustomerCardNo"])
+def test_keys_have_no_control_characters(name: str, character: str) -> None:
+    for text in (character, f"12{character}", f"{character}12", f"1{character}2"):
+        with pytest.raises(PoisonRecordError, match=f"{name}.* has control characters") as caught:
+            parse_invoice(b"k", sale_bytes(**{name: text}))
+        assert text not in str(caught.value)
+    line = {**sale()["InvoiceLineItems"][0], "ItemCode": f"45{character}8"}
+    with pytest.raises(PoisonRecordError, match="ItemCode has control characters"):
+        parse_invoice(b"k", sale_bytes(InvoiceLineItems=[line]))
+    assert parse_invoice(b"k", sale_bytes(**{name: "Zoë 12"}))
+
+
+@pytest.mark.parametrize("key", [b"\x00", b"a\n", b"a\xc2\x85"])
+def test_a_key_that_becomes_a_text_has_none_either(key: bytes) -> None:
+    with pytest.raises(PoisonRecordError, match="the key has control characters"):
+        text_key(key)
+    assert text_key("Zoë 12".encode()) == "Zoë 12"
 
 
 @pytest.mark.parametrize(

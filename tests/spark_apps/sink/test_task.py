@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from spark_apps.errors import PartitionsChangedError
 from spark_apps.sink import task_input
 from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.sink.markers import MARKER_TOPIC_CONFIG
@@ -36,6 +37,7 @@ class Sink:
 
     bootstrap: str
     plan: SinkPlan
+    broker: Broker
 
     def write(self, values: list[str], batch_id: int, *, slot: int = 0, **changes: object) -> TaskOutcome:
         plan = replace(self.plan, batch_id=batch_id, **changes)  # type: ignore[arg-type]
@@ -79,13 +81,14 @@ def sink(broker: Broker) -> Sink:
         batch_id=-1,
         markers=f"{app}-markers",
         source_topics=(),
+        partitions={},
         rules={f"{app}-out": TopicRule(20_000), f"{app}-dlq": TopicRule(1_000_000)},
         refused_to=f"{app}-dlq",
         dead_letter_topics=frozenset({f"{app}-dlq"}),
         producer={"partitioner": "murmur2_random", "message.max.bytes": 2_000_000, "log_level": 0},
         timeout_s=30,
     )
-    return Sink(broker.bootstrap, plan)
+    return Sink(broker.bootstrap, plan, broker)
 
 
 def test_a_batch_is_written_once_however_often_it_is_run(sink: Sink) -> None:
@@ -223,6 +226,24 @@ def test_the_cause_is_the_refused_record_and_not_those_that_were_thrown_away_for
     with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
         writer._check()
     writer.abandon()
+
+
+def test_a_topic_with_new_partitions_takes_nothing_of_an_open_transaction(sink: Sink) -> None:
+    out = f"{sink.plan.app}-out"
+    plan = replace(sink.plan, batch_id=0, partitions={out: 2})
+    before = TaskWriter(plan, 0)
+    before.write(sink.records(["a"]))
+    sink.broker.add_partitions(out, 3)
+    with pytest.raises(PartitionsChangedError, match=f"topic {out} has 3 partitions, .* made with 2"):
+        before.commit(1)
+    before.abandon()
+    with pytest.raises(PartitionsChangedError):
+        sink.write(["a"], 0, partitions={out: 2})
+    with pytest.raises(PartitionsChangedError):
+        sink.write(["a"], 0, partitions={out: 2}, markers=None)
+    assert sink.seen() == []
+    sink.write(["a"], 0, partitions={out: 3})
+    assert sink.seen() == ["a"]
 
 
 def test_rows_tell_their_slot_by_their_source() -> None:

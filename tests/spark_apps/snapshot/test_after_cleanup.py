@@ -29,7 +29,7 @@ from state.maintenance.cleanup_plan import CleanupOptions
 from tests.integration.counted_app import BY_LETTER, COUNTED, EVENTS, SUMS, Counted, by_first_letter, row
 from tests.spark_apps.snapshot.test_job import App, app, spark
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
 __all__ = ["app", "spark"]
 
 

@@ -34,7 +34,7 @@ from tests.spark_apps.checkpoints import METADATA
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 _numbers = itertools.count()
 

@@ -44,6 +44,12 @@ def test_tokens_are_listed_and_removed(path: Path) -> None:
     assert TokenBook(path, ManualClock()).named("one") is None
 
 
+def test_an_empty_list_says_so_and_prints_no_data(path: Path) -> None:
+    listed = CliRunner().invoke(app, ["token", "list"])
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert f"there are no tokens in {path}" in listed.stderr
+
+
 @pytest.mark.parametrize(
     "arguments", [["add", "one"], ["add", "../x"], ["add", "x", "--store", "a/b"], ["remove", "no"]]
 )

@@ -1,0 +1,1 @@
+"""The jars that the platform adds to those of PySpark."""

@@ -1,0 +1,54 @@
+"""How many partitions an app's state was made with, and why it can't go on with another number.
+
+A task keeps the state of one source partition, and a changelog's partition holds all rows of a key. With more
+partitions a key is sent to another one: its state would begin again there, and its old row would stay where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from spark_apps.errors import PartitionsChangedError
+
+if TYPE_CHECKING:
+    from spark_apps.settings import AppSettings
+    from spark_apps.spec import AppSpec
+    from state.changelog.position import Position
+
+
+def state_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
+    """The topics whose number of partitions the app's state depends on.
+
+    Sources and changelogs of an app that keeps a store or runs a `Processor`; none of any other app.
+    """
+    if not spec.stores and spec.topology is None:
+        return ()
+    return tuple(dict.fromkeys([*spec.sources(settings), *(store.changelog_topic for store in spec.stores)]))
+
+
+def counts_in(position: Position) -> dict[str, int]:
+    """The number of partitions by topic in a position that names all of them, as Spark's offsets do."""
+    return {topic: len(partitions) for topic, partitions in position.offsets.items()}
+
+
+def check_partitions(app: str, made_with: Mapping[str, int], found: Mapping[str, int]) -> None:
+    """Refuses to go on with topics that have another number of partitions than the app's state was made with.
+
+    Args:
+        app: The app's name.
+        made_with: The number of partitions by topic that the state was made with. Other topics may have any number.
+        found: The number that the topics have now. Topics that are missing here are not checked.
+
+    Raises:
+        PartitionsChangedError: A topic has another number.
+    """
+    for topic, before in made_with.items():
+        now = found.get(topic, before)
+        if now != before:
+            msg = (
+                f"topic {topic} has {now} partitions, but the state of {app} was made with {before}: keys would lose "
+                "their state, so the app stopped before it processed any record. Kafka can't remove partitions: "
+                "start the app under a new name, on new topics (docs/delivery.md, 'More partitions')"
+            )
+            raise PartitionsChangedError(msg)

@@ -1,0 +1,1 @@
+"""The wheel, installed with one extra at a time."""

@@ -1,0 +1,27 @@
+"""A platform that the tests of this folder share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.down import stop_everything
+from deploy.layout import RunLayout
+from deploy.orphans import find_orphans
+from tests.integration.platform_process import PlatformProcess
+from tests.integration.running_platform import RunningPlatform
+
+
+@pytest.fixture(scope="package")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
+    """One platform with all apps. Each test leaves it healthy. At the end `down` must leave no process."""
+    platform = PlatformProcess.in_folder(tmp_path_factory.mktemp("platform") / "run", start_timeout_s="600", apps="all")
+    try:
+        yield RunningPlatform(platform, platform.call("up", timeout_s=900))
+        down = platform.call("down")
+        assert down.returncode == 0, down.stderr
+        assert find_orphans(platform.run_dir) == []
+        assert platform.call("status").returncode == 3
+    finally:
+        stop_everything(RunLayout(platform.run_dir), timeout_s=30)
