@@ -156,6 +156,19 @@ def test_each_kind_of_store_is_asked_in_its_way(
     assert shown.asked == [path]
 
 
+def test_a_replica_says_what_it_skipped_and_what_it_does_not_rank(page: Page, shown: Shown) -> None:
+    for held in shown.replicas.values():
+        for replica in held:
+            replica.update(skipped_records=1234, last_skipped_offset=5678, unranked_rows=9)
+    with served(shown):
+        page.goto(shown.address)
+        expect(page.locator(".replica").first).to_be_visible()
+        page.locator("#picture").focus()
+        page.keyboard.press("ArrowRight")
+        expect(page.locator("#detail")).to_contain_text("1,234 changelog records skipped, the last at 5,678")
+        expect(page.locator("#detail")).to_contain_text("9 rows without a score")
+
+
 def test_keys_walk_over_the_picture(page: Page, shown: Shown) -> None:
     with served(shown):
         page.goto(shown.address)
