@@ -36,6 +36,7 @@ from state.query.point import FORWARDED, PointQueries
 from state.query.ranked import RankedQueries
 from state.query.router import Router
 from state.query.scans import ScanQueries
+from state.query.scrapes import Scrapes
 from state.query.server import serve
 from state.query.services import QueryLimits, QueryServices
 from state.query.snapshot_fallback import SnapshotFallback
@@ -124,6 +125,9 @@ class Node:
         )
         forward = HotForward(self._catalog, links, peers.health, self._security.gate.name_of, point.answered[FORWARDED])
         traffic = Traffic()
+        registry = make_registry(
+            self._catalog, point, router, forward=forward, heartbeats=self._part.membership.counts, traffic=traffic
+        )
         services = QueryServices(
             catalog=self._catalog,
             point=point,
@@ -132,14 +136,7 @@ class Node:
             ranked=RankedQueries(gatherer),
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
-            registry=make_registry(
-                self._catalog,
-                point,
-                router,
-                forward=forward,
-                heartbeats=self._part.membership.counts,
-                traffic=traffic,
-            ),
+            scrapes=Scrapes(registry, gatherer.turns, self._clock),
             limits=QueryLimits(
                 max_key_bytes=settings.max_key_bytes,
                 max_body_bytes=settings.max_body_bytes,

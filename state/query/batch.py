@@ -15,6 +15,7 @@ from state.query.hot_rows import HotRows
 from state.query.json_rows import decode_base64url, no_row_json, row_json
 from state.query.origin import Origin
 from state.query.problems import KeyTooLongError
+from state.query.turns import Steps, finished
 from state.replicas.replica import Replica
 
 INTERNAL_PATH = "/internal/keys/"
@@ -32,11 +33,6 @@ class KeysQuestion:
     store: str
     keys: Mapping[int, Sequence[bytes]]
 
-    @property
-    def reads_rows(self) -> bool:
-        """Whether there are so many that reading them would hold others up."""
-        return sum(map(len, self.keys.values())) > _READ_AT_ONCE
-
     def path(self) -> str:
         """As the internal route reads it."""
         return f"{INTERNAL_PATH}{self.store}?of=keys"
@@ -47,13 +43,21 @@ class KeysQuestion:
             [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
         )
 
-    def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None]:
+    def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
         """The rows that replicas of this node have."""
+        steps = self._steps(replicas)
+        return steps if sum(map(len, self.keys.values())) > _READ_AT_ONCE else finished(steps)
+
+    def _steps(self, replicas: Sequence[Replica]) -> Steps[dict[bytes, bytes | None]]:
         found: dict[bytes, bytes | None] = {}
         for replica in replicas:
-            keys = self.keys.get(replica.replica_id.partition, ())
-            for key, row in zip(keys, replica.get_many(keys), strict=True):
-                found[key] = None if row is None else row_json(key, row.value)
+            wanted = self.keys.get(replica.replica_id.partition, ())
+            for at in range(0, len(wanted), _READ_AT_ONCE):
+                if len(found) >= _READ_AT_ONCE:
+                    yield
+                keys = wanted[at : at + _READ_AT_ONCE]
+                for key, row in zip(keys, replica.get_many(keys), strict=True):
+                    found[key] = None if row is None else row_json(key, row.value)
         return found
 
     def encode(self, found: Rows, origins: Sequence[Origin]) -> bytes:

@@ -21,11 +21,6 @@ class CountQuestion:
 
     store: str
 
-    @property
-    def reads_rows(self) -> bool:
-        """False: stores know it."""
-        return False
-
     def path(self) -> str:
         """As the internal route reads it."""
         return f"{INTERNAL_PATH}{self.store}?of=rows"

@@ -7,7 +7,7 @@ lacks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -27,9 +27,9 @@ from state.query.freshness import Demand
 from state.query.origin import Origin
 from state.query.peers import AT_CAPACITY, PeerRequest
 from state.query.problems import TooManyScansError
-from state.query.reader_threads import ReaderThreads
 from state.query.router import Router
 from state.query.too_stale import Freshest, TooStaleError, freshest
+from state.query.turns import Steps, Turns
 from state.replicas.freshness import ReplicaFreshness
 from state.replicas.replica import Replica
 
@@ -47,17 +47,15 @@ class Question(Protocol[_T_co]):
         """The store."""
         ...
 
-    @property
-    def reads_rows(self) -> bool:
-        """Whether it reads rows, which takes long: it is done in a thread then, and a bounded number at a time."""
-        ...
-
     def path(self) -> str:
         """The path with query string that asks another node; partitions and demand are added behind it."""
         ...
 
-    def local(self, replicas: Sequence[Replica]) -> _T_co:
-        """The answer from replicas of this node. Raises InvalidStateStoreError if one of them can't answer."""
+    def local(self, replicas: Sequence[Replica]) -> _T_co | Steps[_T_co]:
+        """The answer from replicas of this node, in steps if it may take long.
+
+        Raises InvalidStateStoreError if one of them can't answer.
+        """
         ...
 
     def decode(self, body: bytes) -> tuple[_T_co, list[Origin]]:
@@ -115,15 +113,18 @@ class Gathered(Generic[_T]):
 
 
 class Gatherer:
-    """Asks. Belongs to one event loop; rows are read in threads.
+    """Asks. Belongs to one event loop.
 
     Args:
         catalog: who holds what.
         router: the way to other nodes.
         gate: holds questions back until their demand is met.
         clock: for deadlines.
-        max_reads: so many questions that read rows are answered at a time, by this node for anybody.
+        max_reads: so many questions that read many rows are answered at a time, by this node for anybody.
         longest_s: the longest that a request may take.
+
+    Attributes:
+        turns: what reads or writes many rows takes turns.
     """
 
     def __init__(
@@ -133,7 +134,8 @@ class Gatherer:
         self._router = router
         self._gate = gate
         self._clock = clock
-        self._readers = ReaderThreads(max_reads)
+        self._free_reads = max_reads
+        self.turns = Turns()
         self._longest_s = longest_s
 
     def asked(self, demand: Demand) -> Asked:
@@ -222,9 +224,16 @@ class Gatherer:
         return Answered(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
 
     async def _local(self, question: Question[_T], replicas: Sequence[Replica]) -> _T:
-        if not question.reads_rows:
-            return question.local(replicas)
-        return await self._readers.run(lambda: question.local(replicas))
+        found = question.local(replicas)
+        if not isinstance(found, Generator):
+            return found
+        if not self._free_reads:
+            raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
+        self._free_reads -= 1
+        try:
+            return await self.turns.finish(found)
+        finally:
+            self._free_reads += 1
 
     async def _elsewhere(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
         if not partitions:

@@ -12,12 +12,14 @@ from typing import Self
 
 from state.keys.escaping import prefix_stop
 from state.names import store_of
-from state.query.reader_threads import while_wanted
 from state.query.row_times import RowTimes
+from state.query.turns import Steps, finished
 from state.replicas.replica import Replica
 
 Row = tuple[bytes, bytes]
 by_key = itemgetter(0)
+_ROWS_A_STEP = 64
+_BYTES_A_STEP = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +93,8 @@ class Page:
         return self.reached is not None
 
 
-def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Page:
-    """The first rows of a scan over several partitions of this node, each row as of the moment of the call.
+def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Steps[Page]:
+    """The first rows of a scan over several partitions of this node, each row as of the first step, piece by piece.
 
     Raises:
         InvalidStateStoreError: if one of the replicas can't answer.
@@ -100,17 +102,24 @@ def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Pa
     keys = scan.keys
     with ExitStack() as stack:
         scans = [stack.enter_context(replica.scan(keys.start, keys.stop, reverse=scan.reverse)) for replica in replicas]
-        rows = ((key, row.value) for key, row in while_wanted(heapq.merge(*scans, key=by_key, reverse=scan.reverse)))
-        return take_page(rows, limits, None if scan.times is None else scan.times.accepts)
+        rows = ((key, row.value) for key, row in heapq.merge(*scans, key=by_key, reverse=scan.reverse))
+        return (yield from _taken(rows, limits, None if scan.times is None else scan.times.accepts))
 
 
 def take_page(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None = None) -> Page:
     """As many rows as the limits let through, at least one if there is one among those examined."""
+    return finished(_taken(rows, limits, accepts))
+
+
+def _taken(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None) -> Steps[Page]:
     taken: list[Row] = []
-    size, reached = 0, None
+    size, paused_at, reached = 0, 0, None
     for examined, row in enumerate(rows):
         if examined >= limits.examined:
             return Page(taken, reached)
+        if examined and (examined % _ROWS_A_STEP == 0 or size - paused_at > _BYTES_A_STEP):
+            paused_at = size
+            yield
         if accepts is None or accepts(row[0]):
             if len(taken) >= limits.rows or (taken and size + len(row[1]) > limits.max_bytes):
                 return Page(taken, reached)

@@ -73,11 +73,6 @@ class ListQuestion:
     lowest: Score | None = None
 
     @property
-    def reads_rows(self) -> bool:
-        """False: it looks at an index in memory."""
-        return False
-
-    @property
     def place(self) -> Place | None:
         """Where the list begins."""
         if self.highest is None:
@@ -143,11 +138,6 @@ class StandingQuestion:
 
     store: str
     key: bytes
-
-    @property
-    def reads_rows(self) -> bool:
-        """False: it looks at an index in memory."""
-        return False
 
     def path(self) -> str:
         """As `parse` reads it."""

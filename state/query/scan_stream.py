@@ -69,6 +69,7 @@ class ScanStream:
     async def runs(self) -> AsyncIterator[Sequence[Row]]:
         """The rows, a run of them at a time, in order. Raises as `start` does, if a part can't be read on."""
         while self._parts:
+            await self._gatherer.turns.take()
             if run := self._take():
                 yield run
             self._parts = [part for part in self._parts if part.rows or part.reached is not None]

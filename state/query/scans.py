@@ -9,6 +9,7 @@ from state.query.gather import Asked, Gathered, Gatherer, complete
 from state.query.origin import Origin
 from state.query.page_wire import decode_page, scan_query
 from state.query.pages import Page, PageLimits, Scan, merge_pages, read_page
+from state.query.turns import Steps
 from state.replicas.replica import Replica
 
 INTERNAL_PATH = "/internal/scan/"
@@ -26,16 +27,11 @@ class PageQuestion:
         """The store."""
         return self.scan.store
 
-    @property
-    def reads_rows(self) -> bool:
-        """True."""
-        return True
-
     def path(self) -> str:
         """As the internal scan route reads it."""
         return f"{INTERNAL_PATH}{self.store}?{scan_query(self.scan, self.limits)}"
 
-    def local(self, replicas: Sequence[Replica]) -> Page:
+    def local(self, replicas: Sequence[Replica]) -> Steps[Page]:
         """Reads it."""
         return read_page(replicas, self.scan, self.limits)
 
@@ -73,4 +69,5 @@ class ScanQueries:
         found: Gathered[Page] = await self.gatherer.gather(PageQuestion(scan, limits), asked, partitions)
         complete(scan.store, found, asked)
         pages = [answer.found for answer in found.answers]
+        await self.gatherer.turns.take()
         return ScanPage(merge_pages(pages, limits, reverse=scan.reverse), found.origins, found.missing)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry
-
 from state.query.catalog import Catalog
 from state.query.cursor import CursorCodec
 from state.query.gather import Gatherer
@@ -14,6 +12,7 @@ from state.query.hot_forward import HotForward
 from state.query.point import PointQueries
 from state.query.ranked import RankedQueries
 from state.query.scans import ScanQueries
+from state.query.scrapes import Scrapes
 from state.query.streams import Streams
 
 
@@ -39,7 +38,7 @@ class QueryServices:
     ranked: RankedQueries
     streams: Streams
     cursors: CursorCodec
-    registry: CollectorRegistry
+    scrapes: Scrapes
     limits: QueryLimits
     backend: str
     following: Callable[[], bool]

@@ -80,6 +80,7 @@ class Streams:
             async for run in stream.runs():
                 for at in range(0, len(run), _ROWS_AT_A_TIME):
                     part = run[at : at + _ROWS_AT_A_TIME]
+                    await self._gatherer.turns.take()
                     yield form.rows(part)
                     rows += len(part)
         except StateError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,16 @@ def test_queries_beside_the_peer() -> None:
 @pytest.mark.broker
 def test_a_leaderboard_under_way() -> None:
     assert "all right" in smoke("leaderboard")
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_point_reads_beside_heavy_work() -> None:
+    printed = smoke("neighbours")
+    for neighbour in ("32 scanners", "16 Arrow streams", "16 NDJSON streams", "32 scrapes"):
+        for way in ("", " with TLS"):
+            assert f"point reads beside {neighbour}{way}: p99" in printed
 
 
 def test_without_wrk_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

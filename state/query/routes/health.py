@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from state.query.health import readiness
@@ -61,6 +61,8 @@ def health_routes(services: QueryServices) -> APIRouter:
     @routes.get("/metrics")
     async def metrics() -> Response:
         """Prometheus' text format."""
-        return Response(generate_latest(services.registry), headers={"content-type": CONTENT_TYPE_LATEST})
+        text = await services.scrapes.text()
+        await services.gatherer.turns.take()
+        return Response(text, headers={"content-type": CONTENT_TYPE_LATEST})
 
     return routes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -70,7 +69,7 @@ async def answer_scan(
     headers = origin_headers(services.catalog.node, found.origins, found.missing)
     if found.page.reached is not None:
         headers |= next_page(request, services.cursors.encode(scan.identity(), found.page.reached))
-    body = await joined(json_of(layout, *row) for row in found.page.rows)
+    body = await joined(services, (json_of(layout, *row) for row in found.page.rows))
     return Response(body, headers=headers, media_type=JSON)
 
 
@@ -111,11 +110,11 @@ def next_page(request: Request, cursor: str) -> dict[str, str]:
     return {NEXT_CURSOR.decode(): cursor, "link": link}
 
 
-async def joined(rows: Iterable[bytes]) -> bytes:
+async def joined(services: QueryServices, rows: Iterable[bytes]) -> bytes:
     """Rows as a JSON array, written in runs so short that other requests need not wait for them."""
     written: list[bytes] = []
-    for number, row in enumerate(rows, 1):
-        written.append(row)
+    for number, row in enumerate(rows):
         if number % _ROWS_AT_A_TIME == 0:
-            await asyncio.sleep(0)
+            await services.gatherer.turns.take()
+        written.append(row)
     return b"[%b]" % b",".join(written)

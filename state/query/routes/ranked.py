@@ -93,7 +93,7 @@ async def _list(
     headers = origin_headers(services.catalog.node, found.origins, found.missing)
     if found.more and found.rows:
         headers |= next_page(request, services.cursors.encode(identity, _place_of(found.rows[-1])))
-    body = await joined(ranked_row_json(row.rank, row.key, row.score, row.value) for row in found.rows)
+    body = await joined(services, (ranked_row_json(row.rank, row.key, row.score, row.value) for row in found.rows))
     return Response(body, headers=headers, media_type=JSON)
 
 

@@ -27,6 +27,7 @@ from state.query.point import PointQueries
 from state.query.ranked import RankedQueries
 from state.query.router import Router
 from state.query.scans import ScanQueries
+from state.query.scrapes import Scrapes
 from state.query.services import QueryLimits, QueryServices
 from state.query.streams import Streams
 from state.replicas.places import MemoryPlace
@@ -103,7 +104,7 @@ class Node:
             ranked=RankedQueries(gatherer),
             streams=self.streams,
             cursors=CursorCodec(b"s" * 32),
-            registry=CollectorRegistry(),
+            scrapes=Scrapes(CollectorRegistry(), gatherer.turns, cluster.clock),
             limits=cluster.limits,
             backend="memory",
             following=lambda: True,
