@@ -18,7 +18,7 @@ watch, whether to retire the old generation, keep both, or roll back.
 | `partitions` | 0 to 10000 | of each new changelog; 0 leaves them as they are |
 | `copy` | true, false | go on even if nothing changes: the new generation forgets what clean-ups have deleted |
 | `approval` | true, false | whether somebody must approve the plan |
-| `max_behind` | 0 or more | input records that the new one may be behind when the hand-over begins |
+| `max_behind` | 0 to 1000000000 | input records that the new one may be behind when the hand-over begins |
 | `watch_minutes` | 0 to 10080 | how long to watch before the second decision |
 | `afterwards` | `ask`, `retire`, `keep`, `roll back` | the second decision, if it is taken already |
 | `delete` | true, false | with `retire`: delete the old changelog, checkpoint and seed, too; else they stay for you |
@@ -62,6 +62,7 @@ from dags.operators.generation import (
     snapshot_after,
 )
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperator
+from dags.operators.params import TEXT_END, number_param, task_defaults
 from dags.operators.stream_app import AppAction
 
 _APP = "{{ params.app }}"
@@ -78,7 +79,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["stores", "migration"],
-    default_args={"owner": "storekeeper", "retries": 3, "retry_delay": timedelta(seconds=30)},
+    default_args=task_defaults(retries=3),
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=2)),
     params={
@@ -86,7 +87,7 @@ with DAG(
         "migrations": Param(
             [],
             type="array",
-            items={"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
+            items={"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}" + TEXT_END},
             title="Migrations",
             description="Their names, in order, one a line. `storekeeper plan` lists them.",
         ),
@@ -98,10 +99,15 @@ with DAG(
         ),
         "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval of the plan."),
         "max_behind": Param(
-            10_000, type="integer", minimum=0, title="May be behind", description="Records, when the hand-over begins."
+            10_000,
+            type="integer",
+            minimum=0,
+            maximum=1_000_000_000,
+            title="May be behind",
+            description="Records, when the hand-over begins.",
         ),
-        "watch_minutes": Param(
-            60, type="number", minimum=0, maximum=10_080, title="Watch, minutes", description="After the hand-over."
+        "watch_minutes": number_param(
+            60, minimum=0, maximum=10_080, title="Watch, minutes", description="After the hand-over."
         ),
         "afterwards": Param(
             ASK, type="string", enum=[ASK, *_WAYS], title="Afterwards", description="What becomes of the old one."

@@ -25,6 +25,7 @@ from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.generation import GenerationOperator, SkipUnlessOperator, changeable_app, snapshot_after
+from dags.operators.params import task_defaults
 
 _APP = "{{ params.app }}"
 
@@ -36,7 +37,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["stores", "migration"],
-    default_args={"owner": "storekeeper", "retries": 5, "retry_delay": timedelta(seconds=10)},
+    default_args=task_defaults(retries=5, retry_delay=timedelta(seconds=10)),
     dagrun_timeout=timedelta(hours=2),
     deadline=done_within(timedelta(minutes=15)),
     params={

@@ -14,7 +14,7 @@ import pytest
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
 
-pytestmark = [pytest.mark.airflow, pytest.mark.slow]
+pytestmark = pytest.mark.airflow
 
 PROJECT = Path(__file__).parents[2]
 # Safe path: else the working directory, and with it the real package, would come before the toys.
