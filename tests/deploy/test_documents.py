@@ -27,6 +27,9 @@ _VARIABLE = re.compile(r"STOREKEEPER_[A-Z0-9_]*[A-Z0-9]")
 _INLINE = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 _BLOCK_LINE = re.compile(r"^ {4,}(\S.*)$", re.MULTILINE)
 _FENCED = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
+_LONE_OPTION = re.compile(r"`(--[a-z][a-z-]*)")
+_OF_OTHERS = {"--long", "--pictures", "--conf"}
+"""Options of pytest and of `airflow dags trigger`."""
 _PROGRAMS: dict[tuple[str, ...], typer.Typer] = {
     ("storekeeper",): app,
     ("python", "-m", "spark_apps"): spark_apps,
@@ -78,6 +81,17 @@ def _wrong(command: Any, words: list[str]) -> str | None:
 def test_every_command_and_option_exists(page: Path) -> None:
     found = {" ".join(words): wrong_in(words) for words in commands_in(page.read_text())}
     assert {command: wrong for command, wrong in found.items() if wrong is not None} == {}
+
+
+def all_options(command: Any) -> set[str]:
+    own = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    return own.union(*map(all_options, getattr(command, "commands", {}).values()))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_option_that_is_named_alone_is_one_of_a_command(page: Path) -> None:
+    known = _OF_OTHERS.union(*(all_options(typer.main.get_command(program)) for program in _PROGRAMS.values()))
+    assert set(_LONE_OPTION.findall(page.read_text())) - known == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
