@@ -22,6 +22,8 @@ from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.loyalty.spec import LOYALTY
 from state.clock import ManualClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
+from tests.deploy.observability.scraped import PLATFORM, documented, uses_of
+from tests.deploy.observability.scraped import Scrape as Scraped
 
 NOW_MS = 1_700_000_000_000
 BEAT = Heartbeat(
@@ -159,3 +161,17 @@ def test_a_generation_that_is_not_live_is_told_from_the_live_one(tmp_path: Path,
     assert {'spark_app_up{app="loyalty"} 1.0', 'spark_app_up{app="loyalty-next"} 0.0'} <= set(lines)
     assert {'spark_app_generation{app="loyalty"} 2.0', 'spark_app_generation{app="loyalty-next"} 1.0'} <= set(lines)
     assert len(set(samples(lines))) == len(samples(lines)), "Prometheus keeps one of two samples of the same name"
+
+
+def test_pages_dashboards_and_rules_name_what_is_exported(tmp_path: Path, scrape: Scrape) -> None:
+    beat(tmp_path, replace(BEAT, watermark_ms=1, state_memory_bytes=1, state_disk_bytes=2))
+    put_verdict(tmp_path, CheckVerdict("growth", "prices", True, (), 6000, {"rows_per_day": 1.5, "bytes_per_day": 3.0}))
+    verdict = Verdict("hadoop_export", Status.PUBLISHED, 0, 1, 5, 500_000)
+    VerdictArchive(tmp_path / "quality" / "verdicts" / "hadoop_export").put(verdict)
+    commit = tmp_path / "delta" / "rewards" / "_delta_log" / f"{0:020}.json"
+    commit.parent.mkdir(parents=True)
+    commit.write_text('{"commitInfo":{"userMetadata":"{\\"changelog_offsets\\":{}}"}}')
+    seen, rows = Scraped(scrape()), documented(PLATFORM)
+    assert seen.unlike(rows) == {}
+    assert seen.unmet(uses_of(rows)) == {}
+    assert seen.undocumented(rows) == set()
