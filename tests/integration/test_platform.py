@@ -10,17 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
 
 from deploy.down import stop_everything
 from deploy.layout import RunLayout
-from deploy.metrics.collector import PlatformCollector
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import POS_APPS
-from state.clock import SystemClock
-from tests.deploy.observability.scraped import PLATFORM, Scrape, documented, named, uses_of
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess, supervisor_of
 
@@ -63,18 +59,6 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
     assert (report["counts"].get("rows of the other stores", 0) > 500) == (apps == "all")
     assert report["quality"] == "published"
     assert find_orphans(platform.run_dir / "demo") == []
-    _look_at_metrics(RunLayout(platform.run_dir / "demo"))
-
-
-def _look_at_metrics(layout: RunLayout) -> None:
-    """What is exported of snapshots and of the quality gate; the rest is looked at by test_running_platform.py."""
-    registry = CollectorRegistry()
-    registry.register(PlatformCollector(layout, SystemClock()))
-    scrape, rows = Scrape(generate_latest(registry).decode()), named(documented(PLATFORM), "state_", "quality_verdict_")
-    assert len(rows) > 3
-    assert scrape.unlike(rows) == {}
-    assert scrape.unmet(uses_of(rows)) == {}
-    assert scrape.undocumented(documented(PLATFORM)) == set()
 
 
 def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:

@@ -31,7 +31,7 @@ from state.clock import SystemClock
 from state.errors import StateError
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from state.maintenance.growth import DAY_MS
-from tests.deploy.observability.scraped import NODES, PLATFORM, Scrape, documented, named, uses_of
+from tests.deploy.observability.scraped import NODES, PLATFORM, Scrape, documented, uses_of
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RUN_S, RunningPlatform
@@ -110,6 +110,8 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
         return found is not None and found.pid not in killed and found.state is AppState.RUNNING
 
     assert eventually(is_back, RUN_S)
+    (loyalty,) = [process for process in running.platform.status()["processes"] if process["name"] == "loyalty"]
+    assert (loyalty["exits"], loyalty["last_exit"]) == (1, "terminated by SIGKILL"), "a kill leaves a trace"
     with running.airflow() as airflow:
         airflow.wait_for_run("verify_stores", airflow.trigger("verify_stores", {"store": "rewards"}), RUN_S)
 
@@ -173,7 +175,7 @@ def test_what_is_approved_is_done_and_what_is_refused_is_not(running: RunningPla
 
 
 def test_dashboards_rules_and_documents_name_what_is_exported(running: RunningPlatform) -> None:
-    """Snapshots and verdicts of the quality gate are made by the demo of test_platform.py, and looked at there."""
+    """The purchases above have left a snapshot and a verdict of the quality gate; what else there is is made here."""
     addresses, now_ms = running.addresses(), SystemClock().now_ms()
     event = {"EventID": "e", "UserID": "u", "EventTime": now_ms}
     write_topic(addresses["kafka"], "user-events", [(b"u", json.dumps(event).encode())])
@@ -185,14 +187,13 @@ def test_dashboards_rules_and_documents_name_what_is_exported(running: RunningPl
         capture_output=True,
         check=True,
     )
-    of_apps = named(documented(PLATFORM), "spark_app_", "quality_check_", "quality_growth_")
-    rows, seen = documented(NODES) + of_apps, [{"nothing": "was scraped"}]
+    rows, seen = documented(NODES) + documented(PLATFORM), [{"nothing": "was scraped"}]
 
     def all_there() -> bool:
         places = (addresses["metrics"], f"{addresses['node-a']}/metrics", f"{addresses['node-b']}/metrics")
         scrape = Scrape(*(httpx2.get(place, trust_env=False, timeout=30).text for place in places))
         seen[0] = {**scrape.unlike(rows), **scrape.unmet(uses_of(rows))}
-        seen[0] |= dict.fromkeys(scrape.undocumented(documented(NODES) + documented(PLATFORM)), "is not documented")
+        seen[0] |= dict.fromkeys(scrape.undocumented(rows), "is not documented")
         return not seen[0]
 
     assert eventually(all_there, RUN_S, poll_s=1), seen[0]

@@ -103,11 +103,6 @@ def documented(section: str) -> list[Documented]:
     ]
 
 
-def named(rows: Iterable[Documented], *prefixes: str) -> list[Documented]:
-    """The rows whose names begin so."""
-    return [row for row in rows if row.name.startswith(prefixes)]
-
-
 def rules() -> Iterator[dict[str, Any]]:
     """Every alert and every recorded series."""
     for path in RULES:
