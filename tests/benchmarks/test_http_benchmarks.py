@@ -37,7 +37,6 @@ def test_a_leaderboard_under_way() -> None:
 
 
 @pytest.mark.broker
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_point_reads_beside_heavy_work() -> None:
     printed = smoke("neighbours")

@@ -101,7 +101,7 @@ def test_kills_during_restores_lose_and_invent_nothing(
     changelog: Changelog, make_node: MakeNode, request: pytest.FixtureRequest
 ) -> None:
     node = make_node()
-    kills = 100 if request.config.getoption("--long") else 10
+    kills = 100 if request.config.getoption("--long") else 3
     changelog.append(150_000)
     hits, reached = 0, 0
     for _ in range(kills):
