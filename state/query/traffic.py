@@ -7,7 +7,10 @@ import re
 _PROBLEM = re.compile(rb'\{"type":"urn:storekeeper:problem:([a-z-]{1,40})"')
 _REASONS = 64
 _OTHER = "other"
-CONNECTION_REFUSALS = ("connections", "connections-of-client", "headers-too-large", "too-slow", "link")
+CONNECTION_REFUSALS = (
+    *("connections", "connections-of-client", "unproven-connections"),
+    *("handshake", "malformed", "headers-too-large", "too-slow", "link"),
+)
 """Why connections are refused or cut off."""
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.exposition import generate_latest
 
+from state.query import traffic as traffic_module
 from state.query.connection import Connection, ConnectionLimits, Connections
 from state.query.metrics import make_registry
 from state.query.problems import Problem, TooManyRequestsError, UnknownKeyError, problem_of
-from state.query.traffic import Traffic
+from state.query.traffic import CONNECTION_REFUSALS, Traffic
 from tests.state.query.in_loop import eventually_in_loop
 from tests.state.query.test_guard import Echo, ask, guarded
 from tests.state.query.test_hot_rows import TARGET, OneNode
@@ -175,3 +178,15 @@ def test_it_all_is_exported() -> None:
     assert 'state_query_seconds_count{way="forwarded"} 0.0' in text
     assert 'state_refused_requests_total{reason="too-slow"} 1.0' in text
     assert "state_connections 7.0" in text
+
+
+def test_every_reason_of_a_connection_is_exported_from_the_start() -> None:
+    """Prometheus can't tell how much was added to a counter that it sees for the first time."""
+    named: set[str] = set()
+    for source in Path(traffic_module.__file__).parent.glob("*.py"):
+        named |= set(re.findall(r"(?:refuse|_turn_out|_make_room)\((?:.*, )?\"([a-z-]+)\"", source.read_text()))
+    assert {"link", "handshake", "unproven-connections"} <= named
+    assert named - {*CONNECTION_REFUSALS} == set()
+    node = OneNode()
+    lines = set(generate_latest(make_registry(node.catalog, node.point, node.router)).decode().splitlines())
+    assert {f'state_refused_requests_total{{reason="{reason}"}} 0.0' for reason in CONNECTION_REFUSALS} <= lines
