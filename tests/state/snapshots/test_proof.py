@@ -122,6 +122,29 @@ def test_an_attack_is_found_and_the_way_on_is_told(table: Path, attack: Attack) 
         check(table)
 
 
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "UPDATE of one row",
+        "DELETE of a partition",
+        "INSERT",
+        "the log cut to nothing",
+        "a torn log",
+        "a lost commit",
+        "a lost log",
+        "a checkpoint ahead of the log",
+        "an added column",
+        "a dropped column",
+        "a column dropped in the log alone",
+        "another protocol",
+    ],
+)
+def test_what_the_log_tells_is_refused_before_any_row_is_read(table: Path, attack: str) -> None:
+    ATTACKS[attack](table)
+    with pytest.raises(SnapshotDamagedError):
+        vouched_version(table)
+
+
 def test_what_differs_is_told_by_column_partition_and_masked_keys(table: Path) -> None:
     ATTACKS["a typed column edited in the file"](table)
     assert flaws(table) == ("column Amount isn't what the row's value says in 1 rows, first •••••••••00 (11 bytes)",)
