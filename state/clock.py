@@ -14,8 +14,12 @@ class Clock(Protocol):
         ...
 
     def monotonic_s(self) -> float:
-        """Seconds from an arbitrary start that never go back. Use it for durations and time-outs."""
+        """Seconds from an arbitrary start that never go back, sleep included. Use it for durations and time-outs."""
         ...
+
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""On Linux, CLOCK_MONOTONIC stands still while the machine sleeps. Elsewhere it runs on."""
 
 
 class SystemClock:
@@ -26,8 +30,8 @@ class SystemClock:
         return time.time_ns() // 1_000_000
 
     def monotonic_s(self) -> float:
-        """Seconds from an arbitrary start that never go back."""
-        return time.monotonic()
+        """Seconds from an arbitrary start that never go back. The time that the machine sleeps counts."""
+        return time.clock_gettime(_STEADY)
 
 
 class ManualClock:

@@ -92,7 +92,7 @@ class RestorePlan:
 
 
 def plan_restore(
-    checkpoint: Checkpoint | None, *, empty: bool, log: LogState, now_ms: int, role: Role = Role.ACTIVE
+    checkpoint: Checkpoint | None, *, empty: bool, log: LogState, behind_ms: int, role: Role = Role.ACTIVE
 ) -> RestorePlan:
     """Decides how a store partition begins to follow its changelog. See the table above.
 
@@ -100,7 +100,7 @@ def plan_restore(
         checkpoint: what the store's metadata say, or None.
         empty: whether the store holds no rows.
         log: the changelog partition now.
-        now_ms: wall-clock time, epoch milliseconds.
+        behind_ms: for how long the rows have not been known to equal the whole log.
         role: a standby has no end: it follows until stopped.
     """
     end_offset = log.end_offset if role is Role.ACTIVE else None
@@ -108,13 +108,13 @@ def plan_restore(
         if empty:
             return RestorePlan(RestoreAction.REPLAY, RestoreReason.EMPTY, log.start_offset, end_offset)
         return RestorePlan(RestoreAction.WIPE, RestoreReason.NO_CHECKPOINT, log.start_offset, end_offset)
-    mismatch = _mismatch(checkpoint, log, now_ms)
+    mismatch = _mismatch(checkpoint, log, behind_ms)
     if mismatch is not None:
         return RestorePlan(RestoreAction.WIPE, mismatch, log.start_offset, end_offset)
     return RestorePlan(RestoreAction.RESUME, RestoreReason.CHECKPOINT, checkpoint.offset, end_offset)
 
 
-def _mismatch(checkpoint: Checkpoint, log: LogState, now_ms: int) -> RestoreReason | None:
+def _mismatch(checkpoint: Checkpoint, log: LogState, behind_ms: int) -> RestoreReason | None:
     if (checkpoint.topic, checkpoint.partition) != (log.topic, log.partition):
         return RestoreReason.FOREIGN_CHECKPOINT
     if checkpoint.topic_id != log.topic_id:
@@ -124,6 +124,6 @@ def _mismatch(checkpoint: Checkpoint, log: LogState, now_ms: int) -> RestoreReas
     if checkpoint.offset < log.start_offset:
         return RestoreReason.BELOW_LOG_START
     behind = checkpoint.offset < log.end_offset
-    if behind and now_ms - checkpoint.whole_at_ms >= log.delete_retention_ms:
+    if behind and behind_ms >= log.delete_retention_ms:
         return RestoreReason.TOMBSTONES_EXPIRED
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from state.cluster.channel import KafkaHeartbeatChannel
 from state.cluster.holding import Holding, HoldingSettings
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.partition_counts import PartitionCounts
+from state.cluster.rebuild_turns import RebuildTurns
 from state.cluster.routing import Tolerance
 from state.cluster.seats import Seats
-from state.cluster.view import ViewSettings
+from state.cluster.view import Member, ViewSettings
 from state.query.catalog import Catalog
 from state.query.definitions import StoreKind
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
@@ -88,6 +89,7 @@ def cluster_part(
     state_dir = settings.run_dir / "state" / name
     reader = ReaderSettings(settings.kafka_bootstrap)
     counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader))
+    turns = RebuildTurns(name)
     replicas = ReplicaSet(
         (),
         place=_place(settings, state_dir, clock),
@@ -98,6 +100,7 @@ def cluster_part(
         index_for=index_for,
         cache_bytes=settings.row_cache_mib << 20,
         on_topic_changed=counts.ask_soon,
+        may_rebuild=turns.has,
     )
     aliases = AliasWatch(settings.kafka_bootstrap, secret, settings.aliases_topic)
     seats = seats_of(name, settings)
@@ -110,6 +113,11 @@ def cluster_part(
         aliases=lambda: aliases.known,
         sweep=Leftovers(state_dir, clock, settings.keep_dropped_s).sweep,
     )
+
+    def on_members(members: Sequence[Member]) -> None:
+        turns.update(members)
+        holding.update(members)
+
     identity = Identity(name, settings.address_of(name), settings.rack)
     view_settings = ViewSettings(
         settings.heartbeat_ms / 1000, settings.suspect_after_ms / 1000, settings.expire_after_ms / 1000
@@ -124,7 +132,7 @@ def cluster_part(
         seats=seats,
         allows=_AddressRule(settings),
         reports=holding.reports,
-        on_members=holding.update,
+        on_members=on_members,
         on_name_taken=on_name_taken,
     )
     return ClusterPart(replicas, membership, holding, counts, aliases)

@@ -7,9 +7,10 @@ the broker is away, or this process is stopped, it stands still: nobody is thoug
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from state.cluster.member import Heartbeat, ReplicaReport
+from state.replicas.states import ReplicaId, ReplicaState
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Member:
         incarnation, sequence: of its last heartbeat; 0 if it wasn't heard.
         silent_s: for how long it has been silent.
         replicas: what it said last that it holds.
+        outdated_since: for each replica that it says waits to be rebuilt, which of all heartbeats that were heard said
+            so first. All nodes read the same topic, so whoever hears itself say so knows who said so before.
     """
 
     name: str
@@ -53,12 +56,14 @@ class Member:
     sequence: int = 0
     silent_s: float = 0.0
     replicas: Sequence[ReplicaReport] = ()
+    outdated_since: Mapping[ReplicaId, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Heard:
     heartbeat: Heartbeat
     at_s: float
+    outdated_since: Mapping[ReplicaId, int]
 
 
 class ClusterView:
@@ -75,6 +80,7 @@ class ClusterView:
         self._peers = dict(peers)
         self._settings = settings
         self._heard: dict[str, _Heard] = {}
+        self._heard_count = 0
         self._now_s = 0.0
         self._echo_at_s: float | None = None
 
@@ -88,7 +94,15 @@ class ClusterView:
         known = self._heard.get(heartbeat.name)
         if known is not None and heartbeat.order <= known.heartbeat.order:
             return False
-        self._heard[heartbeat.name] = _Heard(heartbeat, self._now_s - age_s)
+        self._heard_count += 1
+        same_start = known is not None and known.heartbeat.incarnation == heartbeat.incarnation
+        before = known.outdated_since if known is not None and same_start else {}
+        outdated_since = {
+            report.replica: before.get(report.replica, self._heard_count)
+            for report in heartbeat.replicas
+            if report.state is ReplicaState.OUTDATED
+        }
+        self._heard[heartbeat.name] = _Heard(heartbeat, self._now_s - age_s, outdated_since)
         return True
 
     def echo(self, at_s: float) -> None:
@@ -136,6 +150,8 @@ class ClusterView:
             sequence=heartbeat.sequence,
             silent_s=silent_s,
             replicas=heartbeat.replicas,
+            # What an earlier start of this node said doesn't count: the others know that it is over.
+            outdated_since={} if mine and self._echo_at_s is None else heard.outdated_since,
         )
 
     def _expired(self, heard: _Heard) -> bool:

@@ -15,7 +15,7 @@ from typing import Protocol
 import structlog
 
 from state.changelog.batch import PartitionBatch
-from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
+from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError, TombstonesExpiredError
 from state.changelog.log_reader import LogReader, TopicAndPartition, TopicFacts
 from state.changelog.restore import LogState
 from state.clock import Clock
@@ -252,6 +252,10 @@ class Follower:
         """Takes a replica out of the loop and decides when and how it comes back."""
         where = (replica.topic, replica.replica_id.partition)
         delay_s = self._delays_s.get(id(replica), 0.0)
+        waits_already = False
+        if isinstance(error, TombstonesExpiredError):
+            delay_s = min(delay_s, _FIRST_RETRY_S)
+            waits_already = replica.state is ReplicaState.OUTDATED
         self._delays_s[id(replica)] = min(_LONGEST_RETRY_S, max(_FIRST_RETRY_S, delay_s * 2))
         self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s() + delay_s)
         if self._following.pop(where, None) is not None:
@@ -260,9 +264,13 @@ class Follower:
             replica.set_aside()
         elif isinstance(error, DiskFullError):
             replica.suspend(error)
+        elif isinstance(error, TombstonesExpiredError):
+            replica.outdate(error)
         elif not isinstance(error, ChangelogMovedError | BrokerUnavailableError):
             replica.fail(error)
         report = log.warning if isinstance(error, StateError) else log.exception
+        if waits_already:
+            report = log.debug
         report("replica_tried_again", replica=str(replica.replica_id), in_s=delay_s, error=str(error))
 
 

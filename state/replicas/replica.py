@@ -6,7 +6,7 @@ that resumes where it was. One thread opens, applies and closes; any thread read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -56,6 +56,7 @@ class Replica(ReplicaRows):
         index: RowIndex | None = None,
         cache: RowCache | None = None,
         restores: LatencyRecorder | None = None,
+        may_rebuild: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(replica_id, index, cache)
         self.topic = topic
@@ -65,6 +66,8 @@ class Replica(ReplicaRows):
         self._place = place
         self._clock = clock
         self._listener = listener
+        self._may_rebuild = may_rebuild
+        self._whole_at_s: float | None = None
         self._checkpoint: Checkpoint | None = None
         self._plan: RestorePlan | None = None
         self._delete_retention_ms = 0
@@ -139,6 +142,7 @@ class Replica(ReplicaRows):
         """Opens the store, clears rows that don't fit the log, and says from which offset to read.
 
         Raises:
+            TombstonesExpiredError: the rows are to be rebuilt, and may not be now: they are open as they were.
             StoreCorruptedError: the store is damaged; call `set_aside`, then open again.
             StorageError: the disk failed, or another process has the store open.
         """
@@ -147,14 +151,16 @@ class Replica(ReplicaRows):
         try:
             found = store.metadata(METADATA_KEY)
             checkpoint = None if found is None else Checkpoint.decode(found)
-            now_ms = self._clock.now_ms()
-            plan = plan_restore(checkpoint, empty=_is_empty(store), log=changelog, now_ms=now_ms)
-            if plan.action is RestoreAction.WIPE:
+            behind_ms = 0 if checkpoint is None else self._behind_ms(checkpoint)
+            plan = plan_restore(checkpoint, empty=_is_empty(store), log=changelog, behind_ms=behind_ms)
+            waits = plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild()
+            if plan.action is RestoreAction.WIPE and not waits:
                 log.warning("replica_wiped", replica=str(self.replica_id), reason=plan.reason.value)
                 store.close()
                 self._place.wipe(self.replica_id)
                 store = self._place.open(self.replica_id)
-            if plan.action is not RestoreAction.RESUME or checkpoint is None:
+            if checkpoint is None or (plan.action is not RestoreAction.RESUME and not waits):
+                behind_ms, now_ms = 0, self._clock.now_ms()
                 checkpoint = Checkpoint(changelog.topic, changelog.topic_id, changelog.partition, plan.offset, now_ms)
                 store.write((), {METADATA_KEY: checkpoint.encode()})
             self._rebuild_index(store)
@@ -162,7 +168,10 @@ class Replica(ReplicaRows):
             # A store that stayed open would be followed on with whatever part of its index is there.
             store.close()
             raise
+        self._whole_at_s = self._clock.monotonic_s() - behind_ms / 1000
         self._begin(store, checkpoint, plan, changelog)
+        if waits:
+            raise self._tombstones_expired()
         return plan
 
     def apply(self, batch: PartitionBatch) -> None:
@@ -179,12 +188,14 @@ class Replica(ReplicaRows):
         if store is None or checkpoint is None or plan is None:
             msg = f"replica {self.replica_id} is not open"
             raise StoreClosedError(msg)
-        if batch.messages:
-            self._check_tombstones(checkpoint)
+        offset = max(checkpoint.offset, batch.next_offset)
+        if offset > checkpoint.offset and self._behind_ms(checkpoint) >= self._delete_retention_ms:
+            raise self._tombstones_expired()
         folded = fold(batch.messages)
         whole = batch.end_reached
-        offset = max(checkpoint.offset, batch.next_offset)
-        moved = checkpoint.moved(offset, self._clock.now_ms() if whole else None, folded.source, folded.skipped)
+        if whole:
+            self._whole_at_s = self._clock.monotonic_s()
+        moved = checkpoint.moved(offset, self._whole_at_ms(checkpoint), folded.source, folded.skipped)
         if folded.entries or moved.offset != checkpoint.offset:
             self._shown_offset = max(self._shown_offset, moved.offset)
             store.write(folded.entries, {METADATA_KEY: moved.encode()})
@@ -232,14 +243,16 @@ class Replica(ReplicaRows):
 
         Raises:
             ChangelogMovedError: they don't fit the log any more; open again.
+            TombstonesExpiredError: they are to be rebuilt, and may not be now.
             DiskFullError: it could not be written down.
         """
         store, checkpoint = self._store, self._checkpoint
         if store is None or checkpoint is None:
             return
         self._log_changed = False
-        now_ms = self._clock.now_ms()
-        plan = plan_restore(checkpoint, empty=False, log=changelog, now_ms=now_ms)
+        plan = plan_restore(checkpoint, empty=False, log=changelog, behind_ms=self._behind_ms(checkpoint))
+        if plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild():
+            raise self._tombstones_expired()
         if plan.reason is RestoreReason.TOPIC_RECREATED:
             self._release()
             self._state = ReplicaState.CREATED
@@ -247,7 +260,8 @@ class Replica(ReplicaRows):
             raise ChangelogMovedError(self.topic, self.replica_id.partition, plan.reason.value)
         self._end_offset = changelog.end_offset
         if plan.remaining == 0:
-            self._checkpoint = checkpoint.moved(checkpoint.offset, now_ms)
+            self._whole_at_s = self._clock.monotonic_s()
+            self._checkpoint = checkpoint.moved(checkpoint.offset, self._whole_at_ms(checkpoint))
             store.write((), {METADATA_KEY: self._checkpoint.encode()})
             store.flush()
 
@@ -255,6 +269,7 @@ class Replica(ReplicaRows):
         """Lets go of the store so that another process can restore it. Reads are refused until the next `open`."""
         self._release()
         self._state = ReplicaState.RESTORING
+        self._whole_at_s = None
 
     def restored_elsewhere(self, offset: int, records: int) -> None:
         """Takes note of that process's progress."""
@@ -278,6 +293,10 @@ class Replica(ReplicaRows):
     def fail(self, error: Exception) -> None:
         """Stops following until somebody looks, or a retry succeeds; rows stay readable if they were."""
         self._pause(ReplicaState.FAILED, error)
+
+    def outdate(self, error: Exception) -> None:
+        """Stops following until the rows may be rebuilt; they stay readable if they were."""
+        self._pause(ReplicaState.OUTDATED, error)
 
     def set_aside(self) -> None:
         """Moves the damaged store out of the way: the next `open` starts an empty one."""
@@ -307,7 +326,8 @@ class Replica(ReplicaRows):
         self._state = ReplicaState.RESTORING
         self._listener.on_restore_start(self._progress(plan))
         if plan.completed_at(plan.offset):
-            self._checkpoint = checkpoint.moved(checkpoint.offset, self._clock.now_ms())
+            self._whole_at_s = self._clock.monotonic_s()
+            self._checkpoint = checkpoint.moved(checkpoint.offset, self._whole_at_ms(checkpoint))
             self._restore_on(plan, 0)
 
     def _restore_on(self, plan: RestorePlan, records: int) -> None:
@@ -342,14 +362,27 @@ class Replica(ReplicaRows):
                 last_offset=offsets[-1],
             )
 
-    def _check_tombstones(self, checkpoint: Checkpoint) -> None:
-        if self._clock.now_ms() - checkpoint.whole_at_ms >= self._delete_retention_ms:
-            msg = (
-                f"{self.replica_id} has been behind for longer than {self._delete_retention_ms} ms, for which "
-                f"{self.topic} keeps deletions: it is rebuilt; if that takes too long, raise the topic's "
-                "delete.retention.ms"
-            )
-            raise TombstonesExpiredError(msg)
+    def _behind_ms(self, checkpoint: Checkpoint) -> int:
+        """For how long the rows have not been known to equal the whole log.
+
+        A jump of the wall clock loses no deletions, so it counts only over a stop of the process.
+        """
+        if self._whole_at_s is None:
+            return max(0, self._clock.now_ms() - checkpoint.whole_at_ms)
+        fresh_at_s = self.tracker.fresh_at_s
+        whole_at_s = self._whole_at_s if fresh_at_s is None else max(self._whole_at_s, fresh_at_s)
+        return int((self._clock.monotonic_s() - whole_at_s) * 1000)
+
+    def _whole_at_ms(self, checkpoint: Checkpoint) -> int:
+        return self._clock.now_ms() - self._behind_ms(checkpoint)
+
+    def _tombstones_expired(self) -> TombstonesExpiredError:
+        msg = (
+            f"{self.replica_id} has been behind for longer than {self._delete_retention_ms} ms, for which "
+            f"{self.topic} keeps deletions: it is rebuilt once no other node rebuilds its replica; if a rebuild takes "
+            "longer than that, raise the topic's delete.retention.ms"
+        )
+        return TombstonesExpiredError(msg)
 
     def _progress(self, plan: RestorePlan) -> RestoreProgress:
         return RestoreProgress(

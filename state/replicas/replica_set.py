@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 from state.changelog.listener import RestoreListener
@@ -42,6 +43,7 @@ class ReplicaSet:
 
     Reads may come from any thread. `cache_bytes` bounds the answers kept of each store's rows; 0 keeps none.
     `on_topic_changed` is called, from a thread of its own, when a changelog was deleted or made anew.
+    A replica that was behind for too long keeps its rows until `may_rebuild` says that it may drop them.
 
     Attributes:
         end_watch: asks where the changelogs end, for the replicas' freshness.
@@ -59,11 +61,13 @@ class ReplicaSet:
         index_for: Callable[[ReplicaId], RowIndex | None] = lambda _: None,
         cache_bytes: int = 0,
         on_topic_changed: Callable[[], None] = lambda: None,
+        may_rebuild: Callable[[ReplicaId], bool] = lambda _: True,
     ) -> None:
         self._place = place
         self._clock = clock
         self._listener = listener
         self._index_for = index_for
+        self._may_rebuild = may_rebuild
         self._caches: dict[str, RowCache] = {}
         self._restores: dict[str, LatencyRecorder] = {}
         self._cache_bytes = cache_bytes
@@ -150,6 +154,7 @@ class ReplicaSet:
             role=spec.role,
             sightings=self._sightings.setdefault(spec.written_with or spec.replica.store, SourceSightings()),
             index=self._index_for(spec.replica),
+            may_rebuild=partial(self._may_rebuild, spec.replica),
             cache=self._caches.setdefault(spec.replica.store, RowCache(self._cache_bytes))
             if self._cache_bytes
             else None,

@@ -6,6 +6,7 @@ CREATED ──> RESTORING ──> RUNNING ──> CLOSED
    └──────> SUSPENDED <──────┘        the disk is full, or the log can't be followed now: tried again later
               ^
             FAILED                    a person has to look; tried again later all the same
+            OUTDATED                  deletions may be gone from the log: waits for its turn to be rebuilt
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class ReplicaState(StrEnum):
     """Can't write now: the disk is full. Rows stay readable if they were before."""
     FAILED = "FAILED"
     """The changelog or the disk is not as it should be; the error says what to do."""
+    OUTDATED = "OUTDATED"
+    """Was behind for longer than the log keeps deletions. It is rebuilt when no other node rebuilds its replica; until
+    then its rows are those of the past, readable if they were before."""
     CLOSED = "CLOSED"
     """The node is stopping."""
 

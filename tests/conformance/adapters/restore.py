@@ -117,7 +117,7 @@ class RestoreAdapter(Adapter):
 
     def do_checkpoint_load(self, stored: dict[str, int], expected: dict[str, Any]) -> None:
         if "error" in expected:
-            plan = plan_restore(None, empty=not self.has_rows, log=_log(0, 100), now_ms=1)
+            plan = plan_restore(None, empty=not self.has_rows, log=_log(0, 100), behind_ms=0)
             if plan.action is not RestoreAction.WIPE:
                 raise MismatchError("rows without a checkpoint must not be reused")
             return
@@ -125,7 +125,7 @@ class RestoreAdapter(Adapter):
             kept = not partition.startswith("in-memory")
             offset = stored.get(partition)
             checkpoint = Checkpoint("t", "id", 0, offset + 1, 1) if kept and offset is not None else None
-            plan = plan_restore(checkpoint, empty=checkpoint is None, log=_log(0, 1000), now_ms=1)
+            plan = plan_restore(checkpoint, empty=checkpoint is None, log=_log(0, 1000), behind_ms=0)
             if plan.offset != wanted["resume"]:
                 msg = f"{partition} begins at {plan.offset}, expected {wanted['resume']}"
                 raise MismatchError(msg)
@@ -147,7 +147,7 @@ class RestoreAdapter(Adapter):
 
     def do_needs_recovery(self, given: dict[str, Any], expected: bool, flags: dict[str, Any] | None = None) -> None:
         log = _log(given["low"], given["high"])
-        plan = plan_restore(Checkpoint("t", "id", 0, given["stored_offset"] + 1, 1), empty=False, log=log, now_ms=1)
+        plan = plan_restore(Checkpoint("t", "id", 0, given["stored_offset"] + 1, 1), empty=False, log=log, behind_ms=0)
         invalid = plan.reason is RestoreReason.AHEAD_OF_LOG
         needed = plan.remaining > 0 and not invalid
         if needed is not expected or (flags is not None and flags["invalid_offset"] is not invalid):

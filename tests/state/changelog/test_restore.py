@@ -16,7 +16,8 @@ CHECKPOINT = Checkpoint("t", "id-1", 0, 150, NOW_MS - 1000)
 
 
 def plan(checkpoint: Checkpoint | None, *, empty: bool = False, log: LogState = LOG) -> RestorePlan:
-    return plan_restore(checkpoint, empty=empty, log=log, now_ms=NOW_MS)
+    behind_ms = 0 if checkpoint is None else NOW_MS - checkpoint.whole_at_ms
+    return plan_restore(checkpoint, empty=empty, log=log, behind_ms=behind_ms)
 
 
 def test_a_checkpoint_that_fits_is_resumed() -> None:
@@ -70,7 +71,9 @@ def test_completion_is_judged_by_position_over_a_gap() -> None:
 
 
 def test_a_standby_follows_without_an_end() -> None:
-    answer = plan_restore(CHECKPOINT, empty=False, log=LOG, now_ms=NOW_MS, role=Role.STANDBY)
+    answer = plan_restore(
+        CHECKPOINT, empty=False, log=LOG, behind_ms=NOW_MS - CHECKPOINT.whole_at_ms, role=Role.STANDBY
+    )
     assert answer.offset == 150
     assert answer.remaining == 0
     assert not answer.completed_at(10**9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.listener import RestoreProgress
@@ -38,8 +38,20 @@ class RecordingListener:
         self.events.append((event, progress.offset, progress.records))
 
 
-def make_replica(place: ReplicaPlace, clock: ManualClock, listener: RecordingListener | None = None) -> Replica:
-    return Replica(ReplicaId("rewards", 0), "t", place=place, clock=clock, listener=listener or RecordingListener())
+def make_replica(
+    place: ReplicaPlace,
+    clock: ManualClock,
+    listener: RecordingListener | None = None,
+    may_rebuild: Callable[[], bool] = lambda: True,
+) -> Replica:
+    return Replica(
+        ReplicaId("rewards", 0),
+        "t",
+        place=place,
+        clock=clock,
+        listener=listener or RecordingListener(),
+        may_rebuild=may_rebuild,
+    )
 
 
 def log_of(start: int, end: int, *, topic_id: str = "id-1", delete_retention_ms: int = DAY_MS) -> LogState:

@@ -193,6 +193,69 @@ def test_looking_at_the_log_keeps_idle_rows_good(make: Callable[[], Replica], cl
     assert values(replica) == {b"a": b"2"}
 
 
+class JumpingClock(ManualClock):
+    """A clock whose wall-clock time can be set."""
+
+    jumped_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self.jumped_ms
+
+
+@pytest.mark.parametrize("jump_ms", [DAY_MS + 3_600_000, -DAY_MS])
+def test_a_jump_of_the_wall_clock_drops_no_rows(place: ReplicaPlace, jump_ms: int) -> None:
+    clock = JumpingClock(1_700_000_000_000)
+    replica = make_replica(place, clock)
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    clock.jumped_ms = jump_ms
+    replica.check(log_of(0, 2))
+    replica.apply(batch([Record(1, b"b", b"2")], end=True))
+    assert replica.open(log_of(0, 3)).action is RestoreAction.RESUME
+    replica.close()
+    again = make_replica(place, clock)
+    assert again.open(log_of(0, 3)).action is RestoreAction.RESUME, "what is stored goes by the clock as it is now"
+    again.close()
+
+
+def test_rows_that_may_not_be_dropped_yet_are_served_as_they_were(place: ReplicaPlace, clock: ManualClock) -> None:
+    turn: list[bool] = []
+    replica = make_replica(place, clock, may_rebuild=lambda: bool(turn))
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    clock.advance(DAY_MS)
+    with pytest.raises(TombstonesExpiredError):
+        replica.apply(batch([Record(5, b"b", b"2")]))
+    with pytest.raises(TombstonesExpiredError):
+        replica.apply(batch([], 6))
+    with pytest.raises(TombstonesExpiredError):
+        replica.check(log_of(0, 6))
+    assert (values(replica), replica.offset) == ({b"a": b"1"}, 1)
+    turn.append(True)
+    with pytest.raises(ChangelogMovedError):
+        replica.check(log_of(0, 6))
+    assert replica.open(log_of(0, 6)).reason is RestoreReason.TOMBSTONES_EXPIRED
+    assert not replica.serving
+
+
+def test_after_a_long_stop_the_old_rows_are_kept_for_stale_reads_until_the_turn(
+    place: ReplicaPlace, clock: ManualClock
+) -> None:
+    replica = make_replica(place, clock)
+    replica.open(log_of(0, 1))
+    replica.apply(batch([Record(0, b"a", b"1")], end=True))
+    replica.close()
+    clock.advance(DAY_MS)
+    replica = make_replica(place, clock, may_rebuild=lambda: False)
+    with pytest.raises(TombstonesExpiredError):
+        replica.open(log_of(0, 2))
+    assert not replica.serving
+    found = replica.get(b"a", restoring=True)
+    assert found is not None
+    assert found.value == b"1"
+    replica.close()
+
+
 def test_looking_at_the_log_notices_a_topic_made_anew(make: Callable[[], Replica]) -> None:
     replica = make()
     replica.open(log_of(0, 1))
