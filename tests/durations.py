@@ -45,12 +45,17 @@ def read_record(path: Path = RECORD) -> dict[str, Duration]:
 
 @dataclass(slots=True, eq=False)
 class DurationRecorder:
-    """A pytest plugin that adds what it measured to the record when the session ends."""
+    """A pytest plugin that adds what it measured to the record when the session ends.
+
+    A file with a failure keeps what was recorded of it before. A file that is gone has no place in the record.
+    """
 
     path: Path = RECORD
+    root: Path = PROJECT
     taken: dict[str, Duration] = field(default_factory=dict)
     _processors: ProcessorTime = field(default_factory=ProcessorTime)
     _watching: ExitStack = field(default_factory=ExitStack)
+    _failed: set[str] = field(default_factory=set)
     _file: str = ""
     _since: Duration = Duration()
     _apart: Duration = Duration()
@@ -84,14 +89,20 @@ class DurationRecorder:
         self._add(f"fixture {fixturedef.argname}", taken)
         return result
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remembers which files failed."""
+        if report.failed:
+            self._failed.add(report.location[0])
+
     def pytest_sessionfinish(self) -> None:
         """Writes the record."""
         self._watching.close()
         with _alone(self.path.parent):
-            kept = {name: found for name, found in read_record(self.path).items() if _exists(name)}
+            taken = {name: found for name, found in self.taken.items() if name not in self._failed}
             lines = [
                 f'  {json.dumps(name)}: {{"processor_s": {found.processor_s:.1f}, "wall_s": {found.wall_s:.1f}}}'
-                for name, found in sorted({**kept, **self.taken}.items())
+                for name, found in sorted({**read_record(self.path), **taken}.items())
+                if name.startswith("fixture ") or (self.root / name).exists()
             ]
             self.path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -100,10 +111,6 @@ class DurationRecorder:
 
     def _add(self, name: str, taken: Duration) -> None:
         self.taken[name] = self.taken.get(name, Duration()) + taken
-
-
-def _exists(name: str) -> bool:
-    return name.startswith("fixture ") or (PROJECT / name).exists()
 
 
 @contextmanager

@@ -1,0 +1,32 @@
+"""The optional packages are the same in CI, in the document, and in the PATH of `make test-bare`."""
+
+from __future__ import annotations
+
+import re
+
+from tests.architecture.test_tree import ROOT, tracked
+from tests.bare_path import OPTIONAL
+
+REQUIRED = {"openssl"}
+"""Programs that tests look for and that every Debian has."""
+
+
+def test_ci_installs_them() -> None:
+    (installed,) = re.findall(r"apt-get install -y -q ([\w -]+);", (ROOT / ".ci" / "run").read_text())
+    assert set(installed.split()) == OPTIONAL.keys()
+
+
+def test_the_document_names_them() -> None:
+    text = (ROOT / "docs" / "development.md").read_text()
+    (named,) = re.findall(r"Optional system packages,[^:]*:([^.]*)\.", text)
+    assert set(re.findall(r"`([\w-]+)`", named)) == OPTIONAL.keys()
+
+
+def test_every_program_that_a_test_looks_for_can_be_hidden() -> None:
+    looked_for = {
+        name
+        for path in tracked("tests/test_*.py", "tests/**/*.py")
+        for name in re.findall(r"which\(\"([\w-]+)\"", path.read_text())
+    }
+    assert looked_for - REQUIRED <= set().union(*OPTIONAL.values())
+    assert looked_for & set().union(*OPTIONAL.values())
