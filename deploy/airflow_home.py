@@ -14,12 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from deploy.credentials import AIRFLOW_USER, write_private
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from state.private_files import read_secret
 
 _MIGRATE_TIMEOUT_S = 180
 _GENERATED = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
@@ -61,6 +63,9 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
             "base_log_folder": str(logs),
             "dag_processor_child_process_log_directory": str(logs / "dag_processor"),
             "colored_console_log": "False",
+            # Airflow sets these by itself, past the umask.
+            "file_task_handler_new_folder_permissions": "0o700",
+            "file_task_handler_new_file_permissions": "0o600",
         },
         "usage_data_collection": {"enabled": "False"},
     }
@@ -75,7 +80,8 @@ def write_airflow_config(layout: RunLayout, settings: PlatformSettings) -> None:
     """Writes `airflow.cfg` (0600). Secrets that an earlier one holds are kept, so that sessions survive a restart."""
     path = layout.airflow / "airflow.cfg"
     earlier = configparser.ConfigParser(interpolation=None)
-    earlier.read(path, encoding="utf-8")
+    with suppress(FileNotFoundError):
+        earlier.read_string(read_secret(path, "Airflow's configuration").decode())
     options = airflow_options(layout, settings)
     for section, key in _GENERATED:
         secret = earlier.get(section, key, fallback="") or _generated_secret()

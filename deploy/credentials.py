@@ -11,6 +11,7 @@ from pathlib import Path
 from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from state.private_files import read_secret
 
 AIRFLOW_USER = "admin"
 
@@ -41,7 +42,7 @@ def read_supervisor_credentials(layout: RunLayout) -> SupervisorCredentials:
         NotRunningError: there are none, so that nothing was ever started in this run directory.
     """
     try:
-        fields = json.loads(layout.supervisor_secret.read_text("utf-8"))
+        fields = json.loads(read_secret(layout.supervisor_secret, "the supervisor's password"))
         return SupervisorCredentials(fields["url"], fields["username"], fields["password"])
     except (OSError, ValueError, KeyError) as error:
         msg = f"No platform was started in {layout.root}: start one with `storekeeper up`."
@@ -63,7 +64,7 @@ def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -
 def read_airflow_password(layout: RunLayout) -> str | None:
     """The password of Airflow's admin, or None before it was generated."""
     try:
-        return str(json.loads(layout.airflow_passwords.read_text("utf-8"))[AIRFLOW_USER])
+        return str(json.loads(read_secret(layout.airflow_passwords, "Airflow's passwords"))[AIRFLOW_USER])
     except (OSError, ValueError, KeyError):
         return None
 

@@ -10,7 +10,7 @@ supervisor/    supervisord.conf, its pid file and log
 heartbeats/    one JSON file per app
 leases/        one lock per app
 quality/       verdicts and data docs
-secrets/       generated passwords (folder 0700, files 0600)
+secrets/       generated passwords
 demo/          the run directory of `storekeeper demo`, a whole one of its own
 
 `RunLayout` names the paths that the platform itself uses; apps and nodes name theirs.
@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from state.private_files import private_folder
 from state.run_dir import LOCK
 
 
@@ -95,7 +96,5 @@ class RunLayout:
 
     def make(self) -> None:
         """Makes the folders that the platform itself writes to. Safe to repeat."""
-        for folder in (self.root, self.kafka, self.airflow, self.delta, self.logs, self.supervisor):
-            folder.mkdir(parents=True, exist_ok=True)
-        self.secrets.mkdir(mode=0o700, exist_ok=True)
-        self.secrets.chmod(0o700)
+        for folder in (self.kafka, self.airflow, self.delta, self.logs, self.supervisor, self.secrets):
+            private_folder(folder)

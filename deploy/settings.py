@@ -55,6 +55,9 @@ class PlatformSettings(RunDirSettings):
     kafka_heap_mb: int = Field(512, ge=256, description="Heap of the broker's JVM.")
     airflow_parallelism: int = Field(4, ge=2, description="Tasks that Airflow runs at once.")
 
+    tables_group: str | None = Field(
+        None, description="Group of the operating system that may read the Delta tables; nobody else reads anything."
+    )
     log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
     log_backups: int = Field(3, ge=1, description="Rotated log files kept for each process.")
     min_free_disk_mb: int = Field(2048, ge=0, description="`up` refuses to start with less free disk than this.")

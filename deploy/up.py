@@ -27,11 +27,12 @@ from deploy.settings import PlatformSettings
 from deploy.status import PlatformStatus, collect_status
 from deploy.supervision import running_supervisor, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
+from deploy.table_readers import mend_modes
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.orders import Role
-from state.run_dir import last_started
+from state.run_dir import last_started, make_private
 
 START_APPS_DAG = "stream_apps"
 SCHEDULED_DAGS = (
@@ -56,6 +57,7 @@ def up(instance: Instance, report: Report) -> str | None:
     require_platform()
     settings, layout = instance.settings, instance.layout
     check_room(layout.root, settings.min_free_disk_mb)
+    make_private(layout.root)
     with exclusive(layout.lock, "up"):
         client = running_supervisor(layout)
         if client is None:
@@ -95,6 +97,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
         report("ended what an earlier platform had left running")
     forget_removed_apps(layout, wanted_apps(settings))
     check_ports(settings.ports)
+    mend_modes(layout.root, layout.delta, settings.tables_group)
     prune_task_logs(layout)
     try:
         prepare_broker(layout, settings, instance.environment)

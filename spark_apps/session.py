@@ -79,6 +79,7 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.log.level": settings.spark_log_level,
+        "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
         "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
         "spark.ui.port": str(settings.spark_ui_port),
         "spark.ui.showConsoleProgress": "false",
@@ -95,6 +96,12 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
+
+
+def _umask(settings: AppSettings) -> str:
+    """What others may not do with new files. Hadoop sets modes by itself, whatever the tables' folder says."""
+    tables = settings.delta_table("")
+    return "027" if tables.is_dir() and tables.stat().st_mode & 0o040 else "077"
 
 
 def _java_options(settings: AppSettings, scratch: Path) -> str:

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from state.errors import ConfigurationError
+from state.private_files import private_folder
 
 LOCK = "platform.lock"
 """The file in a run directory that `storekeeper up`, `down` and `demo` hold. It tells a run directory from any other
@@ -64,6 +65,16 @@ def remember_started(run_dir: Path) -> None:
     partial.replace(pointer)
 
 
+def make_private(run_dir: Path) -> None:
+    """Makes a run directory for its owner alone, or mends one that exists. So is all that this process writes later.
+
+    Raises:
+        ConfigurationError: it can't be made, or is another user's.
+    """
+    os.umask(0o077)
+    private_folder(run_dir)
+
+
 class RunDirSettings(BaseSettings):
     """The setting that every program has."""
 
@@ -98,14 +109,14 @@ class RunDirSettings(BaseSettings):
         return settings
 
     def make_run_dir(self) -> None:
-        """Makes the run directory if it was named and does not exist.
+        """Makes the run directory private, as `make_private` does; one that does not exist only if it was named.
 
         Raises:
-            ConfigurationError: it was not named, and there is none.
+            ConfigurationError: it was not named, and there is none; or it can't be made, or is another user's.
         """
         if not self.names_run_dir and not self.run_dir.is_dir():
             raise _no_run_dir(self)
-        self.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.run_dir)
 
 
 def _above() -> Path | None:

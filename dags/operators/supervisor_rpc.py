@@ -12,6 +12,7 @@ from typing import Any, Self
 import orjson
 
 from dags.operators.errors import SupervisorUnreachableError
+from state.private_files import read_secret
 
 ENDED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})
 """States in which there is no process, and the supervisor won't start one by itself."""
@@ -50,7 +51,7 @@ class SupervisorRpc:
             SupervisorUnreachableError: there is no such file, or it holds something else.
         """
         try:
-            secret = orjson.loads(path.read_bytes())
+            secret = orjson.loads(read_secret(path, "the supervisor's password"))
             return cls(secret["url"], secret["username"], secret["password"], timeout_s=timeout_s)
         except (OSError, ValueError, KeyError, TypeError):
             msg = f"{path} holds no credentials of a supervisor: start the platform with `storekeeper up`"

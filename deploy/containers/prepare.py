@@ -16,6 +16,7 @@ from pathlib import Path
 from deploy.containers.authority import Authority, authority_pems, issue, new_authority, read_authority
 from deploy.credentials import AIRFLOW_USER, write_private
 from state.errors import ConfigurationError
+from state.private_files import private_folder, read_secret
 from state.security.caller import Caller, Role
 from state.security.cluster_secret import load_cluster_secret
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
@@ -34,9 +35,7 @@ def prepare_containers(folder: Path) -> list[Path]:
     """
     made = _Made(folder)
     for name in ("", "secrets", *FOLDERS):
-        path = folder / name
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.chmod(0o700)
+        private_folder(folder / name)
     _passwords(made)
     _certificates(made)
     _tokens(made)
@@ -60,7 +59,7 @@ class _Made:
         if not path.exists():
             write_private(path, content())
             self.files.append(path)
-        return path.read_text("utf-8")
+        return read_secret(path, "the secret").decode()
 
 
 def _passwords(made: _Made) -> None:
@@ -100,7 +99,7 @@ def _authority(made: _Made, now: dt.datetime) -> Authority:
             made.files.append(file)
         return authority
     try:
-        return read_authority(*(file.read_bytes() for file in files))
+        return read_authority(*(read_secret(file, "the authority's file") for file in files))
     except (OSError, ValueError) as error:
         msg = (
             f"certificates are missing in {folder}, and the authority can't sign any ({type(error).__name__} of ca.pem "

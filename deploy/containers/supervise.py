@@ -19,12 +19,14 @@ from deploy.layout import RunLayout
 from deploy.programs import Program, app_programs
 from deploy.settings import PlatformSettings
 from deploy.supervisor_conf import supervisor_conf
+from state.run_dir import make_private
 
 
 def supervise_apps(settings: PlatformSettings) -> NoReturn:
     """Becomes the supervisor. It starts no app by itself: Airflow does. TERM stops the apps, then it ends."""
     layout = RunLayout(settings.run_dir)
     require_platform()
+    make_private(layout.root)
     command = prepare_supervisor(layout, settings, app_programs(layout, settings))
     environment = app_environment(settings, inherited_environment())
     os.chdir(layout.root)

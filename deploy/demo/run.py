@@ -39,6 +39,7 @@ from deploy.up import check_no_other, up
 from quality.verdict import VerdictArchive
 from spark_apps.settings import AppSettings
 from state.names import dead_letter_topic
+from state.run_dir import make_private
 from state.snapshots.sql import query
 
 SNAPSHOT_DAG = "snapshot_stores"
@@ -85,6 +86,7 @@ def run_demo(
     """
     check_no_other(settings)
     root = settings.run_dir
+    make_private(root)
     with exclusive(RunLayout(root).lock, "demo"):
         if running_supervisor(Instance.of(settings).layout) is not None:
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."

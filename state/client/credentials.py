@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from state.errors import ConfigurationError
+from state.private_files import check_regular, check_secret, read_secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,12 @@ class Credentials:
             ConfigurationError: if a file can't be used.
         """
         try:
+            if self.ca_file is not None:
+                check_regular(self.ca_file, "the certificate")
             context = ssl.create_default_context(cafile=self.ca_file)
             if self.certificate_file is not None:
+                check_regular(self.certificate_file, "the certificate")
+                check_secret(self.key_file or self.certificate_file, "the certificate's key")
                 context.load_cert_chain(self.certificate_file, self.key_file)
         except (OSError, ssl.SSLError) as error:
             msg = f"a certificate file can't be used ({error}): name PEM files that this user may read"
@@ -59,8 +64,8 @@ class Credentials:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return read_secret(path, "the token").decode().strip()
+    except (FileNotFoundError, UnicodeDecodeError) as error:
         msg = f"the token file {path} can't be read ({type(error).__name__})"
         raise ConfigurationError(msg) from error
 

@@ -19,11 +19,12 @@ from state.cluster.rebuild_turns import RebuildTurns
 from state.cluster.routing import Tolerance
 from state.cluster.seats import Seats
 from state.cluster.view import Member, ViewSettings
+from state.private_files import private_folder
 from state.query.catalog import Catalog
 from state.query.definitions import StoreKind
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.leftovers import Leftovers
-from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace
+from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace, check_no_links
 from state.replicas.replica_set import ReplicaSet
 from state.replicas.row_index import RowIndex
 from state.replicas.states import ReplicaId
@@ -184,6 +185,9 @@ def _holding_settings(settings: NodeSettings, seats: Seats) -> HoldingSettings:
 def _place(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaPlace:
     if settings.backend == "memory":
         return MemoryPlace(clock)
+    for folder in (settings.run_dir / "state", state_dir):
+        private_folder(folder)
+    check_no_links(state_dir)
     bound_process_memory(settings.memory_mib << 20)
     return RocksDBPlace(state_dir, clock)
 

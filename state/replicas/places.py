@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from state.clock import Clock
+from state.errors import ConfigurationError
 from state.names import checked_variant, store_of
 from state.replicas.states import ReplicaId
 from state.stores.bytes_store import BytesStore
@@ -90,6 +91,18 @@ class RocksDBPlace:
     def _drop_wiped(self, path: Path) -> None:
         if _wiped(path).exists():
             shutil.rmtree(_wiped(path))
+
+
+def check_no_links(root: Path) -> None:
+    """Checks that no store of a node is somewhere else, where a wipe would delete what isn't the node's.
+
+    Raises:
+        ConfigurationError: a folder of a store or of a partition is a symbolic link.
+    """
+    for path in (*root.glob("*"), *root.glob("*/*")):
+        if path.is_symlink():
+            msg = f"{path} is a symbolic link: remove it, and the node restores the store from its changelog"
+            raise ConfigurationError(msg)
 
 
 def _wiped(path: Path) -> Path:

@@ -10,15 +10,14 @@ import hashlib
 import hmac
 import os
 import secrets
-import stat
 from pathlib import Path
 
 from state.errors import ConfigurationError
+from state.private_files import read_secret
 
 SECRET_BYTES = 32
 """Length of a secret that is made here, and the shortest that is taken."""
 _DOMAIN = b"storekeeper/1"
-_LONGEST_BYTES = 4096
 
 
 def load_cluster_secret(path: Path) -> bytes:
@@ -57,21 +56,7 @@ def _framed(purpose: str, data: bytes) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                msg = f"{path} is no file: name a file for the cluster's secret"
-                raise ConfigurationError(msg)
-            if stat.S_IMODE(found.st_mode) & 0o077:
-                msg = f"others can read or write the cluster's secret {path}: run `chmod 600` on it"
-                raise ConfigurationError(msg)
-            secret = file.read(_LONGEST_BYTES)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        msg = f"can't read the cluster's secret {path} ({error.strerror}): let this user read it"
-        raise ConfigurationError(msg) from error
+    secret = read_secret(path, "the cluster's secret")
     if len(secret) < SECRET_BYTES:
         msg = f"the cluster's secret {path} has {len(secret)} bytes, fewer than {SECRET_BYTES}: delete it for a new one"
         raise ConfigurationError(msg)

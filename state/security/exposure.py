@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from state.errors import ConfigurationError
+from state.private_files import check_regular, check_secret
 from state.settings import NodeSettings
 
 
@@ -91,9 +91,9 @@ def _tls(settings: NodeSettings) -> Tls | None:
         raise ConfigurationError("STOREKEEPER_TLS_CERTIFICATE and STOREKEEPER_TLS_KEY are needed together")
     tls = Tls(certificate, key, settings.tls_client_ca, settings.tls_peer_ca)
     try:
-        if stat.S_IMODE(key.stat().st_mode) & 0o077:
-            msg = f"others can read or write the TLS key {key}: run `chmod 600` on it"
-            raise ConfigurationError(msg)
+        check_secret(key, "the TLS key")
+        for path in filter(None, (certificate, settings.tls_client_ca, settings.tls_peer_ca)):
+            check_regular(path, "the certificate")
         tls.client_context()
         tls.server_context()
     except (OSError, ssl.SSLError) as error:

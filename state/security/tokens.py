@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import os
 import secrets
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import structlog
 from state.clock import Clock
 from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
+from state.private_files import read_secret
 from state.security.caller import Caller, Role
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,6 @@ log = structlog.get_logger(__name__)
 _PREFIX = "skt_"
 _TOKEN_BYTES = 32
 _CHECK_EVERY_S = 1.0
-_LARGEST_FILE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +66,8 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
         ConfigurationError: if it can't be read, others can read or write it, or a line is no token.
     """
     try:
-        with path.open("rb") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                msg = f"others can read or write the tokens in {path}: run `chmod 600` on it"
-                raise ConfigurationError(msg)
-            text = file.read(_LARGEST_FILE_BYTES)
-    except OSError as error:
+        text = read_secret(path, "the tokens in")
+    except FileNotFoundError as error:
         msg = f"can't read the tokens in {path} ({error.strerror}): make one with `storekeeper token add`"
         raise ConfigurationError(msg) from error
     records = tuple(_record(line, path, number) for number, line in enumerate(text.splitlines(), 1) if line.strip())

@@ -56,6 +56,7 @@ def start_supervised(run_dir: Path) -> Supervised:
     password = secrets.token_urlsafe(16)
     secret = {"url": f"http://127.0.0.1:{port}", "username": "toys", "password": password}
     (run_dir / "secrets").mkdir(parents=True)
+    (run_dir / "secrets" / "supervisor.json").touch(0o600)
     (run_dir / "secrets" / "supervisor.json").write_text(json.dumps(secret))
     conf = run_dir / "supervisord.conf"
     conf.write_text(

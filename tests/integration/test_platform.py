@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import POS_APPS
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess, supervisor_of
+from tests.readable import open_to_others, reached_by, some_group
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
@@ -32,7 +34,12 @@ _WATCHED = {"pos_fanout", "loyalty", "hadoop_export"}
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
-    made = PlatformProcess.in_folder(tmp_path / "run", start_timeout_s=str(_START_TIMEOUT_S), publish_rate="80")
+    made = PlatformProcess.in_folder(
+        tmp_path / "run",
+        start_timeout_s=str(_START_TIMEOUT_S),
+        publish_rate="80",
+        tables_group=some_group().gr_name,
+    )
     yield made
     for run_dir in (made.run_dir, made.run_dir / "demo"):
         stop_everything(RunLayout(run_dir), timeout_s=30)
@@ -59,6 +66,16 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
     assert (report["counts"].get("rows of the other stores", 0) > 500) == (apps == "all")
     assert report["quality"] == "published"
     assert find_orphans(platform.run_dir / "demo") == []
+    _check_readers(platform.run_dir, report_path)
+
+
+def _check_readers(root: Path, report: Path) -> None:
+    tables = root / "demo" / "delta"
+    assert reached_by(root / "demo", some_group().gr_gid) == {tables, *tables.rglob("*")}
+    assert {path.name for path in tables.iterdir()} >= {"rewards", "hadoop_export"}
+    assert reached_by(root / "demo", os.getegid()) == set(), "the platform's own group is no reader"
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    assert open_to_others(report) == set()
 
 
 def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:

@@ -38,6 +38,7 @@ from tests.integration.running_platform import RUN_S, RunningPlatform
 from tests.integration.topics import write_topic
 from tests.meanwhile import repeating
 from tests.meanwhile import running as meanwhile
+from tests.readable import open_to_others
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1800)]
 
@@ -172,6 +173,10 @@ def test_what_is_approved_is_done_and_what_is_refused_is_not(running: RunningPla
         assert JournalFile(running.platform.run_dir, "loyalty").read() is None, "no generation was made"
         assert airflow.task_states("cleanup_stores", approved)["delete"] == "success"
         assert eventually(lambda: all(prices.get(symbol).value is None for symbol in symbols), RUN_S)
+
+
+def test_nobody_else_can_look_into_the_run_directory(running: RunningPlatform) -> None:
+    assert open_to_others(running.platform.run_dir) == set()
 
 
 def test_dashboards_rules_and_documents_name_what_is_exported(running: RunningPlatform) -> None:

@@ -197,6 +197,7 @@ def test_the_task_that_restarts_nodes_asks_them_with_a_token_and_a_certificate(
 ) -> None:
     certificate, key = secured.authority.issue("airflow")
     token = tmp_path / "token"
+    token.touch(0o600)
     token.write_text(READER)
     peers = secured.nodes[0].environment["STOREKEEPER_PEERS"]
     settings = OperationsSettings(  # type: ignore[call-arg]

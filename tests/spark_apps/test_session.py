@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from deploy.table_readers import mend_modes
 from spark_apps.session import ARCHIVE, INTERPRETER, jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
+from tests.readable import open_to_others, reached_by, some_group
 
 pytestmark = pytest.mark.spark
 
 
 def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(tmp_path: Path) -> None:
     settings = AppSettings(run_dir=tmp_path)
+    tables = settings.delta_table("")
     jvms = []
     for name in ("first", "second"):
         session = start_session(name, settings)
@@ -24,8 +27,14 @@ def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(tmp_path: Path) -> N
             jvms.append(jvm_pid(session))
             assert Path(session.sparkContext.pythonExec).name == INTERPRETER
             assert session.range(3).count() == 3
+            session.range(3).write.format("delta").partitionBy("id").save(str(settings.delta_table(name)))
         finally:
             stop_session(session)
+        if name == "first":
+            assert open_to_others(tables) == set(), "Hadoop, which sets modes by itself, knows of no umask"
+            mend_modes(tmp_path, tables, some_group().gr_name)
+    assert reached_by(tmp_path, some_group().gr_gid) == {tables, *tables.rglob("*")}
+    assert (tables / "second" / "id=2").is_dir()
     assert None not in jvms
     assert len(set(jvms)) == 2
 

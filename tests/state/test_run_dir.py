@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,16 @@ from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 from state.run_dir import LOCK, RunDirSettings, find_run_dir, last_started, own_run_dir, remember_started
 from state.settings import load_node_settings
+from tests.readable import open_to_others
 
 
 @pytest.fixture(autouse=True)
-def _nothing_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _nothing_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.delenv("STOREKEEPER_RUN_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    usual = os.umask(0o022)
+    yield
+    os.umask(usual)
 
 
 def _run_dir(path: Path) -> Path:
@@ -59,7 +64,8 @@ def test_what_is_named_is_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     with pytest.raises(ConfigurationError, match=f"{tmp_path}/other: correct STOREKEEPER_RUN_DIR"):
         RunDirSettings.of_platform()
     settings.make_run_dir()
-    assert RunDirSettings.of_platform().run_dir.is_dir()
+    (tmp_path / "other" / "file").touch()
+    assert open_to_others(RunDirSettings.of_platform().run_dir) == set()
 
 
 def test_where_there_is_none_the_error_says_where_it_looked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

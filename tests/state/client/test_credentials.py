@@ -97,6 +97,7 @@ def test_a_client_without_a_certificate_is_not_answered(client: Either, guarded:
 
 def test_the_token_goes_with_each_question_and_a_new_one_in_the_file_is_taken(client: Either, tmp_path: Path) -> None:
     file = tmp_path / "token"
+    file.touch(0o600)
     file.write_text("skt_one\n")
     with fake_node(answers()) as node, client(node.address, credentials=Credentials(token_file=file)) as asking:
         asking.get()
