@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import Self
 
+import platformdirs
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -21,13 +22,6 @@ LOCK = "platform.lock"
 folder of the name."""
 
 _FOLDER = ".run"
-_POINTER = Path("storekeeper", "run-dir")
-
-
-class _UserFolders(BaseSettings):
-    """Where the user's programs keep what they remember."""
-
-    xdg_state_home: Path | None = None
 
 
 def find_run_dir() -> Path:
@@ -44,7 +38,7 @@ def last_started() -> Path | None:
     """The run directory of the platform that `storekeeper up` started last, None if it is gone or there was none."""
     try:
         found = Path(_pointer().read_text("utf-8").strip())
-    except (OSError, RuntimeError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):
         return None
     return found if found.is_absolute() and _is_run_dir(found) else None
 
@@ -55,10 +49,7 @@ def remember_started(run_dir: Path) -> None:
     Raises:
         OSError: the user has no folder for it that can be written.
     """
-    try:
-        pointer = _pointer()
-    except RuntimeError as error:
-        raise OSError(str(error)) from error
+    pointer = _pointer()
     pointer.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     partial = pointer.with_name(f"{pointer.name}.{os.getpid()}")
     partial.write_text(f"{run_dir}\n", "utf-8")
@@ -133,9 +124,7 @@ def _is_run_dir(path: Path) -> bool:
 
 
 def _pointer() -> Path:
-    folder = _UserFolders().xdg_state_home
-    home = folder if folder is not None and folder.is_absolute() else Path.home() / ".local" / "state"
-    return home / _POINTER
+    return platformdirs.user_state_path("storekeeper") / "run-dir"
 
 
 def _no_run_dir(settings: RunDirSettings) -> ConfigurationError:
