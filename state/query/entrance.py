@@ -33,7 +33,8 @@ class Entrance:
         self._listening = listening
         self._connections = connections
         self._tls = tls
-        self._at_once = max(1, connections.places.most_newcomers // _TURNS)
+        # A handshake takes milliseconds: those of many that come together would hold up every request.
+        self._at_once = max(1, connections.places.most_newcomers // _TURNS) if tls is None else 1
         self._arrivals: set[_Arrival] = set()
         self._resume()
 
