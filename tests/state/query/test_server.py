@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import shutil
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -57,6 +58,19 @@ async def serving(context: ssl.SSLContext, traffic: Traffic | None = None) -> As
     finally:
         stop.set()
         await task
+
+
+@needs_openssl
+def test_what_was_made_before_it_listens_is_never_searched_for_garbage(tmp_path: Path) -> None:
+    async def scenario() -> int:
+        async with serving(tls(tmp_path)):
+            return gc.get_freeze_count()
+
+    gc.unfreeze()
+    try:
+        assert asyncio.run(scenario()) > 10_000
+    finally:
+        gc.unfreeze()
 
 
 @needs_openssl
