@@ -27,14 +27,15 @@ def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(tmp_path: Path) -> N
             jvms.append(jvm_pid(session))
             assert Path(session.sparkContext.pythonExec).name == INTERPRETER
             assert session.range(3).count() == 3
-            session.range(3).write.format("delta").partitionBy("id").save(str(settings.delta_table(name)))
+            rows = session.sql("SELECT id, id AS day FROM range(3)")
+            rows.write.format("delta").partitionBy("day").save(str(settings.delta_table(name)))
         finally:
             stop_session(session)
         if name == "first":
             assert open_to_others(tables) == set(), "Hadoop, which sets modes by itself, knows of no umask"
             mend_modes(tmp_path, tables, some_group().gr_name)
     assert reached_by(tmp_path, some_group().gr_gid) == {tables, *tables.rglob("*")}
-    assert (tables / "second" / "id=2").is_dir()
+    assert (tables / "second" / "day=2").is_dir()
     assert None not in jvms
     assert len(set(jvms)) == 2
 
