@@ -136,13 +136,26 @@ def column_added(path: Path) -> None:
     DeltaTable(path).alter.add_columns([Field("Bonus", PrimitiveType("long"))])
 
 
-def columns_rewritten(change: Callable[[pa.Table], pa.Table]) -> Attack:
-    """All rows rewritten with other columns."""
+def columns_rewritten(change: Callable[[pa.Table], pa.Table], *, with_manifest: bool = False) -> Attack:
+    """All rows rewritten with other columns; the commit may bear a copy of the last snapshot's manifest."""
 
     def attack(path: Path) -> None:
-        write_deltalake(path, change(DeltaTable(path).to_pyarrow_table()), mode="overwrite", schema_mode="overwrite")
+        manifest = newest_manifest(path)
+        assert manifest is not None
+        metadata = {"userMetadata": manifest.to_json()} if with_manifest else None
+        write_deltalake(
+            path,
+            change(DeltaTable(path).to_pyarrow_table()),
+            mode="overwrite",
+            schema_mode="overwrite",
+            commit_properties=CommitProperties(custom_metadata=metadata),
+        )
 
     return attack
+
+
+def _smaller_type(table: pa.Table) -> pa.Table:
+    return table.set_column(2, "Count", table["Count"].cast(pa.int32()))
 
 
 def columns_in_the_log(path: Path) -> None:
@@ -195,8 +208,10 @@ ATTACKS: dict[str, Attack] = {
     "an added column": column_added,
     "a dropped column": columns_rewritten(lambda table: table.drop_columns(["Word"])),
     "a renamed column": columns_rewritten(lambda table: table.rename_columns({"Word": "Words"})),
-    "a column of another type": columns_rewritten(
-        lambda table: table.set_column(2, "Count", table["Count"].cast(pa.int32()))
+    "a column of another type": columns_rewritten(_smaller_type),
+    "a column of another type with a copied manifest": columns_rewritten(_smaller_type, with_manifest=True),
+    "an added column with a copied manifest": columns_rewritten(
+        lambda table: table.append_column("Bonus", table["Count"]), with_manifest=True
     ),
     "a column dropped in the log alone": columns_in_the_log,
     "another protocol": upgraded,
