@@ -150,6 +150,11 @@ def test_what_differs_is_told_by_column_partition_and_masked_keys(table: Path) -
     assert flaws(table) == ("column Amount isn't what the row's value says in 1 rows, first •••••••••00 (11 bytes)",)
 
 
+def test_a_missing_key_is_told_as_one(table: Path) -> None:
+    ATTACKS["a value without a key"](table)
+    assert "column _key is null in 1 rows" in flaws(table)
+
+
 def test_rows_that_went_are_counted(table: Path) -> None:
     ATTACKS["DELETE with a copied manifest"](table)
     assert flaws(table) == (
