@@ -68,11 +68,11 @@ class DurationRecorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
         """Measures a file from its first test to its last."""
-        name = item.location[0]
+        name = _file_of(item.nodeid)
         if name != self._file:
             self._file, self._since, self._apart = name, self._now(), Duration()
         result = yield
-        if nextitem is None or nextitem.location[0] != name:
+        if nextitem is None or _file_of(nextitem.nodeid) != name:
             self._add(name, self._now() - self._since - self._apart)
             self._file = ""
         return result
@@ -92,7 +92,7 @@ class DurationRecorder:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Remembers which files failed."""
         if report.failed:
-            self._failed.add(report.location[0])
+            self._failed.add(_file_of(report.nodeid))
 
     def pytest_sessionfinish(self) -> None:
         """Writes the record."""
@@ -111,6 +111,11 @@ class DurationRecorder:
 
     def _add(self, name: str, taken: Duration) -> None:
         self.taken[name] = self.taken.get(name, Duration()) + taken
+
+
+def _file_of(test: str) -> str:
+    """The file that has a test, which may be written elsewhere."""
+    return test.partition("::")[0]
 
 
 @contextmanager
