@@ -75,3 +75,11 @@ def test_a_snapshot_whose_own_files_are_damaged_is_left_as_it_is(table: Path, at
     with pytest.raises(SnapshotDamagedError, match=rf"move {table} away, and write a new snapshot"):
         restored(table)
     assert sorted(path for path in table.rglob("*") if path.is_file()) == files
+
+
+def test_nothing_is_restored_that_would_not_be_proven(table: Path) -> None:
+    ATTACKS["a typed column edited in the file"](table)
+    ATTACKS["INSERT"](table)
+    with pytest.raises(SnapshotDamagedError, match="is damaged at version 0: column Amount"):
+        restored(table)
+    assert DeltaTable(table).version() == 1, "no commit was made"
