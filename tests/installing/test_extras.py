@@ -17,7 +17,7 @@ import httpx2
 import pyarrow as pa
 import pytest
 
-from spark_apps.heartbeat import read_heartbeat
+from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
 from tests.broker import Broker
 from tests.installing.conftest import Install
@@ -200,6 +200,6 @@ def test_jars_are_fetched_and_an_app_runs_against_them(install: Install, broker:
         def started() -> bool:
             assert process.poll() is None, "the app ended"
             beat = read_heartbeat(settings.heartbeat_file("ticks"))
-            return beat is not None and beat.state == "running"
+            return beat is not None and beat.state is AppState.RUNNING
 
         eventually(started, _START_S, "the app runs")
