@@ -12,6 +12,7 @@ from state.changelog.restore import Role
 from state.clock import Clock
 from state.cluster.alias_switch import AliasSwitch
 from state.cluster.aliases import Alias
+from state.cluster.first_counts import Counted
 from state.cluster.handover import plan_handover
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
@@ -87,7 +88,7 @@ class Holding:
         self,
         catalog: Catalog,
         held: HeldReplicas,
-        counts: Callable[[], Mapping[str, int]],
+        counts: Callable[[], Mapping[str, Counted]],
         settings: HoldingSettings,
         clock: Clock,
         *,
@@ -125,7 +126,8 @@ class Holding:
         wanted = self._switch.wanted
         self._catalog.heed(aliases)
         self._catalog.want(wanted)
-        counts = {variant: count for variant, count in self._counts().items() if variant in wanted}
+        counted = {variant: count for variant, count in self._counts().items() if variant in wanted}
+        counts = {variant: count.partitions for variant, count in counted.items()}
         if not counts or not members:
             return
         table = routing_table(self._assignment(members, counts), members, self._settings.tolerance)
@@ -135,7 +137,8 @@ class Holding:
         self._switch.turn(table, self._settings.tolerance, now_s)
         self._adjust(table)
         for replica, held in self._held.replicas.items():
-            held.partitions = counts.get(replica.store, held.partitions)
+            if replica.store in counted:
+                held.known_topic_id = counted[replica.store].topic_id
         self._catalog.follow(table, self._held.replicas, self._switch.serving)
         if self._clock.monotonic_s() >= self._next_sweep_s:
             self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S

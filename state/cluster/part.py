@@ -89,7 +89,7 @@ def cluster_part(
     """Makes the parts; starts nothing."""
     state_dir = settings.run_dir / "state" / name
     reader = ReaderSettings(settings.kafka_bootstrap)
-    counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader))
+    counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader), state_dir)
     turns = RebuildTurns(name)
     replicas = ReplicaSet(
         (),

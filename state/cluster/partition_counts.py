@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import structlog
 
 from state.changelog.log_reader import LogReader
+from state.cluster.first_counts import Counted, FirstCounts
 from state.errors import ChangelogError
 
 log = structlog.get_logger(__name__)
@@ -17,21 +19,25 @@ _ASK_AGAIN_AFTER = 10
 
 
 class PartitionCounts:
-    """One thread that asks. A topic that appears later, or grows, is noticed; counts that are known stay known.
+    """One thread that asks. A topic that appears later, or is made anew, is noticed; counts that are known stay known.
 
-    `topics` gives the topic by store as of now.
+    Args:
+        topics: gives the topic by store as of now.
+        reader: opens a reader of the changelogs.
+        folder: the node's own folder, where the first count of each topic is kept.
     """
 
-    def __init__(self, topics: Callable[[], Mapping[str, str]], reader: Callable[[], LogReader]) -> None:
+    def __init__(self, topics: Callable[[], Mapping[str, str]], reader: Callable[[], LogReader], folder: Path) -> None:
         self._topics = topics
         self._make_reader = reader
-        self._counts: Mapping[str, int] = {}
+        self._first = FirstCounts(folder)
+        self._counts: Mapping[str, Counted] = {}
         self._wanted = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="partition-counts", daemon=True)
 
     @property
-    def known(self) -> Mapping[str, int]:
+    def known(self) -> Mapping[str, Counted]:
         """Number of partitions by store, of the stores whose topics exist. It doesn't change: ask for it again."""
         return self._counts
 
@@ -55,13 +61,13 @@ class PartitionCounts:
             if self._stop.is_set():
                 return
             try:
-                count = reader.facts(topic).partitions
+                count = self._first.of(reader.facts(topic))
             except ChangelogError as error:
                 if store not in self._counts:
                     log.warning("node_waits_for_changelog", store=store, error=str(error))
                 continue
             if self._counts.get(store) != count:
-                log.info("partitions_known", store=store, partitions=count, before=self._counts.get(store))
+                log.info("partitions_known", store=store, partitions=count.partitions, topic_id=count.topic_id)
                 self._counts = {**self._counts, store: count}
 
     def _run(self) -> None:

@@ -164,7 +164,7 @@ class Follower:
     def _begin(self, reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
         """Opens one replica and reads it; False if it is so far behind that another process should restore it."""
         changelog = _log_state(reader, replica, facts)
-        _check_partitions(replica, facts[replica.topic])
+        _check_known(replica, facts[replica.topic])
         offset = _resumed(replica, changelog) if replica.is_open else None
         if offset is None:
             plan = replica.open(changelog)
@@ -280,12 +280,9 @@ def _log_state(reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]
     return reader.log_state(facts[replica.topic], replica.replica_id.partition)
 
 
-def _check_partitions(replica: Replica, facts: TopicFacts) -> None:
-    if replica.partitions not in {None, facts.partitions}:
-        msg = (
-            f"{replica.topic} has {facts.partitions} partitions and not {replica.partitions}: this node hears of it "
-            "within seconds"
-        )
+def _check_known(replica: Replica, facts: TopicFacts) -> None:
+    if replica.known_topic_id not in {None, facts.topic_id}:
+        msg = f"{replica.topic} was made anew: queries get to know how many partitions it has within seconds"
         raise ChangelogError(msg)
 
 

@@ -37,8 +37,8 @@ class Replica(ReplicaRows):
     """See the module. `replica_id` and `topic` never change; `role` may, at any time, and changes nothing else.
 
     Attributes:
-        partitions: how many partitions queries take the topic to have; a topic that has another number is not opened,
-            as they would look for keys in the wrong ones. None if it doesn't matter.
+        known_topic_id: the topic whose number of partitions queries go by. A topic with another id is not opened: they
+            would look for keys in the wrong partitions. None if it does not matter.
         tracker: what is known of how fresh the rows are.
         restores: how long each restore took, from the opening until it had caught up.
     """
@@ -61,7 +61,7 @@ class Replica(ReplicaRows):
         super().__init__(replica_id, index, cache)
         self.topic = topic
         self.role = role
-        self.partitions: int | None = None
+        self.known_topic_id: str | None = None
         self.restores = restores or LatencyRecorder()
         self._place = place
         self._clock = clock

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from state.changelog.restore import Role
 from state.clock import ManualClock
+from state.cluster.first_counts import Counted
 from state.cluster.holding import Holding, HoldingSettings
 from state.cluster.seats import Seats
 from state.cluster.view import Member
@@ -35,7 +36,7 @@ class NothingHeld:
 def test_a_newcomer_is_given_partitions_once_it_has_settled() -> None:
     catalog = Catalog("a", {"a": "http://a"}, {"s": StoreDefinition("s", "t")})
     settings = HoldingSettings(replicas=0, seats=Seats(needed=1, join_delay_s=3))
-    holding = Holding(catalog, NothingHeld(), lambda: {"s": 4}, settings, ManualClock(0))
+    holding = Holding(catalog, NothingHeld(), lambda: {"s": Counted(4, "id")}, settings, ManualClock(0))
     first = Member("a", "http://a", heard=True)
     nodes = []
     for settling in (True, False):

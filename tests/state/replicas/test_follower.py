@@ -234,11 +234,11 @@ def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(place: 
     assert found[-1] == {b"new": b"2"}
 
 
-def test_a_topic_made_anew_with_other_partitions_waits_until_queries_know(place: RocksDBPlace) -> None:
+def test_a_topic_made_anew_waits_until_queries_know_its_partitions(place: RocksDBPlace) -> None:
     log = FakeLog()
     log.append(0, b"old", b"1")
     (replica,) = make(place, ManualClock(1))
-    replica.partitions = 1
+    replica.known_topic_id = log.topic_id
     follower = Follower([replica], lambda: log, SystemClock())
     thread = threading.Thread(target=follower.run)
     thread.start()
@@ -248,7 +248,7 @@ def test_a_topic_made_anew_with_other_partitions_waits_until_queries_know(place:
         replica.heard_end(replica.question(0.0), LogEnd("id-2"))
         eventually(lambda: replica.state is ReplicaState.FAILED, 30, "it doesn't open the new topic")
         assert not replica.serving
-        replica.partitions = 2
+        replica.known_topic_id = log.topic_id
         eventually(lambda: replica.serving, 30, "it serves the new topic")
         assert rows(replica) == {b"new": b"2"}
     finally:

@@ -1,0 +1,65 @@
+"""How many partitions each changelog had when this node first saw it: its rows lie where that number put them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import structlog
+
+from state.changelog.log_reader import TopicFacts
+
+log = structlog.get_logger(__name__)
+
+FILE_NAME = "partitions.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many partitions queries take the topic with this id to have."""
+
+    partitions: int
+    topic_id: str
+
+
+class FirstCounts:
+    """The numbers by topic id, kept in a file, so that they hold over restarts. Not thread-safe.
+
+    A changelog that gets more partitions keeps its rows where they are, and its app refuses to write on. Queries that
+    went by the new number would look for most keys in the wrong partition, and answer that there is no such row.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / FILE_NAME
+        self._counts = self._read()
+
+    def of(self, facts: TopicFacts) -> Counted:
+        """The number to go by for a topic as the broker describes it now.
+
+        Raises:
+            OSError: the file can't be written; the number of a new topic isn't kept then.
+        """
+        first = self._counts.get(facts.topic_id)
+        if first is None:
+            first = self._counts[facts.topic_id] = facts.partitions
+            self._write()
+        if first != facts.partitions:
+            log.warning("changelog_has_other_partitions", topic=facts.topic, now=facts.partitions, going_by=first)
+        return Counted(first, facts.topic_id)
+
+    def _read(self) -> dict[str, int]:
+        try:
+            found = orjson.loads(self._file.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            log.warning("partition_counts_unreadable", path=str(self._file))
+            return {}
+        return {str(name): count for name, count in found.items() if isinstance(count, int) and count > 0}
+
+    def _write(self) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        draft = self._file.with_suffix(".draft")
+        draft.write_bytes(orjson.dumps(self._counts))
+        draft.replace(self._file)
