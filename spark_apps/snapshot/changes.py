@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
+import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+from pyspark.sql.types import StringType
 
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import BATCH_ID, GENERATION
-from state.errors import ChangelogError
+from state.changelog.skipped import LAST_TIMESTAMP_MS, skip_reason
 from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_log = structlog.get_logger(__name__)
+
 
 def read_changelog(spark: SparkSession, settings: AppSettings, changelog: ChangelogRange) -> DataFrame:
-    """The records of a range: _partition, _offset, _timestamp_ms, _key, _value, generation, batch_id."""
+    """The records of a range: _partition, _offset, _timestamp_ms, _key, _value, generation, batch_id, skipped.
+
+    A record that is no row has the reason in `skipped`, and is a tombstone without a batch, as for every reader.
+    """
     return (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
@@ -32,40 +41,60 @@ def read_changelog(spark: SparkSession, settings: AppSettings, changelog: Change
         .option("endingOffsets", _offsets_json(changelog.topic, changelog.end))
         .option("includeHeaders", "true")
         .load()
+        .withColumn("skipped", _skipped())
         .select(
             F.col("partition").alias("_partition"),
             F.col("offset").alias("_offset"),
             F.unix_millis("timestamp").alias("_timestamp_ms"),
             F.col("key").alias("_key"),
-            F.col("value").alias("_value"),
-            _number(GENERATION).alias("generation"),
-            _number(BATCH_ID).alias("batch_id"),
+            F.when(F.col("skipped").isNull(), F.col("value")).alias("_value"),
+            F.when(F.col("skipped").isNull(), _number(GENERATION)).alias("generation"),
+            F.when(F.col("skipped").isNull(), _number(BATCH_ID)).alias("batch_id"),
+            "skipped",
         )
     )
 
 
-def cut(records: DataFrame, changelog: ChangelogRange, batch: CommittedBatch) -> ChangelogRange:
+def cut(
+    records: DataFrame, changelog: ChangelogRange, batch: CommittedBatch, planned: Mapping[int, int]
+) -> ChangelogRange:
     """The part of a range before the first record of a batch later than `batch`, per partition.
 
-    Raises:
-        ChangelogError: there are records that the app didn't write.
+    Only batches that the app has begun are later ones. A record that names any other is a row and ends nothing.
+
+    Args:
+        records: those of the range, as `read_changelog` gives them.
+        changelog: the range.
+        batch: the batch to end with.
+        planned: by generation of the app its newest planned batch, as of after the range's end was asked for.
     """
-    stamp = F.struct("generation", "batch_id")
-    later = stamp > F.struct(F.lit(batch.generation).cast("bigint"), F.lit(batch.batch_id).cast("bigint"))
+    own = [_later(batch, generation, last) for generation, last in planned.items() if generation >= batch.generation]
+    later = reduce(or_, own, F.lit(False))
     found = (
         records.groupBy("_partition")
         .agg(
             F.min(F.when(later, F.col("_offset"))).alias("first_later"),
-            F.count_if(F.col("_key").isNull() | F.col("generation").isNull() | F.col("batch_id").isNull()).alias("odd"),
+            F.count("skipped").alias("skipped"),
+            F.max(F.when(F.col("skipped").isNotNull(), F.col("_offset"))).alias("last_skipped"),
         )
         .collect()
     )
-    odd = sum(row["odd"] for row in found)
-    if odd:
-        msg = f"{odd} records of {changelog.topic} have no key or no batch: is something else writing to this topic?"
-        raise ChangelogError(msg)
+    for row in found:
+        if row["skipped"]:
+            _log.warning(
+                "changelog_records_skipped",
+                topic=changelog.topic,
+                partition=row["_partition"],
+                records=row["skipped"],
+                last_offset=row["last_skipped"],
+            )
     ends = {row["_partition"]: row["first_later"] for row in found if row["first_later"] is not None}
     return ChangelogRange(changelog.topic, changelog.start, {**changelog.end, **ends})
+
+
+def _later(batch: CommittedBatch, generation: int, last: int) -> Column:
+    first = batch.batch_id + 1 if generation == batch.generation else 0
+    return (F.col("generation") == generation) & F.col("batch_id").between(first, last)
 
 
 def newest_by_key(records: DataFrame, changelog: ChangelogRange) -> DataFrame:
@@ -73,7 +102,7 @@ def newest_by_key(records: DataFrame, changelog: ChangelogRange) -> DataFrame:
     ends = F.create_map(*(F.lit(number) for pair in changelog.end.items() for number in pair))
     newest = F.max_by(F.struct("_partition", "_offset", "_timestamp_ms", "_value"), "_offset")
     return (
-        records.where(F.col("_offset") < ends[F.col("_partition")])
+        records.where((F.col("_offset") < ends[F.col("_partition")]) & F.col("_key").isNotNull())
         .groupBy("_key")
         .agg(newest.alias("newest"))
         .select("_key", "newest.*")
@@ -94,8 +123,40 @@ def _typed(batches: Iterator[pa.RecordBatch], *, fields: Sequence[ValueField]) -
         yield pa.record_batch([*typed, *batch.columns], schema=schema)
 
 
+def _skipped() -> Column:
+    """Why a record of Kafka's source is skipped; null if it isn't.
+
+    What the judgement depends on goes to Python as one text. Records of a batch have the same, which is judged once.
+    """
+    timestamp_ms = F.unix_millis("timestamp")
+    is_time = timestamp_ms.between(0, LAST_TIMESTAMP_MS)
+    told = F.struct(
+        F.col("key").isNotNull().alias("key"),
+        F.col("value").isNotNull().alias("value"),
+        F.when(is_time, 0).otherwise(-1).alias("timestamp_ms"),
+        "headers",
+    )
+    return _reasons(F.to_json(told, {"ignoreNullFields": "false"}))
+
+
+@F.arrow_udf(StringType())
+def _reasons(told: pa.Array) -> pa.Array:
+    distinct = told.dictionary_encode()
+    reasons = [_reason(orjson.loads(text)) for text in distinct.dictionary.to_pylist()]
+    return pa.array(reasons, pa.string()).take(distinct.indices)
+
+
+def _reason(told: dict[str, Any]) -> str | None:
+    # A name ends at a zero byte for Kafka's C client, which the nodes read with.
+    headers = [
+        (header["key"].partition("\0")[0], None if header["value"] is None else base64.b64decode(header["value"]))
+        for header in told["headers"] or ()
+    ]
+    return skip_reason(b"" if told["key"] else None, b"" if told["value"] else None, told["timestamp_ms"], headers)
+
+
 def _number(header: str) -> Column:
-    text = F.expr(f"cast(element_at(filter(headers, h -> h.key = '{header}'), 1).value as string)")
+    text = F.expr(f"cast(try_element_at(filter(headers, h -> h.key = '{header}'), 1).value as string)")
     return text.try_cast("bigint")
 
 

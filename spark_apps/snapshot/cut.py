@@ -29,6 +29,15 @@ class CommittedBatch:
         return cls(generation, batch_id, checkpoint.end_position(batch_id))
 
 
+def planned_batches(checkpoint: SparkCheckpoint) -> dict[int, int]:
+    """The newest planned batch of each generation of an app, by the checkpoints beside this one."""
+    generations = {path: path.name.removeprefix("gen-") for path in checkpoint.path.parent.glob("gen-*")}
+    found = {int(number): SparkCheckpoint(path) for path, number in generations.items() if number.isdecimal()}
+    return {
+        generation: planned for generation, one in found.items() if (planned := one.last_planned_batch()) is not None
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class ChangelogRange:
     """A range of a changelog topic: next offsets by partition, the end exclusive."""

@@ -16,7 +16,7 @@ from spark_apps.lease import Lease
 from spark_apps.session import jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_value_fields
-from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, range_to_fold
+from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
 from spark_apps.snapshot.table import SnapshotTable, content_of
 from spark_apps.spec import StoreSpec
 from spark_apps.topics import TopicBounds, Topics, await_topics
@@ -114,6 +114,7 @@ class Snapshot:
         self._topics = topics
         self._path = settings.delta_table(store.table_name)
         self._table = SnapshotTable(spark, self._path, store)
+        self._checkpoint = SparkCheckpoint(settings.checkpoint_dir(store.app))
 
     def take(self, batch: CommittedBatch | None = None) -> tuple[SnapshotManifest, int | None]:
         """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.
@@ -122,8 +123,7 @@ class Snapshot:
         """
         # The order matters: whatever the committed batch wrote lies before the ends that are asked for after it.
         if batch is None:
-            checkpoint = SparkCheckpoint(self._settings.checkpoint_dir(self._store.app))
-            batch = CommittedBatch.of(checkpoint, self._settings.generation)
+            batch = CommittedBatch.of(self._checkpoint, self._settings.generation)
         bounds = self._topics.bounds([self._store.changelog_topic])
         vouched = self._vouched()
         if vouched is not None and vouched.manifest.changelog_topic != self._store.changelog_topic:
@@ -135,8 +135,7 @@ class Snapshot:
             self._table.create(vouched.manifest)
         if batch is None or changelog.is_empty:
             return vouched.manifest, None
-        records = read_changelog(self._spark, self._settings, changelog)
-        changelog = cut(records, changelog, batch)
+        records, changelog = self._committed(changelog, batch)
         if changelog.is_empty:
             return vouched.manifest, None
         check_proven(self._path, vouched, self._store.value_fields)
@@ -152,8 +151,13 @@ class Snapshot:
     def _taken_over(self, bounds: TopicBounds, batch: CommittedBatch, version: int) -> tuple[SnapshotManifest, int]:
         """The first snapshot of a generation after those of another: of what the table holds, nothing is this one's."""
         changelog = range_to_fold(self._store.changelog_topic, None, bounds)
+        return self._written(*self._committed(changelog, batch), batch, version, None)
+
+    def _committed(self, changelog: ChangelogRange, batch: CommittedBatch) -> tuple[DataFrame, ChangelogRange]:
+        """The records of a range, and the part of it that ends with `batch`."""
         records = read_changelog(self._spark, self._settings, changelog)
-        return self._written(records, cut(records, changelog, batch), batch, version, None)
+        # Asked for after the range's end: every batch with records before it was planned by now.
+        return records, cut(records, changelog, batch, planned_batches(self._checkpoint))
 
     def _written(
         self,
@@ -166,7 +170,7 @@ class Snapshot:
         """Merges the changes into the snapshot `before`; or puts them in place of whatever `version` holds."""
         changes = with_value_fields(newest_by_key(records, changelog), self._store).persist()
         try:
-            self._check_fields(changes)
+            self._check_fields(changes, first=before is None or not before.row_count)
             rows = changes.where("_value is not null")
             content = content_of(rows) if before is None else self._table.change(changes, before)
             manifest = replace(
@@ -188,16 +192,32 @@ class Snapshot:
         finally:
             changes.unpersist()
 
-    def _check_fields(self, changes: DataFrame) -> None:
+    def _check_fields(self, changes: DataFrame, *, first: bool) -> None:
+        """Reports values that aren't as declared: their rows are kept, with nulls for what can't be read.
+
+        If not one value of the first snapshot is as declared, the declaration is wrong, and the snapshot is refused.
+        """
         owed = [item.name for item in self._store.value_fields if not item.nullable]
-        incomplete = " or ".join(["false", *(f"`{name}` is null" for name in owed)])
-        found = changes.where(f"_value is not null and ({incomplete})").select("_partition", F.col("_offset")).head()
-        if found is not None:
+        incomplete = F.expr(" or ".join(["false", *(f"`{name}` is null" for name in owed)]))
+        place = F.when(incomplete, F.struct("_partition", "_offset"))
+        found = changes.where("_value is not null").agg(F.count("*"), F.count(place), F.min(place)).head()
+        rows, odd, where = found if found is not None else (0, 0, None)
+        if where is None:
+            return
+        if first and odd == rows:
             msg = (
-                f"{self._store.changelog_topic} partition {found[0]} offset {found[1]} is no value of store "
-                f"{self._store.name} as declared: correct the store's value fields, or what writes to the topic"
+                f"{self._store.changelog_topic} partition {where[0]} offset {where[1]} is no value of store "
+                f"{self._store.name} as declared, and neither is any other: correct the store's value fields"
             )
             raise ChangelogError(msg)
+        _log.warning(
+            "snapshot_values_not_as_declared",
+            store=self._store.name,
+            topic=self._store.changelog_topic,
+            rows=odd,
+            partition=where[0],
+            offset=where[1],
+        )
 
     def _first_manifest(self, changelog: ChangelogRange) -> SnapshotManifest:
         return SnapshotManifest(

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, range_to_fold
+from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
 from spark_apps.topics import TopicBounds
 from state.changelog.position import Position
 from state.errors import ChangelogError
@@ -40,3 +40,11 @@ def test_the_last_committed_batch_decides(tmp_path: Path) -> None:
     assert CommittedBatch.of(SparkCheckpoint(tmp_path / "none"), 1) is None
     write_checkpoint(tmp_path / "c", [{"pos": {"0": 5}}, {"pos": {"0": 8}}], committed=1, initial=None)
     assert CommittedBatch.of(SparkCheckpoint(tmp_path / "c"), 1) == CommittedBatch(1, 0, Position({"pos": {0: 5}}))
+
+
+def test_what_is_planned_is_known_by_generation(tmp_path: Path) -> None:
+    for folder, batches in {"gen-1": (3, 9), "gen-2": (0,), "gen-3": (), "gen-2.upstream": (5,), "gen-x": (7,)}.items():
+        (tmp_path / folder / "offsets").mkdir(parents=True)
+        for batch_id in batches:
+            (tmp_path / folder / "offsets" / str(batch_id)).touch()
+    assert planned_batches(SparkCheckpoint(tmp_path / "gen-1")) == {1: 9, 2: 0}
