@@ -136,10 +136,10 @@ def _skipped() -> Column:
         F.when(is_time, 0).otherwise(-1).alias("timestamp_ms"),
         "headers",
     )
-    return _reasons(F.to_json(told, {"ignoreNullFields": "false"}))
+    # Made anew for each session: the function that Spark makes of it belongs to one JVM.
+    return F.arrow_udf(_reasons, StringType())(F.to_json(told, {"ignoreNullFields": "false"}))
 
 
-@F.arrow_udf(StringType())
 def _reasons(told: pa.Array) -> pa.Array:
     distinct = told.dictionary_encode()
     reasons = [_reason(orjson.loads(text)) for text in distinct.dictionary.to_pylist()]
