@@ -96,7 +96,8 @@ supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
 
 
 def environment(run_dir: Path, **more: str) -> dict[str, str]:
-    """The environment of a process of this run directory."""
+    """The environment of a process of this run directory, which is there, as on a platform."""
+    run_dir.mkdir(parents=True, exist_ok=True)
     return {**os.environ, "STOREKEEPER_RUN_DIR": str(run_dir), **more}  # noqa: TID251 (handed on to a child)
 
 
