@@ -24,7 +24,7 @@ _WITHOUT_KEY = "Records without a key need nothing: cleaning a compacted topic r
 
 def skipped(store: Annotated[str, typer.Argument(help="The store's name.")], as_json: AsJson = False) -> None:
     """List the changelog records that are no rows, and say what removes them. Example: storekeeper skipped rewards."""
-    settings = AppSettings()
+    settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)
     reasons: set[str] = set()
     rows = _rows(Changelog(settings.kafka_bootstrap, spec.changelog_topic), reasons)

@@ -41,7 +41,7 @@ def test_a_taken_port_is_one_sentence(run_dir: Path, command: str) -> None:
 def test_missing_jars_are_one_sentence(run_dir: Path, tmp_path: Path) -> None:
     done = PlatformProcess.in_folder(run_dir, jars_dir=str(tmp_path / "none")).call("up")
     assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1].endswith("run `make setup`.")
+    assert done.stderr.strip().splitlines()[-1].endswith("run `storekeeper jars`.")
     assert "Traceback" not in done.stderr
 
 
@@ -103,7 +103,7 @@ def test_a_failed_demo_still_leaves_its_report(run_dir: Path, tmp_path: Path) ->
     assert platform.call("demo", "--report", str(report)).returncode == 1
     fields = json.loads(report.read_text())
     assert fields["verdict"] == "unfinished"
-    assert "make setup" in fields["error"]
+    assert "storekeeper jars" in fields["error"]
     assert find_orphans(RunLayout(run_dir).demo) == []
 
 

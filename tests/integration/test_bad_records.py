@@ -138,7 +138,7 @@ def test_no_kind_of_record_stops_a_partition_or_makes_copies_differ(changelog: B
         (lag, other) = run("lag", "--node", node.address)
         assert lag["skipped_records"] + other["skipped_records"] == len(SKIPPED)
     listed = run(
-        "skipped", "prices", STOREKEEPER_KAFKA_BOOTSTRAP=changelog.bootstrap, STOREKEEPER_RUN_DIR=str(tmp_path / "run")
+        "skipped", "prices", STOREKEEPER_KAFKA_BOOTSTRAP=changelog.bootstrap, STOREKEEPER_RUN_DIR=str(tmp_path)
     )
     assert sorted(found["reason"] for found in listed) == sorted(kind.reason for kind in SKIPPED if kind.reason)
     assert {found["topic"] for found in listed} == {TOPIC}
