@@ -55,15 +55,15 @@ down: ## stop everything that `make up` started
 status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
-# Half of the time of most tests is waiting, so parts of them run beside each other. The longest part comes first.
+# Half of the time of most tests is waiting, so parts of them run beside each other. The longest parts come first.
 APART := integration dags spark_apps
 REST := $(filter-out $(APART:%=tests/%/) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
-PARTS := $(APART:%=test-%) test-rest test-types
+PARTS := test-rest $(APART:%=test-%) test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 
 test: setup lint ## lint, types and all tests that take no long time
-	@echo "test: $(words $(PARTS)) parts, three at once; each shows its result when it has ended"
-	@$(MAKE) --silent --jobs=3 --keep-going --output-sync=target $(PARTS)
+	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
+	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
 
 test-long: setup lint ## all of `make test`, and the long tests too: hours
 	@$(MAKE) --silent --keep-going $(PARTS) OPTIONS=--long

@@ -49,6 +49,7 @@ def stage(run_dir: Path, **changes: Any) -> None:
     )
 
 
+@pytest.mark.long("test_gate.py publishes and holds back, test_running_platform.py publishes by this DAG")
 def test_a_good_export_is_published_and_a_leaking_one_fails_the_run_until_a_good_one_follows(
     run_dag: RunDag, tmp_path: Path
 ) -> None:

@@ -266,6 +266,7 @@ def test_an_app_that_shares_a_process_is_changed_by_itself_while_it_is_read(runn
     assert _pids(status)["together"] == before["together"], "the others have run on"
 
 
+@pytest.mark.long("test_node_roll.py has the order, the refusals and the waiting")
 def test_nodes_are_upgraded_one_after_the_other_and_reads_have_no_gap(running: RunningPlatform) -> None:
     symbols = [f"NEW{letter}" for letter in "ABCDEFGHIJ"]
     before = _pids(running.platform.status())

@@ -73,7 +73,10 @@ def expect(held: ReplicaSet, store: str, wanted: list[tuple[bytes, bytes | None]
     eventually(lambda: held_rows(held, store) == dict(wanted), SECONDS, f"{store} holds what its topic holds")
 
 
-@pytest.mark.parametrize("restarts", [0, RESTARTS])
+_LONG = pytest.mark.long("test_follower.py begins anew with a new topic, test_topic_made_anew.py without a restart")
+
+
+@pytest.mark.parametrize("restarts", [0, pytest.param(RESTARTS, marks=_LONG)])
 def test_replicas_begin_anew_with_the_new_topic(broker: Broker, tmp_path: Path, restarts: int) -> None:
     topics = {store: f"made-anew-{restarts}-{store}" for store in (*NEW_ROWS, "bystander")}
     for topic in topics.values():

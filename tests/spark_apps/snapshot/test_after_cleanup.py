@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.broker]
 __all__ = ["app", "spark"]
 
 
+@pytest.mark.long("test_job.py has snapshots with deletions, test_cleanup.py what is deleted and brought back")
 def test_deleted_rows_leave_the_snapshot_and_restored_ones_return(app: App, tmp_path: Path) -> None:
     app.write(1, {str(number): "old" for number in range(50)})
     app.commit(1)

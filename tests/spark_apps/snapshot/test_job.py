@@ -263,6 +263,7 @@ def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
         app.snapshot()
 
 
+@pytest.mark.long("test_job.py has a generation without a row, which takes the table over as well")
 def test_another_generation_takes_the_table_over_in_one_commit_and_may_give_it_back(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
