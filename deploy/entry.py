@@ -11,6 +11,7 @@ from typing import NoReturn
 from pydantic import ValidationError
 
 from deploy.settings import PlatformSettings
+from spark_apps.app_log import configure_logging
 from state.errors import ConfigurationError
 
 _WANT_APPS = frozenset({"up", "demo", "plan", "create-topics", "supervise", "cleanup", "verify", "restore-snapshot"})
@@ -35,8 +36,6 @@ def main() -> NoReturn:
 
 def _log_to_stderr() -> None:
     """Keeps standard output for what a command answers. People read sentences; warnings are all that is logged."""
-    from spark_apps.cli import configure_logging  # noqa: PLC0415 (it loads the apps)
-
     configure_logging(logging.WARNING)
 
 

@@ -3,7 +3,7 @@
 import sys
 
 from quality.cli import main
-from spark_apps.cli import configure_logging
+from spark_apps.app_log import configure_logging
 from spark_apps.priority import JOB_NICENESS, stand_back
 
 stand_back(JOB_NICENESS)

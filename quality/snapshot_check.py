@@ -26,7 +26,8 @@ from great_expectations.expectations import Expectation
 from quality.errors import ValidationError
 from quality.settings import QualitySettings
 from quality.snapshot_suite import fell_column, growing_fields, snapshot_expectations
-from spark_apps.cli import configure_logging, exit_code
+from spark_apps.app_log import configure_logging
+from spark_apps.cli import exit_code
 from spark_apps.generations.live import live_store, live_stores, store_in
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec

@@ -6,7 +6,6 @@ a damaged table (a restart is of no use before something is changed).
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import threading
@@ -17,6 +16,7 @@ import structlog
 import typer
 from pydantic import ValidationError
 
+from spark_apps.app_log import configure_logging
 from spark_apps.generations.commands import generation_commands
 from spark_apps.generations.live import live_store, live_stores
 from spark_apps.generations.orders import Role
@@ -155,21 +155,3 @@ def exit_code(error: StateError) -> int:
     if isinstance(error, ConfigurationError | SnapshotDamagedError):
         return EXIT_CONFIGURATION
     return EXIT_TRY_AGAIN if isinstance(error, RetriableError) else EXIT_FAILED
-
-
-def configure_logging(level: int = logging.INFO) -> None:
-    """Sends structured lines of a level, and above, to stderr."""
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-    # py4j reports every lost connection by itself when a JVM ends.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)

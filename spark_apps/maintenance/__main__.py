@@ -12,7 +12,8 @@ import structlog
 import typer
 from pydantic import ValidationError
 
-from spark_apps.cli import EXIT_CONFIGURATION, configure_logging, exit_code
+from spark_apps.app_log import configure_logging
+from spark_apps.cli import EXIT_CONFIGURATION, exit_code
 from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
 from spark_apps.maintenance.growth_command import growth
 from spark_apps.maintenance.restore_command import restore

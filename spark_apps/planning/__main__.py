@@ -15,7 +15,8 @@ import orjson
 import structlog
 import typer
 
-from spark_apps.cli import configure_logging, exit_code
+from spark_apps.app_log import configure_logging
+from spark_apps.cli import exit_code
 from spark_apps.generations.catalog import check_changeable
 from spark_apps.planning.declared import declared_stores
 from spark_apps.planning.describe import describe

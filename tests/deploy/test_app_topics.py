@@ -39,7 +39,7 @@ def test_the_topics_of_an_app_of_ones_own_are_made_once(
     write_new_app(plan_new_app("page_visits"), tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setenv("STOREKEEPER_KAFKA_PORT", broker.bootstrap.rpartition(":")[2])
+    monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", broker.bootstrap)
     done = CliRunner().invoke(cli.app, ["create-topics", "page_visits.spec:PAGE_VISITS"])
     assert done.stdout.split() == ["page_visits-events", "page_visits-events-dlq", "page_visits-totals-changelog"]
     assert CliRunner().invoke(cli.app, ["create-topics", "page_visits.spec:PAGE_VISITS"]).stdout == ""

@@ -32,7 +32,8 @@ _START_S = 240.0
 
 
 def environment(installed: Environment, folder: Path, **settings: str) -> dict[str, str]:
-    """The variables of a user who has only this environment, and works in `folder`."""
+    """The variables of a user who has only this environment, and works in `folder` on a run directory in it."""
+    (folder / "run").mkdir(exist_ok=True)
     tools = {str(Path(found).parent) for name in ("java", "mvn", "bash") if (found := shutil.which(name))}
     return {
         "HOME": str(folder),

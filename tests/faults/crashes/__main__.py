@@ -6,7 +6,8 @@ import sys
 import threading
 from functools import partial
 
-from spark_apps.cli import configure_logging, exit_code
+from spark_apps.app_log import configure_logging
+from spark_apps.cli import exit_code
 from spark_apps.registry import app_named
 from spark_apps.runner import AppRun
 from spark_apps.settings import AppSettings
