@@ -201,4 +201,4 @@ def test_wrong_params_are_refused_before_anything_runs(
     run_dir, output = tmp_path / "run", tmp_path / "log"
     assert dag_server.run(dag_id, conf, environment(run_dir, **airflow_home), output) != 0
     assert "ParamValidationError" in output.read_text()
-    assert not run_dir.exists()
+    assert list(run_dir.iterdir()) == []
