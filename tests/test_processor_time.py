@@ -43,7 +43,7 @@ def test_a_child_is_counted_once() -> None:
         child.wait()
     after = time.used_s()
     assert alive - before >= 0.5
-    assert 0 <= after - alive < 0.4
+    assert -0.01 < after - alive < 0.4  # sums of floats
 
 
 def test_a_daemon_is_counted_after_its_parents_end_and_after_its_own() -> None:

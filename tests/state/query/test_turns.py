@@ -133,7 +133,7 @@ def test_scans_read_no_more_than_a_piece_in_a_round(monkeypatch: pytest.MonkeyPa
         rounds.count()
         return decode_row(row)
 
-    monkeypatch.setattr("state.replicas.replica.decode_row", counted)
+    monkeypatch.setattr("state.replicas.replica_rows.decode_row", counted)
 
     async def scenario() -> None:
         cluster = Cluster(nodes=("a",), partitions=1)
