@@ -11,7 +11,8 @@ import pytest
 from tests.processor_time import ProcessorTime
 from tests.waiting import eventually
 
-_WORK = "import signal, time\nwhile time.process_time() < 0.5: pass\nprint('worked', flush=True)\nsignal.pause()"
+# Longer than what the tests ask for: the kernel counts a process's time in ticks of 10 ms.
+_WORK = "import signal, time\nwhile time.process_time() < 0.6: pass\nprint('worked', flush=True)\nsignal.pause()"
 _PARENT = (
     "import subprocess, sys\n"
     f"print(subprocess.Popen([sys.executable, '-c', {_WORK!r}]).pid, flush=True)\n"
