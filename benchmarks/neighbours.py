@@ -5,7 +5,7 @@ TLS. A read's latency counts from the moment it was due, so whatever holds the n
 The ratio is the 99th percentile beside the heavy work to that of the same round without it.
 
 The load shares the machine with the node, so it is light. The heavy requests come from a process of its own, which
-throws the answers away unread. A round in which the asking process itself was late is told, not hidden: `asker late`.
+throws the answers away unread. `asker late` reports how late the asking process itself was.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ALL = f"/state/keyvalues/{STORE}/all"
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Rows, reads a second, and rounds of so many seconds for each neighbour."""
+    """How many rows and reads a second, and how many rounds of how many seconds for each neighbour."""
 
     rows: int
     reads_per_second: int
@@ -57,7 +57,7 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Heavy requests: so many clients, each of which asks again when it has its answer and has paused."""
+    """Heavy requests. Each client asks again after it has its answer and has paused."""
 
     name: str
     clients: int

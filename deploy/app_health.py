@@ -35,7 +35,7 @@ def why_ended(layout: RunLayout, program: str, since_s: int) -> str | None:
     Args:
         layout: The run directory.
         program: The process: an app's, or the one that several apps share.
-        since_s: When the process was started. What an earlier one said is not told.
+        since_s: When the process was started. What an earlier process said doesn't count.
     """
     apps = sharing_apps(layout.root) if program == TOGETHER else [program]
     for app in apps:

@@ -56,7 +56,7 @@ def show_down(settings: PlatformSettings, *, quiet: bool) -> None:
         report("stopping the platform")
         stopped = down(Instance.of(settings))
     if not quiet:
-        told = (
+        message = (
             f"The platform in {settings.run_dir} is down." if stopped else f"Nothing was running in {settings.run_dir}."
         )
-        Console(highlight=False, soft_wrap=True).print(told, markup=False)
+        Console(highlight=False, soft_wrap=True).print(message, markup=False)

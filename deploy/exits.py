@@ -1,4 +1,4 @@
-"""Which processes have ended by themselves since the platform was started, as the supervisor's log tells."""
+"""Which processes have ended by themselves since the platform was started, read from the supervisor's log."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def snapshots(layout: RunLayout) -> dict[str, Snapshot]:
 
 
 def _rows(commit: Path) -> int | None:
-    """The rows that a commit's manifest tells; None if it can't be read."""
+    """The number of rows in a commit's manifest; None if it can't be read."""
     line = next(line for line in commit.read_bytes().splitlines() if _MANIFEST_FIELD in line)
     try:
         return SnapshotManifest.from_json(orjson.loads(line)["commitInfo"]["userMetadata"]).row_count

@@ -21,7 +21,7 @@ _READ_ENTER, _READ, _ENTER = 0o5, 0o4, 0o1
 def mend_modes(root: Path, tables: Path, group: str | None) -> None:
     """Makes everything in a run directory private, and the tables readable for a group. Nothing may run in it.
 
-    A table's new files follow their folder's default access list, whoever writes them.
+    A table's new files follow their folder's default access list, whichever user writes them.
 
     Args:
         root: the run directory.
@@ -64,7 +64,7 @@ def _share(path: Path, mode: int, gid: int | None) -> None:
 
 
 def _access_list(owner: int, gid: int, group: int) -> bytes:
-    """A POSIX access list as Linux keeps it: the owner's rights, the group's, and none for anybody else."""
+    """A POSIX access list as Linux keeps it: the owner's rights, the group's, and none for others."""
     entries = ((_OWNER, owner, _NOBODY), (_OWN_GROUP, 0, _NOBODY), (_GROUP, group, gid), (_MASK, group, _NOBODY))
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in (*entries, (_OTHER, 0, _NOBODY)))
 

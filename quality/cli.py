@@ -8,7 +8,7 @@
 
 The answer is JSON on standard output: the last line, or indented on a terminal. All else goes to standard error.
 Exit codes: 0 done, published or nothing staged yet, 4 quarantined or refused; without a decision 1 failed, 75 try again
-later, 78 wrong settings. Without anything new `check` tells the last verdict again, with `"new": false`, and Spark
+later, 78 wrong settings. If there is nothing new, `check` repeats the last verdict, with `"new": false`, and Spark
 isn't started; a quarantined batch that was released or discarded since is no failure any more.
 """
 

@@ -14,7 +14,7 @@ from state.errors import ConfigurationError
 _FOLDER_MODE = 0o700
 _OTHERS = 0o077
 _MAY_PASS = 0o010
-"""A folder on the way to tables that a group reads has this bit: whoever passes sees nothing of what is in it."""
+"""A folder on the way to tables that a group reads has this bit: users may pass through it and can't list it."""
 _LONGEST_BYTES = 1 << 20
 
 

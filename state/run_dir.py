@@ -18,8 +18,8 @@ from state.errors import ConfigurationError
 from state.private_files import private_folder
 
 LOCK = "platform.lock"
-"""The file in a run directory that `storekeeper up`, `down` and `demo` hold. It tells a run directory from any other
-folder of the name."""
+"""The file in a run directory that `storekeeper up`, `down` and `demo` hold. It distinguishes a run directory from
+any other folder of the name."""
 
 _FOLDER = ".run"
 
@@ -116,7 +116,7 @@ def _above() -> Path | None:
 
 
 def _is_run_dir(path: Path) -> bool:
-    """Whether a platform of this user is there: whoever can write to a folder above must not lead us into theirs."""
+    """Whether a platform of this user is there. Another user's doesn't count: they could lead us to it."""
     try:
         return path.is_dir() and all(found.stat().st_uid == os.geteuid() for found in (path, path / LOCK))
     except OSError:

@@ -59,7 +59,7 @@ def snapshot_after(step: str, *, task_id: str, task_display_name: str) -> Genera
     """The task that snapshots an app's stores once another generation is live, so that SQL shows that one at once.
 
     Args:
-        step: the task that changed which generation is live, and told the app's own stores.
+        step: the task that changed which generation is live, and pushed the app's own stores.
         task_id: of this task.
         task_display_name: of this task.
     """

@@ -52,7 +52,7 @@ class StoreGlance:
     """A store as the nodes that answer hold it.
 
     Attributes:
-        estimated_entries: RocksDB's estimate, which may be far off after updates; None if no node tells.
+        estimated_entries: RocksDB's estimate, which may be far off after updates; None if no node reports it.
         replicas: that there are, or should be if every node answered.
         serving: replicas that answer questions.
         lag_records: of the replica that is furthest behind; None if unknown.
@@ -170,7 +170,7 @@ class Holders:
     standbys_of: Mapping[str, int] = field(default_factory=dict)
 
     def copies(self, store: str, kind: str, nodes: int) -> int:
-        """How many nodes of so many are to hold each partition of a store."""
+        """How many of the nodes should hold each partition of a store."""
         return nodes if kind == StoreKind.GLOBAL else min(nodes, 1 + self.standbys_of.get(store, self.standbys))
 
 

@@ -64,7 +64,7 @@ class Look:
 
 
 def _estimates(client: StateClient, stores: Iterable[str]) -> dict[str, int]:
-    """About how many rows all partitions of each store have; those that no node tells are left out."""
+    """About how many rows all partitions of each store have; stores that no node reports are left out."""
     found = {}
     for store in stores:
         with contextlib.suppress(StateError):

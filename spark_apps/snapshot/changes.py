@@ -130,29 +130,31 @@ def _skipped() -> Column:
     """
     timestamp_ms = F.unix_millis("timestamp")
     is_time = timestamp_ms.between(0, LAST_TIMESTAMP_MS)
-    told = F.struct(
+    record = F.struct(
         F.col("key").isNotNull().alias("key"),
         F.col("value").isNotNull().alias("value"),
         F.when(is_time, 0).otherwise(-1).alias("timestamp_ms"),
         "headers",
     )
     # Made anew for each session: the function that Spark makes of it belongs to one JVM.
-    return F.arrow_udf(_reasons, StringType())(F.to_json(told, {"ignoreNullFields": "false"}))
+    return F.arrow_udf(_reasons, StringType())(F.to_json(record, {"ignoreNullFields": "false"}))
 
 
-def _reasons(told: pa.Array) -> pa.Array:
-    distinct = told.dictionary_encode()
+def _reasons(records: pa.Array) -> pa.Array:
+    distinct = records.dictionary_encode()
     reasons = [_reason(orjson.loads(text)) for text in distinct.dictionary.to_pylist()]
     return pa.array(reasons, pa.string()).take(distinct.indices)
 
 
-def _reason(told: dict[str, Any]) -> str | None:
+def _reason(record: dict[str, Any]) -> str | None:
     # A name ends at a zero byte for Kafka's C client, which the nodes read with.
     headers = [
         (header["key"].partition("\0")[0], None if header["value"] is None else base64.b64decode(header["value"]))
-        for header in told["headers"] or ()
+        for header in record["headers"] or ()
     ]
-    return skip_reason(b"" if told["key"] else None, b"" if told["value"] else None, told["timestamp_ms"], headers)
+    return skip_reason(
+        b"" if record["key"] else None, b"" if record["value"] else None, record["timestamp_ms"], headers
+    )
 
 
 def _number(header: str) -> Column:

@@ -53,8 +53,8 @@ def told_offsets(
     Raises:
         KafkaException: no answer within `timeout_s`.
     """
-    told = _told(client, wanted, timeout_s)
-    return {(one.topic, one.partition): one.offset for one in told if one.error is None and one.offset >= 0}
+    answers = _told(client, wanted, timeout_s)
+    return {(one.topic, one.partition): one.offset for one in answers if one.error is None and one.offset >= 0}
 
 
 def log_offsets(
@@ -65,13 +65,13 @@ def log_offsets(
     Raises:
         KafkaException: no answer within `timeout_s`, or a partition that the broker doesn't know.
     """
-    told = _told(client, wanted, timeout_s)
-    for one in told:
+    answers = _told(client, wanted, timeout_s)
+    for one in answers:
         if one.error is not None:
             raise KafkaException(one.error)
         if one.offset < 0:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 (librdkafka's own codes)
-    return {(one.topic, one.partition): one.offset for one in told}
+    return {(one.topic, one.partition): one.offset for one in answers}
 
 
 def log_bounds(client: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
@@ -91,13 +91,13 @@ def _told(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: 
     if not asked:
         return []
     try:
-        told = client.offsets_for_times(asked, timeout=timeout_s)
+        answers = client.offsets_for_times(asked, timeout=timeout_s)
     except KafkaException as error:
         if not _is_unknown(error.args[0]):
             raise
     else:
-        if not any(_is_unknown(one.error) for one in told):
-            return told
+        if not any(_is_unknown(one.error) for one in answers):
+            return answers
     # For minutes the client doesn't notice by itself that a topic has more partitions.
     for topic in {topic for topic, _ in wanted}:
         client.list_topics(topic, timeout=timeout_s)

@@ -1,6 +1,6 @@
 """Asks the broker where changelog partitions end: all of them in one go, without disturbing the reader.
 
-A name is no topic: one that is deleted and made anew is another topic of the same name. So each answer tells the id of
+A name is no topic: one that is deleted and made anew is another topic of the same name. So each answer has the id of
 the topic too. The ids are asked for last. A replica that has read from a topic, and hears an end and then the topic's
 id, knows that the end is that topic's: ids are never used again.
 """
@@ -22,7 +22,7 @@ class LogEnds(Protocol):
     """Tells where logs end."""
 
     def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
-        """The end of each partition whose topic the broker told of in time."""
+        """The end of each partition whose topic the broker described in time."""
         ...
 
 
@@ -56,7 +56,7 @@ class KafkaLogEnds:
 
     def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
         """See `LogEnds`. Takes three round trips; at most three times the timeout if the broker is away."""
-        # The client tells no end at all if one of the partitions doesn't exist.
+        # The client reports no end at all if one of the partitions doesn't exist.
         there = [where for where in partitions if self._exists(where)]
         stable = self._ask(self._stable, there)
         written = self._ask(self._written, list(stable))
@@ -82,21 +82,21 @@ class KafkaLogEnds:
             return {}
 
     def _described(self, names: Iterable[str]) -> dict[str, _Topic]:
-        """The topics that the broker tells of in time."""
+        """The topics that the broker describes in time."""
         found: dict[str, _Topic] = {}
         asked = self._admin.describe_topics(TopicCollection(sorted(names)), request_timeout=self._timeout_s)
         for name, future in asked.items():
             try:
-                told = future.result(timeout=self._timeout_s + 1)
+                described = future.result(timeout=self._timeout_s + 1)
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     found[name] = _NO_TOPIC
             except TimeoutError:
                 continue
             else:
-                found[name] = _Topic(str(told.topic_id), len(told.partitions))
+                found[name] = _Topic(str(described.topic_id), len(described.partitions))
         return found
 
 
 def _ignore(_: object) -> None:
-    """That no broker answers is the reader's to report: here it shows as an end that isn't told."""
+    """That no broker answers is the reader's to report: here it shows as an end that is missing."""

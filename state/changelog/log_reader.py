@@ -27,7 +27,7 @@ class LogEnd:
 
     Attributes:
         topic_id: the id of the topic; None if there is no such topic, or the topic has no such partition.
-        bounds: the last stable offset and the end of what is written; None if the broker did not tell them in time.
+        bounds: the last stable offset and the end of what is written; None if the broker did not answer in time.
     """
 
     topic_id: str | None

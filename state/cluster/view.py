@@ -43,7 +43,8 @@ class Member:
         silent_s: for how long it has been silent.
         replicas: what it said last that it holds.
         outdated_since: for each replica that it says waits to be rebuilt, which of all heartbeats that were heard said
-            so first. All nodes read the same topic, so whoever hears itself say so knows who said so before.
+            so first. All nodes read the same topic, so a node that reads its own message knows which nodes said so
+            before.
     """
 
     name: str

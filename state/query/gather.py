@@ -120,7 +120,7 @@ class Gatherer:
         router: the way to other nodes.
         gate: holds questions back until their demand is met.
         clock: for deadlines.
-        max_reads: so many questions that read many rows are answered at a time, by this node for anybody.
+        max_reads: how many requests that read many rows this node answers at a time.
         longest_s: the longest that a request may take.
 
     Attributes:

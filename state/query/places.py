@@ -33,7 +33,7 @@ class Places:
 
     Args:
         most: proven connections at the same time; half as many newcomers have places beside them.
-        most_of_client: of the proven ones, so many from one IP address.
+        most_of_client: the most proven connections from one IP address.
         traffic: counts connections, and those that had to give way.
 
     Attributes:

@@ -59,8 +59,8 @@ class EndWatch:
             return
         now_s = self._clock.monotonic_s()
         questions = {where: replica.question(now_s) for where, replica in asked.items()}
-        told = ends.ends(list(asked))
-        changed = [asked[where].heard_end(questions[where], end) for where, end in told.items()]
+        answered = ends.ends(list(asked))
+        changed = [asked[where].heard_end(questions[where], end) for where, end in answered.items()]
         if any(changed):
             self._on_topic_changed()
 

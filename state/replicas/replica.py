@@ -76,7 +76,7 @@ class Replica(ReplicaRows):
         self._behind_since_s: float | None = None
         self._restored = 0
         self._shown_offset = 0
-        self._told_id: str | None = None
+        self._end_topic_id: str | None = None
         self._log_changed = False
         self.tracker = FreshnessTracker(sightings)
 
@@ -221,20 +221,20 @@ class Replica(ReplicaRows):
         checkpoint = self._checkpoint
         return self.tracker.question(at_s, None if checkpoint is None else checkpoint.topic_id)
 
-    def heard_end(self, question: EndQuestion, told: LogEnd) -> bool:
+    def heard_end(self, question: EndQuestion, found: LogEnd) -> bool:
         """Takes note of the broker's answer; True if it is news that the topic is another one, or gone."""
         checkpoint = self._checkpoint
         if checkpoint is None or checkpoint.topic_id != question.topic_id:
             return False
-        before, self._told_id = self._told_id, told.topic_id
-        if told.topic_id == checkpoint.topic_id:
-            if told.bounds is not None:
-                self.tracker.saw_end(question, *told.bounds)
+        before, self._end_topic_id = self._end_topic_id, found.topic_id
+        if found.topic_id == checkpoint.topic_id:
+            if found.bounds is not None:
+                self.tracker.saw_end(question, *found.bounds)
             return False
         self._end_offset = None
         self.tracker.lost_log()
-        self._log_changed |= told.topic_id != before
-        return told.topic_id != before
+        self._log_changed |= found.topic_id != before
+        return found.topic_id != before
 
     def check(self, changelog: LogState) -> None:
         """Compares the rows with what the broker says of the log just now; if they equal it, writes that down.
@@ -317,7 +317,7 @@ class Replica(ReplicaRows):
         self._end_offset = changelog.end_offset
         self._shown_offset = checkpoint.offset
         self._restored, self._error, self._damaged = 0, None, False
-        self._told_id, self._log_changed = checkpoint.topic_id, False
+        self._end_topic_id, self._log_changed = checkpoint.topic_id, False
         self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
         # Another process may have restored most of it meanwhile: that time counts too.

@@ -10,7 +10,7 @@ Change = tuple[bytes, bytes | None]
 
 
 class RowIndex(Protocol):
-    """What a replica tells of its rows. One thread changes it; any thread reads it."""
+    """What a replica reports about its rows. One thread changes it; any thread reads it."""
 
     @property
     def left_out_rows(self) -> int:

@@ -1,6 +1,6 @@
 """The columns of a snapshot: those that are derived from a row's JSON value, and those that say where it comes from.
 
-The snapshot job derives them when it writes, and whoever proves a snapshot derives them again and compares.
+The snapshot job derives them when it writes, and verification derives them again and compares.
 """
 
 from __future__ import annotations

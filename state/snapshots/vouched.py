@@ -1,6 +1,6 @@
 """Which version of a table its newest snapshot vouches for.
 
-Whoever asks in SQL reads the newest version. It is the newest snapshot if its own commit bears a manifest, or if every
+SQL reads the newest version. It is the newest snapshot if its own commit bears a manifest, or if every
 commit since only compacted files or changed settings of the table. Any other commit, such as an UPDATE by hand, is
 refused here: by verification, by the next snapshot, by seeds, checks, clean-ups of files, and nodes.
 """
