@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 import base64
+import gc
 import importlib
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import orjson
@@ -85,11 +87,7 @@ class ArrowFormat:
     media_type = ARROW
 
     def __init__(self, layout: RowLayout | None, partition_of: Callable[[bytes], int]) -> None:
-        try:
-            self._arrow: Any = importlib.import_module("pyarrow")
-        except ImportError as error:
-            msg = f"this node has no pyarrow, so it can't write {ARROW}: ask for {NDJSON}, or install storekeeper[sql]"
-            raise NotAcceptableError(msg) from error
+        self._arrow = load_arrow()
         self._layout = layout
         self._partition_of = partition_of
         arrow = self._arrow
@@ -129,6 +127,24 @@ class ArrowFormat:
         arrays = [self._arrow.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         self._writer.write_batch(self._arrow.record_batch(arrays, schema=self._schema), custom_metadata=metadata)
         return self._sink.taken()
+
+
+@cache
+def load_arrow() -> Any:
+    """The module `pyarrow`. The first call takes a quarter of a second: make it in a thread.
+
+    Raises:
+        NotAcceptableError: if it isn't installed.
+    """
+    try:
+        arrow = importlib.import_module("pyarrow")
+    except ImportError as error:
+        msg = f"this node has no pyarrow, so it can't write {ARROW}: ask for {NDJSON}, or install storekeeper[sql]"
+        raise NotAcceptableError(msg) from error
+    arrow.array([])  # loads pandas, if it is installed
+    # These modules stay. Looking through them for garbage would hold up requests for 30 ms, twice a second.
+    gc.freeze()
+    return arrow
 
 
 class _Sink(io.RawIOBase):

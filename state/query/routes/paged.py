@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -17,7 +18,7 @@ from state.query.pages import PageLimits, Scan
 from state.query.problems import KeyTooLongError
 from state.query.row_times import RowLayout
 from state.query.services import QueryServices
-from state.query.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of
+from state.query.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow
 from state.query.variant_route import asked_path
 
 JSON = "application/json"
@@ -61,7 +62,7 @@ async def answer_scan(
 ) -> Response:
     """The answer to a scan, as the request's `Accept` wants it."""
     asked = asked_by(services, request)
-    form = stream_format(services, request, scan, layout)
+    form = await stream_format(services, request, scan, layout)
     rest = scan if cursor is None else scan.beyond(services.cursors.decode(scan.identity(), cursor))
     if form is not None:
         return await services.streams.answer(rest, asked, form, partitions)
@@ -90,14 +91,19 @@ async def answer_key_scan(
     )
 
 
-def stream_format(
+async def stream_format(
     services: QueryServices, request: Request, scan: Scan, layout: RowLayout | None
 ) -> StreamFormat | None:
-    """The format of the stream that a request asks for; None if it wants a page."""
+    """The format of the stream that a request asks for; None if it wants a page.
+
+    Raises:
+        NotAcceptableError: if this node can't write it.
+    """
     wanted = request.headers.get("accept", "")
     if NDJSON in wanted:
         return NdjsonFormat(layout)
     if ARROW in wanted:
+        await asyncio.to_thread(load_arrow)
         return ArrowFormat(layout, lambda key: services.catalog.partition(scan.store, key))
     return None
 
