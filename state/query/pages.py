@@ -18,8 +18,8 @@ from state.replicas.replica import Replica
 
 Row = tuple[bytes, bytes]
 by_key = itemgetter(0)
-_ROWS_A_STEP = 64
-_BYTES_A_STEP = 64 << 10
+_ROWS_A_STEP = 32
+_BYTES_A_STEP = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from state.query.stream_format import StreamEnd, StreamFormat
 
 log = structlog.get_logger(__name__)
 
-_ROWS_AT_A_TIME = 200
+_ROWS_AT_A_TIME = 80
 """Rows are written in runs so short that other requests need not wait for them."""
 
 

@@ -42,7 +42,7 @@ def test_point_reads_beside_heavy_work() -> None:
     printed = smoke("neighbours")
     for neighbour in ("32 scanners", "16 Arrow streams", "16 NDJSON streams", "32 scrapes"):
         for way in ("", " with TLS"):
-            assert f"point reads beside {neighbour}{way}: p99" in printed
+            assert f"reads beside {neighbour}{way}: p99 since sent" in printed
 
 
 def test_without_wrk_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

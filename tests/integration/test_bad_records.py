@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 from typer.testing import CliRunner
 
 from deploy.cli import app
@@ -22,7 +22,7 @@ from tests.broker import Broker
 from tests.faults.test_restore import everything
 from tests.integration.node_process import NodeProcess, make_nodes, started, write
 from tests.integration.topics import end_offsets
-from tests.state.changelog.bad_records import KINDS, ROWS, SKIPPED
+from tests.state.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -48,19 +48,7 @@ def changelog(broker: Broker) -> Iterator[Broker]:
 def write_all_kinds(broker: Broker) -> None:
     """Every kind, each behind a good row of its key, and good rows behind them all."""
     write(broker, TOPIC, [(kind.key, b"older") for kind in KINDS if kind.key is not None])
-    failed: list[str] = []
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
-    for kind in KINDS:
-        producer.produce(
-            TOPIC,
-            kind.value,
-            kind.key,
-            headers=None if kind.headers is None else list(kind.headers),
-            timestamp=kind.timestamp_ms,
-            on_delivery=lambda error, _: None if error is None else failed.append(str(error)),
-        )
-    producer.flush(30)
-    assert failed == []
+    write_kinds(broker.bootstrap, TOPIC, KINDS)
     write(broker, TOPIC, list(AFTER.items()))
 
 

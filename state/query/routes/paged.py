@@ -22,7 +22,7 @@ from state.query.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, 
 from state.query.variant_route import asked_path
 
 JSON = "application/json"
-_ROWS_AT_A_TIME = 128
+_ROWS_AT_A_TIME = 64
 
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {JSON: {}, NDJSON: {}, ARROW: {}}, "description": "A page of rows, or all of them as a stream."}

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from spark_apps.settings import AppSettings
@@ -31,7 +30,7 @@ from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot, vouched_version
 from tests.broker import Broker
 from tests.spark_apps.checkpoints import METADATA
-from tests.state.changelog.bad_records import KINDS, ROWS, Kind
+from tests.state.changelog.bad_records import KINDS, ROWS, Kind, write_kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,19 +79,7 @@ class App:
 
     def write_kinds(self, kinds: Sequence[Kind]) -> None:
         """Writes records that somebody else might write."""
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "partitioner": "murmur2_random"})
-        failed: list[str] = []
-        for kind in kinds:
-            producer.produce(
-                self.store.changelog_topic,
-                kind.value,
-                kind.key,
-                headers=None if kind.headers is None else list(kind.headers),
-                timestamp=kind.timestamp_ms,
-                on_delivery=lambda error, _: None if error is None else failed.append(str(error)),
-            )
-        producer.flush(30)
-        assert failed == []
+        write_kinds(self.broker.bootstrap, self.store.changelog_topic, kinds)
 
     def commit(self, batch_id: int) -> None:
         """Finishes a batch, whose input ends at ten times its number."""

@@ -5,10 +5,11 @@ A kind with `reason` None is a row or a tombstone like any other, however odd it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import orjson
+from confluent_kafka import Producer
 
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.skipped import SkipReason
@@ -117,3 +118,20 @@ KINDS = [kind if kind.key is None else replace(kind, key=kind.name.encode()) for
 """Every kind; those with a key have their name as key."""
 SKIPPED = [kind for kind in KINDS if kind.reason is not None]
 ROWS = {kind.key: kind.value for kind in KINDS if kind.reason is None and kind.value is not None}
+
+
+def write_kinds(bootstrap: str, topic: str, kinds: Sequence[Kind]) -> None:
+    """Writes a record of each kind, in order."""
+    failed: list[str] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "partitioner": "murmur2_random"})
+    for kind in kinds:
+        producer.produce(
+            topic,
+            kind.value,
+            kind.key,
+            headers=None if kind.headers is None else list(kind.headers),
+            timestamp=kind.timestamp_ms,
+            on_delivery=lambda error, _: None if error is None else failed.append(str(error)),
+        )
+    producer.flush(30)
+    assert failed == []
