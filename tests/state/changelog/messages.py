@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from state.changelog.skipped import Headers
+
 VERSION_ONE: list[tuple[str, bytes | None]] = [("schema-version", b"1")]
 
 
@@ -34,3 +36,7 @@ class Record:
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return None if self.record_headers is None else list(self.record_headers)
+
+    def set_headers(self, headers: Headers) -> None:
+        """Equal ones: nothing to do."""
+        assert tuple(headers) == (self.record_headers or ())
