@@ -151,6 +151,15 @@ class Gatherer:
         """The same demand, now: for the next step of a long answer."""
         return self.asked(asked.demand)
 
+    def check_free(self) -> None:
+        """Checks that this node can read many rows now. Ask first: other nodes need not read what is refused here.
+
+        Raises:
+            TooManyScansError: it reads as many as it may.
+        """
+        if not self._free_reads:
+            raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
+
     async def gather(
         self, question: Question[_T], asked: Asked, partitions: Iterable[int] | None = None
     ) -> Gathered[_T]:
@@ -227,8 +236,7 @@ class Gatherer:
         found = question.local(replicas)
         if not isinstance(found, Generator):
             return found
-        if not self._free_reads:
-            raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
+        self.check_free()
         self._free_reads -= 1
         try:
             return await self.turns.finish(found)

@@ -66,6 +66,7 @@ class ScanQueries:
             StoreRestoringError: if the node doesn't know the store's partitions yet.
             TooManyScansError: if too many scans are under way.
         """
+        self.gatherer.check_free()
         found: Gathered[Page] = await self.gatherer.gather(PageQuestion(scan, limits), asked, partitions)
         complete(scan.store, found, asked)
         pages = [answer.found for answer in found.answers]

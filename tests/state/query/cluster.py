@@ -92,7 +92,7 @@ class Node:
             self.router,
             DemandGate(cluster.clock, lambda: None),
             cluster.clock,
-            max_reads=32,
+            max_reads=cluster.max_reads,
             longest_s=5,
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
@@ -124,6 +124,7 @@ class Cluster:
         limits: QueryLimits = LIMITS,
         stream_page_rows: int = 7,
         ranked_bytes: int = 64 << 20,
+        max_reads: int = 32,
         stores: str = STORES,
         addresses: Mapping[str, str] | None = None,
     ) -> None:
@@ -131,6 +132,7 @@ class Cluster:
         self.clock = SystemClock()
         self.limits = limits
         self.ranked_bytes = ranked_bytes
+        self.max_reads = max_reads
         self.stream_limits = PageLimits(stream_page_rows, 1 << 20, limits.max_examined_rows)
         self.definitions = parse_definitions(stores)
         self.addresses = addresses or {name: f"http://{name}:80" for name in names}

@@ -289,6 +289,14 @@ def test_what_cannot_be_asked_is_told(path: str, status: int, kind: str) -> None
     assert _problem(asyncio.run(shared().get("a", path))) == (status, kind)
 
 
+def test_other_nodes_are_not_asked_for_a_scan_that_is_refused() -> None:
+    cluster, requests = Cluster(max_reads=0), list[None]()
+    cluster.network.before_request = lambda: requests.append(None)
+    answer = asyncio.run(cluster.get("a", "/state/keyvalues/rewards/all"))
+    assert _problem(answer) == (429, "too-many-scans")
+    assert len(requests) == 1, "the client's own"
+
+
 def test_a_wrong_kind_names_the_routes_that_fit() -> None:
     answer = asyncio.run(shared().get("a", "/state/keyvalues/sales/all"))
     assert "/state/windowed/sales/{key}/{from}/{to}" in answer.json()["detail"]
