@@ -56,9 +56,9 @@ status: ## every process, its health, its address
 	@$(BIN)/storekeeper status
 
 # Half of the time of most tests is waiting, so parts of them run beside each other. The longest parts come first.
-APART := integration spark_apps state dags
+APART := integration spark_apps dags state
 REST := $(filter-out $(APART:%=tests/%/) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
-PARTS := $(APART:%=test-%) test-rest test-types
+PARTS := test-rest $(APART:%=test-%) test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 
 test: setup lint ## lint, types and all tests that take no long time

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.test_tree import ROOT, tracked
-from tests.durations import RECORD, Duration, read_record
+from tests.durations import Duration, read_record
 
-WHOLE_S = 1100
-"""Of two processors in 15 minutes, with room for a slower machine."""
+WHOLE_S = 1500
+"""Of the 1,800 seconds that two processors have in 15 minutes."""
 FILE_S = 30
 LARGER = {
     "tests/integration/test_running_platform.py": (400, "the one platform with all apps, driven by Airflow"),
@@ -20,8 +20,12 @@ LARGER = {
     "tests/faults/test_attacks.py": (60, "a real node is attacked over its socket"),
     "tests/faults/test_failover.py": (60, "three nodes under load, every fault for two seconds"),
     "tests/dags/test_check_hadoop_export.py": (60, "three runs of the quality gate on Spark"),
-    "tests/quality/test_gate.py": (70, "batches of a staged table go through the gate on Spark"),
-    "tests/spark_apps/snapshot/test_job.py": (90, "snapshots of a real changelog on Spark, over generations"),
+    "tests/integration/test_topic_made_anew.py": (60, "the last file of its part: the one platform stops in it"),
+    "tests/installing/test_extras.py": (45, "each extra runs in an environment of its own"),
+    "tests/state/query/page/test_page.py": (45, "a browser looks at a node's page"),
+    "tests/quality/test_gate.py": (100, "batches of a staged table go through the gate on Spark"),
+    "tests/quality/test_quarantine.py": (45, "a batch is released and discarded on Spark"),
+    "tests/spark_apps/snapshot/test_job.py": (120, "snapshots of a real changelog on Spark, over generations"),
     "tests/dags/test_stream_apps.py": (60, "each run of a DAG is a process of Airflow"),
 }
 """Larger budgets of a file, and why."""
@@ -45,8 +49,6 @@ def complaints(record: dict[str, Duration], files: set[str]) -> list[str]:
 
 
 def test_the_record_is_complete_and_within_the_budgets() -> None:
-    if not RECORD.exists():
-        pytest.skip("nothing was recorded yet: run `make test-durations` on a quiet machine and commit its file")
     files = {str(path.relative_to(ROOT)) for path in tracked("tests/test_*.py", "tests/**/test_*.py")}
     assert complaints(read_record(), files) == []
 

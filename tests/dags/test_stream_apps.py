@@ -126,6 +126,7 @@ def test_what_has_no_place_in_a_platform_says_what_to_do_instead(tmp_path: Path)
     assert "runs by itself" in str(why_it_does_not_run("together", ["together"], tmp_path))
 
 
+@pytest.mark.long("test_running_code.py asks the code, test_stream_apps.py restarts an app")
 def test_an_upgrade_asks_the_code_first_and_sees_the_app_read_on(run_dag: RunDag, supervised: Supervised) -> None:
     run_dag("stream_apps")
     before = pids(supervised)

@@ -83,6 +83,7 @@ def test_classes_come_from_the_archive(tmp_path: Path) -> None:
     assert loaded.endswith("shared objects file (top)")
 
 
+@pytest.mark.long("test_session.py starts a session with the archive that is there")
 def test_a_session_starts_without_a_word_beside_an_archive_that_is_damaged(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
