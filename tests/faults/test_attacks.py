@@ -268,8 +268,7 @@ def test_more_scans_than_allowed_are_refused_and_points_go_on(nodes: Nodes, pyte
 
     with unharmed(nodes), ThreadPoolExecutor(64) as pool:
         statuses = sum(pool.map(attack, [scans // 64] * 64), Counter[int | None]())
-    # On a busy machine the other node's half of a scan may come too late: that is refused as well, with 503.
-    assert {200, 429} <= set(statuses) <= {200, 429, 503}
+    assert set(statuses) == {200, 429}
     assert nodes[0].status("/state/keyvalues/rewards/all") == 200
 
 
