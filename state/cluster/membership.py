@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ _RETRY_S = 0.5
 _POLL_S = 0.1
 _GOODBYE_S = 2.0
 _LOGGED_EVERY = 1000
+_TIES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,9 @@ class Membership:
     def _begin(self) -> None:
         """All that was said before has been heard: this node's own incarnation must be later than its last one."""
         if not self._caught_up:
-            self._incarnation = max(self._clock.now_ms(), self._view.order_of(self.identity.name)[0] + 1)
+            # Two nodes of one name may start within the same millisecond: one of them has to be the later one.
+            started = self._clock.now_ms() * _TIES + secrets.randbelow(_TIES)
+            self._incarnation = max(started, self._view.order_of(self.identity.name)[0] + 1)
             self._caught_up = True
             if not self._view.was_member(self.identity.name):
                 others = [member for member in self._view.members() if member.name != self.identity.name]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+import pytest
 
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import SystemClock
@@ -174,10 +177,20 @@ def test_of_two_nodes_with_one_name_the_later_one_stays() -> None:
     topic = Topic()
     first, second = Node("a", topic), Node("a", topic)
     with running(first):
-        eventually(lambda: first.names() == ["a"], 60, "the first is there")
+        eventually(lambda: topic.records, 60, "the first is there")
         with running(second):
-            assert first.name_taken.wait(10)
+            assert first.name_taken.wait(60)
             assert not second.name_taken.is_set()
+
+
+def test_nodes_of_one_name_that_start_in_one_millisecond_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SystemClock, "now_ms", lambda _: 1)
+    found = set[int]()
+    for topic in (Topic(), Topic()):
+        with running(Node("a", topic)):
+            eventually(lambda: topic.records, 60, "it is there")  # noqa: B023 - called at once
+        found.add(json.loads(topic.records[0].value or b"")["incarnation"])
+    assert len(found) == 2
 
 
 def test_a_third_node_settles_for_a_while_and_one_that_comes_back_in_time_does_not() -> None:
