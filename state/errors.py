@@ -3,6 +3,7 @@
     StateError
     ├── ConfigurationError            the caller's settings or names can't work; nothing was started
     │   ├── InvalidNameError          a store, app or topic name outside the allowed alphabet
+    │   ├── NotCopartitionedError     topics that are joined have different numbers of partitions
     │   └── UnknownStoreError         no store of that name is declared here
     ├── InvalidArgumentError          one call's arguments are wrong; the store is unharmed
     │   ├── NullKeyError              keys may not be None
@@ -46,6 +47,10 @@ class InvalidNameError(ConfigurationError):
 
 class UnknownStoreError(ConfigurationError):
     """No store of that name is declared here. List the declared ones and check the spelling."""
+
+
+class NotCopartitionedError(ConfigurationError):
+    """Topics whose records are joined have different numbers of partitions. Repartition one of them."""
 
 
 class InvalidArgumentError(StateError):

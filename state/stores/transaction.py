@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from sortedcontainers import SortedList
+
 from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
 from state.stores.overlay import overlaid
 from state.stores.wrapped import WrappedStore
@@ -25,6 +27,7 @@ class TransactionStore(WrappedStore):
         super().__init__(inner)
         self._commit_with = write or inner.write
         self._rows: dict[bytes, bytes | None] = {}
+        self._ordered: SortedList | None = None
         self._metadata: dict[bytes, bytes | None] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -38,22 +41,28 @@ class TransactionStore(WrappedStore):
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Adds writes to the transaction."""
+        rows, ordered = self._rows, self._ordered
         for key, value in entries:
-            self._rows.pop(key, None)
-            self._rows[key] = value
+            if key in rows:
+                del rows[key]
+            elif ordered is not None:
+                ordered.add(key)
+            rows[key] = value
         self._metadata.update(metadata)
+
+    @property
+    def pending(self) -> list[Entry]:
+        """The uncommitted writes, the last one of each key, in their order."""
+        return list(self._rows.items())
 
     def scan(self, start: bytes | None, stop: bytes | None, *, reverse: bool = False) -> BytesIterator:
         """Rows with the uncommitted writes merged in."""
-        changes = sorted(
-            (
-                (key, value)
-                for key, value in self._rows.items()
-                if (start is None or key >= start) and (stop is None or key < stop)
-            ),
-            reverse=reverse,
-            key=lambda entry: entry[0],
-        )
+        if self._ordered is None:
+            # Sorted with the first scan and kept so: a join scans for every record.
+            self._ordered = SortedList(self._rows)
+        swapped = start is not None and stop is not None and start >= stop
+        keys = [] if swapped else list(self._ordered.irange(start, stop, inclusive=(True, False), reverse=reverse))
+        changes = [(key, self._rows[key]) for key in keys]
         rows = self._inner.scan(start, stop, reverse=reverse)
         return overlaid(changes, rows, self.open_iterators, reverse=reverse)
 
@@ -80,6 +89,7 @@ class TransactionStore(WrappedStore):
     def abort(self) -> None:
         """Forgets everything since the last commit."""
         self._rows = {}
+        self._ordered = None
         self._metadata = {}
 
     def flush(self) -> None:

@@ -48,6 +48,10 @@ class GroupedTable(Generic[G, W]):
 
         parent.subscribe(on_change)
 
+    def subscribe(self, forward: Forward[G, W]) -> None:
+        """Sends every later change of a row to `forward`, under the key of its group."""
+        self._downstream.append(forward)
+
     def aggregate(self, aggregator: Aggregator[G, W, A], store: TableStore[G, A]) -> TableAggregation[G, W, A]:
         """A table of one aggregate a group.
 

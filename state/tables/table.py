@@ -52,6 +52,10 @@ class KTable(ABC, Generic[K, V]):
             ConfigurationError: neither this table nor one above it has a store to look into.
         """
 
+    def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[V] | None:
+        """The row that was valid at a time, where the table is versioned; else the row as of now."""
+        return self.get(key)
+
     @abstractmethod
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
         """Makes changes carry old values, if this table or one above it has a store to know them from.
@@ -106,9 +110,9 @@ class SourceTable(KTable[K, V]):
     are counted and left out.
     """
 
-    def __init__(self, store: TableStore[K, V] | None = None) -> None:
+    def __init__(self, store: TableStore[K, V] | None = None, dropped: DroppedRecords | None = None) -> None:
         super().__init__(store)
-        self.dropped = DroppedRecords()
+        self.dropped = DroppedRecords() if dropped is None else dropped
         self._store = store
 
     def upsert(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
@@ -150,9 +154,14 @@ class DerivedTable(KTable[K, W], Generic[K, V, W]):
 
     def get(self, key: K) -> ValueAndTimestamp[W] | None:
         """The key's row as of now, or None."""
-        if self._store is not None:
-            return self._store.get(key)
-        row = self._parent.get(key)
+        return self._derived_row(key, self._parent.get(key)) if self._store is None else self._store.get(key)
+
+    def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[W] | None:
+        """The row that was valid at a time, from the table above."""
+        row = self._parent.get_as_of(key, timestamp_ms)
+        return self._derived_row(key, row) if self._store is None else self._store.get(key)
+
+    def _derived_row(self, key: K, row: ValueAndTimestamp[V] | None) -> ValueAndTimestamp[W] | None:
         value = None if row is None else self._derive(key, row.value)
         return None if row is None or value is None else ValueAndTimestamp(value, row.timestamp_ms)
 

@@ -46,6 +46,13 @@ class TimeOrderedBuffer(Generic[K, V]):
         self._due: dict[bytes, int] = {}
         self._rows: SortedDict = SortedDict()
         self._size_bytes = 0
+        self.touched: set[bytes] = set()
+
+    def take_touched(self) -> dict[bytes, Buffered[K, V] | None]:
+        """What became of each key since the last call: the change that waits now, or None. To be saved."""
+        touched, self.touched = self.touched, set()
+        due = self._due
+        return {key: Buffered(due[key], self._rows[due[key], key]) if key in due else None for key in touched}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -67,6 +74,7 @@ class TimeOrderedBuffer(Generic[K, V]):
     def put(self, due_ms: int, record: TableRecord[K, V]) -> None:
         """Buffers a change, in place of the key's earlier one if there is one."""
         key = self._key_bytes(record.key)
+        self.touched.add(key)
         known_due_ms = self._due.get(key)
         if known_due_ms is None:
             self._due[key] = known_due_ms = due_ms
@@ -85,6 +93,7 @@ class TimeOrderedBuffer(Generic[K, V]):
         """
         (due_ms, key), record = self._rows.popitem(0)
         del self._due[key]
+        self.touched.add(key)
         self._size_bytes -= self._weight(key, record)
         return Buffered(due_ms, record)
 

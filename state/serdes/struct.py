@@ -1,0 +1,64 @@
+"""Typed values as JSON, by msgspec: structs, data classes, numbers, decimals, lists of them."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from state.errors import ConfigurationError, SerializationError
+from state.serdes.serde import BytesSerde, Serde, Utf8Serde
+
+T = TypeVar("T")
+
+
+class StructSerde(Generic[T]):
+    """One type of value. A decimal is written as text, so that no digit is lost.
+
+    Raises:
+        ConfigurationError: msgspec knows no form for this type.
+    """
+
+    def __init__(self, type_: type[T]) -> None:
+        try:
+            self._decoder = msgspec.json.Decoder(type_)
+        except TypeError as error:
+            msg = f"values of type {type_!r} have no JSON form: use a msgspec.Struct, or pass a serde ({error})"
+            raise ConfigurationError(msg) from error
+        self._encode = msgspec.json.Encoder(decimal_format="string").encode
+        self._decode = self._decoder.decode
+        self._type = type_
+
+    def serialize(self, value: T) -> bytes:
+        """The value as JSON.
+
+        Raises:
+            SerializationError: a part of it has no JSON form.
+        """
+        try:
+            return self._encode(value)
+        except (TypeError, ValueError, msgspec.MsgspecError) as error:
+            msg = f"a {type(value).__name__} has no JSON form: {error}"
+            raise SerializationError(msg) from error
+
+    def deserialize(self, data: bytes) -> T:
+        """The value.
+
+        Raises:
+            SerializationError: the bytes are no JSON of this type.
+        """
+        try:
+            return self._decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            msg = f"{len(data)} bytes are no {getattr(self._type, '__name__', self._type)}: {error}"
+            raise SerializationError(msg) from error
+
+
+def serde_of(spec: type[T] | Serde[T]) -> Serde[T]:
+    """The serde of a type, or the serde itself: text is UTF-8, bytes stay as they are, the rest is JSON."""
+    known: dict[Any, Any] = {str: Utf8Serde(), bytes: BytesSerde()}
+    if spec in known:
+        return cast("Serde[T]", known[spec])
+    if not isinstance(spec, type) and hasattr(spec, "serialize"):
+        return cast("Serde[T]", spec)
+    return StructSerde(cast("type[T]", spec))

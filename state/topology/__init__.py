@@ -1,0 +1,51 @@
+"""Apps as topologies: streams, tables, joins and windows, described once and run by a test driver or on Spark."""
+
+from state.tables.emit_strategy import EmitStrategy
+from state.tables.suppress import BufferConfig, BufferFullStrategy
+from state.topology.builder import StreamsBuilder
+from state.topology.driver import CrashStep, TestRecord, TopologyTestDriver
+from state.topology.functions import with_key
+from state.topology.grouped import KGroupedStream, KGroupedTable
+from state.topology.join_windows import JoinWindows
+from state.topology.kstream import KStream
+from state.topology.ktable import GlobalTable, KTable, until_limit, until_window_closes
+from state.topology.operators.process import Processor, ProcessorContext
+from state.topology.plan import Plan, SubTopology, Topology
+from state.topology.store import Store, StoreKind
+from state.topology.timers import TimeKind
+from state.topology.windows import days, hopping, hours, minutes, seconds, sessions, sliding, tumbling
+
+__all__ = [
+    "BufferConfig",
+    "BufferFullStrategy",
+    "CrashStep",
+    "EmitStrategy",
+    "GlobalTable",
+    "JoinWindows",
+    "KGroupedStream",
+    "KGroupedTable",
+    "KStream",
+    "KTable",
+    "Plan",
+    "Processor",
+    "ProcessorContext",
+    "Store",
+    "StoreKind",
+    "StreamsBuilder",
+    "SubTopology",
+    "TestRecord",
+    "TimeKind",
+    "Topology",
+    "TopologyTestDriver",
+    "days",
+    "hopping",
+    "hours",
+    "minutes",
+    "seconds",
+    "sessions",
+    "sliding",
+    "tumbling",
+    "until_limit",
+    "until_window_closes",
+    "with_key",
+]

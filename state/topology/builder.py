@@ -1,0 +1,140 @@
+"""Where a topology begins: its source topics, tables and stores."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from state.errors import ConfigurationError
+from state.serdes.serde import Serde
+from state.serdes.struct import serde_of
+from state.topology.known_serdes import Serdes
+from state.topology.kstream import KStream
+from state.topology.ktable import GlobalTable, KTable
+from state.topology.node import Graph, StoreSpec
+from state.topology.operators.source import GlobalSource, Source, TableSource
+from state.topology.plan import Topology
+from state.topology.store import Store, StoreKind, milliseconds
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class StreamsBuilder:
+    """Describes one app's topology.
+
+    Args:
+        app: the app's name. It is in front of the names of internal topics.
+    """
+
+    def __init__(self, app: str) -> None:
+        self._graph = Graph(app)
+        self._sources: dict[str, tuple[Source, Any, Any]] = {}
+        self._stores: dict[str, StoreSpec] = {}
+
+    @overload
+    def stream(self, topic: str, values: type[V] | Serde[V], *, named: str | None = None) -> KStream[str, V]: ...
+
+    @overload
+    def stream(
+        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K], named: str | None = None
+    ) -> KStream[K, V]: ...
+
+    def stream(self, topic: str, values: Any, *, keys: Any = str, named: str | None = None) -> KStream[Any, Any]:
+        """The records of a topic. One that does not decode becomes a dead letter.
+
+        Args:
+            topic: the topic.
+            values: the type of the values, or a serde.
+            keys: the type of the keys, or a serde; text if it is not given.
+            named: the operator's name; the topic's if None.
+
+        Raises:
+            ConfigurationError: the topic is read already, with other types.
+        """
+        source = self._source(topic, keys, values, named)
+        return KStream(source, Serdes(source.key_serde, source.value_serde))
+
+    @overload
+    def table(
+        self, topic: str, values: type[V] | Serde[V], *, store: str | Store[V] | None = None, named: str | None = None
+    ) -> KTable[str, V]: ...
+
+    @overload
+    def table(
+        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K],
+        store: str | Store[V] | None = None, named: str | None = None,
+    ) -> KTable[K, V]: ...  # fmt: skip
+
+    def table(
+        self, topic: str, values: Any, *, keys: Any = str, store: Any = None, named: str | None = None
+    ) -> KTable[Any, Any]:
+        """The newest value of each key of a topic. It gets a store if `store` is given, or if an operator needs one."""
+        source = self._source(topic, keys, values, None)
+        serdes = (source.key_serde, source.value_serde)
+        return KTable(TableSource(source, serdes, _options(store), named=named), Serdes(*serdes))
+
+    @overload
+    def global_table(
+        self, topic: str, values: type[V] | Serde[V], *, store: str | Store[V] | None = None
+    ) -> GlobalTable[str, V]: ...
+
+    @overload
+    def global_table(
+        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K], store: str | Store[V] | None = None
+    ) -> GlobalTable[K, V]: ...
+
+    def global_table(self, topic: str, values: Any, *, keys: Any = str, store: Any = None) -> GlobalTable[Any, Any]:
+        """A table that every task has whole: look-ups need no common partitions.
+
+        Raises:
+            ConfigurationError: the topic is read already.
+        """
+        if topic in self._sources:
+            msg = f"topic {topic!r} is read already: a global table's topic can't be read a second time"
+            raise ConfigurationError(msg)
+        source = GlobalSource(self._graph, topic, serde_of(keys), serde_of(values), _options(store))
+        self._sources[topic] = (source, keys, values)
+        return GlobalTable(source)
+
+    def add_store(self, store: Store[Any]) -> None:
+        """Declares a store for processors, who name it in `process(stores=...)`.
+
+        Raises:
+            ConfigurationError: it has no name or no types, or another store has its name.
+        """
+        if store.name is None or store.value_serde is None:
+            raise ConfigurationError("a store for processors needs a name and the type of its values")
+        if store.name in self._stores:
+            msg = f"two stores are called {store.name!r}: give one another name"
+            raise ConfigurationError(msg)
+        times = {StoreKind.VERSIONED: store.history, StoreKind.TTL: store.ttl}
+        retention_ms = milliseconds(times.get(store.kind, store.retention))
+        if store.kind in {StoreKind.WINDOW, StoreKind.SESSION} and retention_ms < 1:
+            msg = f"store {store.name!r} keeps windows: give it a retention"
+            raise ConfigurationError(msg)
+        self._stores[store.name] = StoreSpec(
+            store.name, store.kind, store.key_serde or serde_of(str), store.value_serde, store, retention_ms, 1
+        )
+
+    def build(self) -> Topology:
+        """The finished topology.
+
+        Raises:
+            ConfigurationError: a processor names a store that is not declared, or two operators name one store.
+        """
+        return Topology(self._graph, self._stores)
+
+    def _source(self, topic: str, keys: Any, values: Any, named: str | None) -> Source:
+        known = self._sources.get(topic)
+        if known is None:
+            source = Source(self._graph, topic, serde_of(keys), serde_of(values), named=named)
+            self._sources[topic] = (source, keys, values)
+            return source
+        if known[1:] != (keys, values) or isinstance(known[0], GlobalSource):
+            msg = f"topic {topic!r} is read already, with other types: read it once and use the stream twice"
+            raise ConfigurationError(msg)
+        return known[0]
+
+
+def _options(store: str | Store[Any] | None) -> Store[Any] | None:
+    return Store(store) if isinstance(store, str) else store

@@ -1,0 +1,315 @@
+"""Runs a topology in a test: in this process, without Spark and Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import orjson
+
+from state.changelog.partitioner import partition_for
+from state.errors import InvalidArgumentError, UnknownStoreError
+from state.stores.bytes_store import BytesStore, Entry
+from state.stores.memory import MemoryStore
+from state.tables.dropped_records import DroppedRecords
+from state.topology.operators.source import Source
+from state.topology.operators.stateless import Sink
+from state.topology.plan import SubTopology, Topology
+from state.topology.records import Batch, DeadLetter, Output, Record
+from state.topology.task import Task
+from state.topology.task_stores import restore
+
+START_MS = 1_700_000_000_000
+POSITION = b"changelog-position"
+
+
+class CrashStep(StrEnum):
+    """Where in its commit a task dies."""
+
+    BEFORE_COMMIT = "before_commit"
+    OUTPUTS_WRITTEN = "outputs_written"
+    COMMITTED = "committed"
+
+
+class TestRecord(NamedTuple):
+    """A record that came out."""
+
+    __test__ = False
+
+    key: Any
+    value: Any
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What is left of a task when it dies: what it has committed."""
+
+    sub_topology: SubTopology
+    partition: int
+    progress: bytes = b"{}"
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    task: Task | None = None
+
+
+class TopologyTestDriver:
+    """A running topology, to be fed and looked at. What is piped is handled before `pipe` returns.
+
+    Args:
+        topology: what to run.
+        partitions: of the source topics; 1 where they are not named.
+    """
+
+    __test__ = False
+
+    def __init__(self, topology: Topology, partitions: Mapping[str, int] | None = None) -> None:
+        sources = [source for sub in topology.sub_topologies for source in sub.sources]
+        counts = {source.topic: 1 for source in sources} | dict(partitions or {})
+        self._topology = topology
+        self.plan = topology.plan(counts)
+        self.now_ms = START_MS
+        self.dead_letters: list[DeadLetter] = []
+        self.dropped = DroppedRecords()
+        self._sources: dict[str, Source] = {source.topic: source for source in sources}
+        self._sinks: dict[str, Sink] = {sink.topic: sink for sub in topology.sub_topologies for sink in sub.sinks}
+        self._logs: dict[tuple[str, int], list[Record]] = {}
+        self._read: dict[str, list[TestRecord]] = {}
+        self._changelogs: dict[tuple[str, int], list[Entry]] = {}
+        self._backends: dict[tuple[str, int], MemoryStore] = {}
+        self._crash: CrashStep | None = None
+        subs = sorted(topology.sub_topologies, key=lambda sub: not sub.is_global)
+        self._slots = [_Slot(sub, number) for sub in subs for number in range(self.plan.tasks(sub))]
+        self._globals = {spec.name: _GlobalRows(slot, spec.name) for slot in self._slots
+                         if slot.sub_topology.is_global for spec in slot.sub_topology.stores}  # fmt: skip
+        for slot in self._slots:
+            self._open(slot)
+
+    def pipe(
+        self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None, *, partition: int | None = None
+    ) -> None:
+        """Appends a record to a source topic and handles it, with all that follows from it.
+
+        Args:
+            topic: a topic that the app reads.
+            key: of the topic's type, or None.
+            value: of the topic's type, or None.
+            timestamp_ms: the record's; that of the driver's clock if None.
+            partition: where it goes; its key decides if None.
+
+        Raises:
+            InvalidArgumentError: the app does not read that topic, or it has no such partition.
+        """
+        self.append(topic, key, value, timestamp_ms, partition=partition)
+        self.run()
+
+    def append(
+        self, topic: str, key: Any, value: Any, timestamp_ms: int | None = None, *, partition: int | None = None
+    ) -> None:
+        """As `pipe`, but it waits for `run`: several records make one batch."""
+        source = self._source(topic)
+        key_bytes = None if key is None else source.key_serde.serialize(key)
+        value_bytes = None if value is None else source.value_serde.serialize(value)
+        self.append_bytes(topic, key_bytes, value_bytes, timestamp_ms, partition=partition)
+
+    def append_bytes(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int | None = None,
+        *, partition: int | None = None,
+    ) -> None:  # fmt: skip
+        """As `append`, of bytes as a topic may hold them."""
+        self._source(topic)
+        count = self.plan.partitions[topic]
+        if partition is None:
+            partition = 0 if key is None else partition_for(key, count)
+        if not 0 <= partition < count:
+            msg = f"topic {topic} has partitions 0 to {count - 1}, not {partition}"
+            raise InvalidArgumentError(msg)
+        log = self._logs.setdefault((topic, partition), [])
+        log.append(Record(topic, partition, len(log), self.now_ms if timestamp_ms is None else timestamp_ms, key, value))
+
+    def run(self) -> None:
+        """Handles all that waits, until nothing follows any more."""
+        while any([self._handle(slot) for slot in self._slots]):
+            pass
+
+    def advance(self, by_ms: int) -> None:
+        """Moves the wall clock on. Stream time moves by records alone.
+
+        Raises:
+            InvalidArgumentError: time would go back.
+        """
+        if by_ms < 0:
+            raise InvalidArgumentError("the wall clock never goes back: advance by 0 or more")
+        self.now_ms += by_ms
+        for slot in self._slots:
+            self._batch(slot, [])
+        self.run()
+
+    def crash_at(self, step: CrashStep) -> None:
+        """Lets the next batch die at a step of its commit. The task is built anew and goes on from what was committed."""
+        self._crash = step
+
+    def read(self, topic: str) -> list[TestRecord]:
+        """What a reader of a topic that the app writes has not seen yet, by `pipe` and order.
+
+        Raises:
+            InvalidArgumentError: the app does not write that topic.
+        """
+        if topic not in self._sinks:
+            msg = f"the app does not write {topic!r}, only {sorted(self._sinks)}"
+            raise InvalidArgumentError(msg)
+        return self._read.pop(topic, [])
+
+    def rows(self, store: str, partition: int | None = None) -> list[tuple[Any, Any]]:
+        """The rows of a store, key and value, of one partition or all.
+
+        Raises:
+            UnknownStoreError: no store has that name.
+        """
+        found = [slot for slot in self._slots if store in {spec.name for spec in slot.sub_topology.stores}]
+        if not found:
+            names = sorted({spec.name for slot in self._slots for spec in slot.sub_topology.stores})
+            msg = f"there is no store {store!r}, only {names}"
+            raise UnknownStoreError(msg)
+        wanted = [slot for slot in found if partition is None or slot.partition == partition]
+        return [row for slot in wanted for row in _rows(self._task(slot).store(store))]
+
+    def store(self, name: str, partition: int = 0) -> Any:
+        """A store of one partition, with all that its kind can do."""
+        slot = next(
+            slot for slot in self._slots
+            if slot.partition == partition and name in {spec.name for spec in slot.sub_topology.stores}
+        )  # fmt: skip
+        return self._task(slot).store(name)
+
+    def changelog(self, store: str, partition: int = 0) -> list[Entry]:
+        """What was written to a store's changelog, in order."""
+        return list(self._changelogs.get((store, partition), ()))
+
+    def _source(self, topic: str) -> Source:
+        if topic not in self._sources:
+            msg = f"the app does not read {topic!r}, only {sorted(self._sources)}"
+            raise InvalidArgumentError(msg)
+        return self._sources[topic]
+
+    def _handle(self, slot: _Slot) -> bool:
+        records = []
+        for topic, partition in self._assigned(slot):
+            start = slot.positions.get((topic, partition), 0)
+            records += self._logs.get((topic, partition), [])[start:]
+        if records:
+            self._batch(slot, records)
+        return bool(records)
+
+    def _assigned(self, slot: _Slot) -> Iterable[tuple[str, int]]:
+        for source in slot.sub_topology.sources:
+            every = range(self.plan.partitions[source.topic])
+            for partition in every if slot.sub_topology.is_global else [slot.partition]:
+                if partition in every:
+                    yield source.topic, partition
+
+    def _batch(self, slot: _Slot, records: list[Record]) -> None:
+        task = self._task(slot)
+        before = dict(task.dropped.by_reason)
+        try:
+            task.process(records)
+            task.advance(self.now_ms)
+            batch = task.end_batch()
+        except BaseException:
+            slot.task = None
+            raise
+        crash, self._crash = self._crash, None
+        if crash in {CrashStep.BEFORE_COMMIT, CrashStep.OUTPUTS_WRITTEN}:
+            # What an aborted transaction wrote, no reader sees.
+            slot.task = None
+            if not records:
+                self._batch(slot, records)
+            return
+        self._commit(slot, records, batch)
+        for reason, count in task.dropped.by_reason.items():
+            for _ in range(count - before[reason]):
+                self.dropped.drop(reason)
+        if crash is CrashStep.COMMITTED:
+            slot.task = None
+            return
+        ends = {name: len(log) for (name, number), log in self._changelogs.items() if number == slot.partition}
+        task.apply({POSITION: orjson.dumps(ends)})
+
+    def _commit(self, slot: _Slot, records: list[Record], batch: Batch) -> None:
+        for output in batch.outputs:
+            self._write(slot, output)
+        for change in batch.changes:
+            self._changelogs.setdefault((change.store, slot.partition), []).append((change.key, change.value))
+        for record in records:
+            slot.positions[record.topic, record.partition] = record.offset + 1
+        self.dead_letters += batch.dead_letters
+        slot.progress = batch.progress
+
+    def _write(self, slot: _Slot, output: Output) -> None:
+        topic, key, value, timestamp_ms, headers = output
+        if topic in self._sources:
+            partition = slot.partition if key is None else partition_for(key, self.plan.partitions[topic])
+            log = self._logs.setdefault((topic, partition), [])
+            log.append(Record(topic, partition, len(log), timestamp_ms, key, value, headers))
+        sink = self._sinks[topic]
+        self._read.setdefault(topic, []).append(
+            TestRecord(
+                None if key is None else sink.key_serde.deserialize(key),
+                None if value is None else sink.value_serde.deserialize(value),
+                timestamp_ms,
+            )
+        )
+
+    def _task(self, slot: _Slot) -> Task:
+        if slot.task is None:
+            self._open(slot)
+        assert slot.task is not None
+        return slot.task
+
+    def _open(self, slot: _Slot) -> None:
+        for spec in slot.sub_topology.stores:
+            backend = self._backend(spec.name, slot.partition)
+            stored = backend.metadata(POSITION)
+            log = self._changelogs.get((spec.name, slot.partition), [])
+            start = 0 if stored is None else orjson.loads(stored).get(spec.name, 0)
+            if log[start:]:
+                restore(spec, backend, log[start:])
+        supplier = _Supplier(self, slot.partition)
+        slot.task = Task(
+            slot.sub_topology, slot.partition, supplier, progress=slot.progress, global_tables=self._globals
+        )
+        slot.task.advance(self.now_ms)
+
+    def _backend(self, name: str, partition: int) -> MemoryStore:
+        return self._backends.setdefault((name, partition), MemoryStore(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Supplier:
+    driver: TopologyTestDriver
+    partition: int
+
+    def open(self, name: str) -> BytesStore:
+        return self.driver._backend(name, self.partition)  # noqa: SLF001 (its own part)
+
+
+@dataclass(frozen=True, slots=True)
+class _GlobalRows:
+    slot: _Slot
+    name: str
+
+    def get(self, key: Any) -> Any:
+        assert self.slot.task is not None
+        return self.slot.task.store(self.name).get(key)
+
+    def put(self, key: Any, row: Any) -> None:
+        raise InvalidArgumentError("a global table is written by its topic alone")
+
+
+def _rows(store: Any) -> Iterable[tuple[Any, Any]]:
+    if hasattr(store, "items"):
+        return ((key, row.value) for key, row in store.items())
+    if hasattr(store, "find_sessions"):
+        return list(store.fetch_range(None, None))
+    return [(key, getattr(value, "value", value)) for key, value in store.all()]

@@ -1,0 +1,54 @@
+"""The functions that operators take, and how one asks for the key as well."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Push = Callable[[Any, Any, int], None]
+"""Takes one record: key, value, timestamp in epoch ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithKey(Generic[F]):
+    """A function that takes the key before its other arguments."""
+
+    function: F
+
+
+def with_key(function: F) -> WithKey[F]:
+    """Marks a function that wants the key first: `map_values(with_key(lambda key, value: ...))`."""
+    return WithKey(function)
+
+
+def keyed(function: Callable[..., Any] | WithKey[Any]) -> Callable[..., Any]:
+    """The same function, taking the key first."""
+    if isinstance(function, WithKey):
+        return function.function  # type: ignore[no-any-return]
+    plain = function
+    return lambda _key, *values: plain(*values)
+
+
+def returned_type(function: object) -> Any:
+    """The type that a function is annotated to return, a class itself, or None if it does not say."""
+    if isinstance(function, WithKey):
+        return returned_type(function.function)
+    if isinstance(function, type):
+        return function
+    try:
+        found = typing.get_type_hints(inspect.unwrap(function) if callable(function) else function).get("return")
+    except (NameError, TypeError, AttributeError):
+        return None
+    return None if found is Any or isinstance(found, TypeVar) else found
+
+
+def element_type(function: object) -> Any:
+    """The type of the elements of the iterable that a function is annotated to return, or None."""
+    found = returned_type(function)
+    arguments = typing.get_args(found)
+    return arguments[0] if arguments else None

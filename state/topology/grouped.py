@@ -1,0 +1,217 @@
+"""Grouped streams and tables, and their aggregations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from state.errors import ConfigurationError
+from state.serdes.serde import Serde
+from state.serdes.struct import StructSerde
+from state.stores.read_only import Windowed
+from state.tables.aggregator import Aggregator, count, reduction
+from state.tables.emit_strategy import EmitStrategy
+from state.tables.windows import SessionWindows
+from state.topology.functions import WithKey, keyed
+from state.topology.known_serdes import Serdes, made_by
+from state.topology.ktable import KTable
+from state.topology.node import Node
+from state.topology.operators.aggregate import Fold, GroupedTableAggregate, StreamAggregate, Windows
+from state.topology.store import Store
+
+K = TypeVar("K")
+V = TypeVar("V")
+A = TypeVar("A")
+W = TypeVar("W")
+
+Adder = Callable[[A, V], A | None] | WithKey[Callable[[K, A, V], A | None]]
+"""`adder(aggregate, value)` gives the aggregate with the value in it, or None, which removes the row."""
+Merger = Callable[[A, A], A] | WithKey[Callable[[K, A, A], A]]
+"""`merger(earlier, later)` joins the aggregates of two sessions."""
+AnyStore = str | Store[A] | None
+
+
+class _Folding(Generic[K]):
+    """Streams with the windows that their aggregates are for."""
+
+    def __init__(
+        self, nodes: Sequence[Node], serdes: Serdes, windows: Windows | None = None,
+        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
+    ) -> None:  # fmt: skip
+        self._nodes = nodes
+        self._serdes = serdes
+        self._windows = windows
+        self._emit = emit
+
+    def _fold(
+        self, kind: str, fold: Fold, store: Any, values: Serde[Any] | None, named: str | None
+    ) -> KTable[Any, Any]:
+        options = Store[Any](store) if isinstance(store, str) else store
+        values = (None if options is None else options.value_serde) or values
+        serdes = Serdes(self._serdes.keys, values)
+        node = StreamAggregate(
+            self._nodes, kind, fold, serdes.required(f"{self._nodes[0].name}.{kind}"), options, windows=self._windows,
+            emit=self._emit, named=named,
+        )  # fmt: skip
+        return KTable(node, serdes, windows=self._windows)
+
+    def _count(self, store: Any, named: str | None) -> KTable[Any, Any]:
+        counting: Aggregator[Any, Any, int] = count()
+        fold = Fold(counting.initialize, [counting.add], counting.merge)
+        return self._fold("count", fold, store, StructSerde(int), named)
+
+    def _reduce(self, reducer: Callable[[Any, Any], Any], store: Any, named: str | None) -> KTable[Any, Any]:
+        reducing: Aggregator[Any, Any, Any] = reduction(reducer)
+        return self._fold(
+            "reduce", Fold(reducing.initialize, [reducing.add], reducing.merge), store, self._serdes.values, named
+        )
+
+    def _aggregate(
+        self, initialize: Any, adders: Sequence[Any], merger: Any, store: Any, named: str | None
+    ) -> KTable[Any, Any]:
+        if isinstance(self._windows, SessionWindows) and merger is None:
+            raise ConfigurationError("sessions are merged: give aggregate a merger=")
+        adds = [_value_first(keyed(adder)) for adder in adders]
+        fold = Fold(initialize, adds, None if merger is None else keyed(merger))
+        return self._fold("aggregate", fold, store, made_by(initialize), named)
+
+
+class KGroupedStream(_Folding[K], Generic[K, V]):
+    """The records of each key. Records without key or value are left out and counted."""
+
+    def __init__(self, node: Node, serdes: Serdes) -> None:
+        super().__init__([node], serdes)
+
+    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
+        """How many records each key has."""
+        return self._count(store, named)
+
+    def reduce(
+        self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
+    ) -> KTable[K, V]:
+        """The values of each key combined two at a time: `reducer(aggregate, value)`. The first stands for itself."""
+        return self._reduce(reducer, store, named)
+
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Adder[A, V, K], *, store: AnyStore[A] = None, named: str | None = None
+    ) -> KTable[K, A]:
+        """The values of each key folded into an aggregate. The adder returns a new one and leaves the old as it was."""
+        return self._aggregate(initialize, [adder], None, store, named)
+
+    def windowed_by(
+        self, windows: Windows, *, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+    ) -> WindowedStream[K, V]:
+        """The records of each key and window.
+
+        Args:
+            windows: `tumbling(...)`, `hopping(...)`, `sliding(...)` or `sessions(...)`.
+            emit: on every update, or once when a window closes.
+        """
+        return WindowedStream(self._nodes, self._serdes, windows, emit)
+
+    def cogroup(self, adder: Adder[A, V, K]) -> CogroupedStream[K, A]:
+        """Begins an aggregate of several streams; this one is added with `adder`."""
+        return CogroupedStream([(self._nodes[0], adder)], self._serdes)
+
+
+class WindowedStream(_Folding[K], Generic[K, V]):
+    """The records of each key and window. Late ones are left out and counted."""
+
+    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[Windowed[K], int]:
+        """How many records each key and window has."""
+        return self._count(store, named)
+
+    def reduce(
+        self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
+    ) -> KTable[Windowed[K], V]:
+        """The values of each key and window combined two at a time."""
+        return self._reduce(reducer, store, named)
+
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Adder[A, V, K], merger: Merger[A, K] | None = None,
+        *, store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[Windowed[K], A]:  # fmt: skip
+        """The values of each key and window folded into an aggregate. Sessions need a merger."""
+        return self._aggregate(initialize, [adder], merger, store, named)
+
+
+class CogroupedStream(Generic[K, A]):
+    """Several grouped streams on their way into one aggregate."""
+
+    def __init__(self, parts: Sequence[tuple[Node, Any]], serdes: Serdes) -> None:
+        self._parts = parts
+        self._serdes = serdes
+
+    def cogroup(self, other: KGroupedStream[K, W], adder: Adder[A, W, K]) -> CogroupedStream[K, A]:
+        """Adds another stream with its adder."""
+        return CogroupedStream([*self._parts, (other._nodes[0], adder)], self._serdes)  # noqa: SLF001 (its sibling)
+
+    def windowed_by(
+        self, windows: Windows, *, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+    ) -> WindowedCogroup[K, A]:
+        """One aggregate for each key and window."""
+        return WindowedCogroup(self._parts, self._serdes, windows, emit)
+
+    def aggregate(
+        self, initialize: Callable[[], A], *, store: AnyStore[A] = None, named: str | None = None
+    ) -> KTable[K, A]:
+        """The aggregate of each key."""
+        return WindowedCogroup[K, A](self._parts, self._serdes, None).aggregate(initialize, store=store, named=named)  # type: ignore[return-value]
+
+
+class WindowedCogroup(_Folding[K], Generic[K, A]):
+    """Several grouped streams on their way into one aggregate for each window."""
+
+    def __init__(
+        self, parts: Sequence[tuple[Node, Any]], serdes: Serdes, windows: Windows | None,
+        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
+    ) -> None:  # fmt: skip
+        super().__init__([node for node, _ in parts], serdes, windows, emit)
+        self._adders = [adder for _, adder in parts]
+
+    def aggregate(
+        self, initialize: Callable[[], A], merger: Merger[A, K] | None = None, *, store: AnyStore[A] = None,
+        named: str | None = None,
+    ) -> KTable[Windowed[K], A]:  # fmt: skip
+        """The aggregate of each key and window. Sessions need a merger."""
+        return self._aggregate(initialize, self._adders, merger, store, named)
+
+
+class KGroupedTable(Generic[K, V]):
+    """The rows of a table by their group."""
+
+    def __init__(self, node: Node, serdes: Serdes) -> None:
+        self._node = node
+        self._serdes = serdes
+
+    def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
+        """How many rows each group has. A group that has none left stays, with 0."""
+        return self._table("count", count(), store, StructSerde(int), named)
+
+    def reduce(
+        self, adder: Callable[[V, V], V], subtractor: Callable[[V, V], V], *, store: AnyStore[V] = None,
+        named: str | None = None,
+    ) -> KTable[K, V]:  # fmt: skip
+        """The values of each group combined: `adder(aggregate, value)`, and taken out by `subtractor` likewise."""
+        return self._table("reduce", reduction(adder, subtractor), store, self._serdes.values, named)
+
+    def aggregate(
+        self, initialize: Callable[[], A], adder: Adder[A, V, K], subtractor: Adder[A, V, K], *,
+        store: AnyStore[A] = None, named: str | None = None,
+    ) -> KTable[K, A]:  # fmt: skip
+        """The values of each group folded. A row's old value is subtracted before its new one is added."""
+        add, subtract = _value_first(keyed(adder)), _value_first(keyed(subtractor))
+        aggregator = Aggregator(initialize, add, subtract=subtract)
+        return self._table("aggregate", aggregator, store, made_by(initialize), named)
+
+    def _table(
+        self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None, named: str | None
+    ) -> KTable[K, Any]:
+        options = Store[Any](store) if isinstance(store, str) else store
+        serdes = Serdes(self._serdes.keys, (None if options is None else options.value_serde) or values)
+        required = serdes.required(f"{self._node.name}.{kind}")
+        return KTable(GroupedTableAggregate(self._node, kind, aggregator, required, options, named=named), serdes)
+
+
+def _value_first(adder: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    return lambda key, value, aggregate: adder(key, aggregate, value)

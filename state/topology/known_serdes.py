@@ -1,0 +1,60 @@
+"""The serdes of a stream's keys and values, as far as they are known where the topology is described."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from state.errors import ConfigurationError
+from state.serdes.serde import Serde
+from state.serdes.struct import serde_of
+from state.topology.functions import returned_type
+
+
+class Serdes(NamedTuple):
+    """Serdes of keys and values; None where the type is not known."""
+
+    keys: Serde[Any] | None
+    values: Serde[Any] | None
+
+    def required(self, where: str) -> tuple[Serde[Any], Serde[Any]]:
+        """Both serdes.
+
+        Raises:
+            ConfigurationError: one is not known.
+        """
+        return self.required_keys(where), self.required_values(where)
+
+    def required_keys(self, where: str) -> Serde[Any]:
+        """The serde of keys.
+
+        Raises:
+            ConfigurationError: it is not known.
+        """
+        if self.keys is None:
+            msg = f"{where}: the type of the keys is not known here: pass keys= where they are made"
+            raise ConfigurationError(msg)
+        return self.keys
+
+    def required_values(self, where: str) -> Serde[Any]:
+        """The serde of values.
+
+        Raises:
+            ConfigurationError: it is not known.
+        """
+        if self.values is None:
+            msg = f"{where}: the type of the values is not known here: annotate the function's return type or pass values="
+            raise ConfigurationError(msg)
+        return self.values
+
+
+def made_by(function: object, spec: Any = None) -> Serde[Any] | None:
+    """The serde of what a function returns: of `spec` if it is given, else of the function's annotation."""
+    wanted = spec if spec is not None else returned_type(function)
+    if wanted is None:
+        return None
+    try:
+        return serde_of(wanted)
+    except ConfigurationError:
+        if spec is not None:
+            raise
+        return None

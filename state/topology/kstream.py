@@ -1,0 +1,328 @@
+"""Streams as topologies describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Generic, TypeVar, overload
+
+from state.errors import ConfigurationError
+from state.serdes.serde import Serde
+from state.serdes.struct import serde_of
+from state.topology.functions import WithKey, element_type, keyed
+from state.topology.grouped import KGroupedStream
+from state.topology.join_windows import JoinWindows
+from state.topology.known_serdes import Serdes, made_by
+from state.topology.ktable import GlobalTable, KTable
+from state.topology.node import Node
+from state.topology.operators import stateless
+from state.topology.operators.process import Process, Processor
+from state.topology.operators.repartition import RepartitionSink
+from state.topology.operators.source import TableSource
+from state.topology.operators.stateless import Branch, Compile, Merge, Sink, Split, Stateless
+from state.topology.operators.stream_join import StreamJoin
+from state.topology.operators.stream_table_join import GlobalJoin, StreamTableJoin
+from state.topology.store import Store, milliseconds
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+W = TypeVar("W")
+R = TypeVar("R")
+
+Type = type[W] | Serde[W]
+ValueMapper = Callable[[V], R] | WithKey[Callable[[K, V], R]]
+Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
+
+
+class KStream(Generic[K, V]):
+    """A stream of records: key, value, timestamp. Every method adds an operator and returns what it gives.
+
+    `named` gives an operator a name; else it follows from its place. `keys` and `values` are types or serdes: they are
+    needed where a function's return type is not annotated and the records go to a topic or a store.
+    """
+
+    def __init__(self, node: Node, serdes: Serdes, *, rekeyed: bool = False) -> None:
+        self.node = node
+        self.serdes = serdes
+        self.rekeyed = rekeyed
+
+    def filter(self, predicate: Callable[[K, V], bool], *, named: str | None = None) -> KStream[K, V]:
+        """The records for which `predicate(key, value)` holds."""
+        return self._same("filter", stateless.filtering(predicate), named)
+
+    def filter_not(self, predicate: Callable[[K, V], bool], *, named: str | None = None) -> KStream[K, V]:
+        """The records for which `predicate(key, value)` does not hold."""
+        return self._same("filter-not", stateless.filtering(lambda key, value: not predicate(key, value)), named)
+
+    def peek(self, action: Callable[[K, V], object], *, named: str | None = None) -> KStream[K, V]:
+        """The same records; `action(key, value)` sees each. It may be called again for a batch that is run again."""
+        return self._same("peek", stateless.peeking(action), named)
+
+    def map(
+        self, mapper: Callable[[K, V], tuple[K2, V2]], *, keys: Type[K2] | None = None,
+        values: Type[V2] | None = None, named: str | None = None,
+    ) -> KStream[K2, V2]:  # fmt: skip
+        """A new key and value for each record: `mapper(key, value)`."""
+        return self._mapped("map", stateless.mapping(mapper), keys, values, named)
+
+    def flat_map(
+        self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, keys: Type[K2] | None = None,
+        values: Type[V2] | None = None, named: str | None = None,
+    ) -> KStream[K2, V2]:  # fmt: skip
+        """Any number of records for each: `mapper(key, value)` gives pairs of key and value."""
+        return self._mapped("flat-map", stateless.flat_mapping(mapper), keys, values, named)
+
+    def map_values(
+        self, mapper: ValueMapper[V, R, K], *, values: Type[R] | None = None, named: str | None = None
+    ) -> KStream[K, R]:
+        """A new value for each record: `mapper(value)`."""
+        node = Stateless(self.node, "map-values", stateless.mapping_values(keyed(mapper)), named=named)
+        return KStream(node, Serdes(self.serdes.keys, made_by(mapper, values)), rekeyed=self.rekeyed)
+
+    def flat_map_values(
+        self, mapper: Callable[[V], Iterable[R]] | WithKey[Callable[[K, V], Iterable[R]]],
+        *, values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]:  # fmt: skip
+        """Any number of values for each record: `mapper(value)`."""
+        node = Stateless(self.node, "flat-map-values", stateless.flat_mapping_values(keyed(mapper)), named=named)
+        serde = made_by(None, values if values is not None else element_type(mapper))
+        return KStream(node, Serdes(self.serdes.keys, serde), rekeyed=self.rekeyed)
+
+    def select_key(
+        self, selector: Callable[[K, V], K2], *, keys: Type[K2] | None = None, named: str | None = None
+    ) -> KStream[K2, V]:
+        """A new key for each record: `selector(key, value)`. Text, unless the selector or `keys` says otherwise."""
+        node = Stateless(self.node, "select-key", stateless.selecting_key(selector), named=named)
+        return KStream(node, Serdes(made_by(selector, keys) or serde_of(str), self.serdes.values), rekeyed=True)
+
+    def split(self, *, named: str | None = None) -> SplitStream[K, V]:
+        """Sends each record to the first branch that takes it."""
+        return SplitStream(self, Split(self.node, named=named))
+
+    def merge(self, *others: KStream[K, V], named: str | None = None) -> KStream[K, V]:
+        """The records of several streams, as they arrive."""
+        streams = (self, *others)
+        node = Merge([stream.node for stream in streams], named=named)
+        return KStream(node, self.serdes, rekeyed=any(stream.rekeyed for stream in streams))
+
+    def repartition(
+        self, *, partitions: int | None = None, topic: str | None = None, named: str | None = None
+    ) -> KStream[K, V]:
+        """Brings the records of one key together.
+
+        Args:
+            partitions: how many there are; None: as many as the streams that it is joined with.
+            topic: the topic to use; None lets the engine use a shuffle where that is right.
+            named: the operator's name.
+        """
+        keys, values = self.serdes.required(f"{self.node.name}.repartition")
+        sink = RepartitionSink(self.node, keys, values, partitions=partitions, topic=topic, named=named)
+        return KStream(sink.source, self.serdes)
+
+    def to(
+        self, topic: str, *, keys: Type[K] | None = None, values: Type[V] | None = None, named: str | None = None
+    ) -> None:
+        """Writes the records to a topic."""
+        serdes = Serdes(made_by(None, keys) or self.serdes.keys, made_by(None, values) or self.serdes.values)
+        Sink(self.node, topic, *serdes.required(f"{self.node.name}.to {topic}"), named=named)
+
+    def to_table(self, *, store: str | Store[V] | None = None, named: str | None = None) -> KTable[K, V]:
+        """The newest value of each key."""
+        stream = self.by_key()
+        options = Store[V](store) if isinstance(store, str) else store
+        node = TableSource(stream.node, stream.serdes.required(stream.node.name), options, named=named)
+        return KTable(node, stream.serdes)
+
+    def process(
+        self, factory: Callable[[], Processor[K, V, K2, V2]], *, stores: Sequence[str] = (),
+        keys: Type[K2] | None = None, values: Type[V2] | None = None, named: str | None = None,
+    ) -> KStream[K2, V2]:  # fmt: skip
+        """A processor of your own. `factory` is called once for each task.
+
+        If it has stores, the records are brought together by key first, where their key has changed.
+        """
+        stream = self.by_key() if stores else self
+        node = Process(stream.node, factory, stores, named=named, fixes_key=False)
+        return KStream(node, Serdes(made_by(None, keys), made_by(None, values)), rekeyed=True)
+
+    def process_values(
+        self, factory: Callable[[], Processor[K, V, K, V2]], *, stores: Sequence[str] = (),
+        values: Type[V2] | None = None, named: str | None = None,
+    ) -> KStream[K, V2]:  # fmt: skip
+        """A processor that keeps the key of each record."""
+        stream = self.by_key() if stores else self
+        node = Process(stream.node, factory, stores, named=named, fixes_key=True)
+        return KStream(node, Serdes(self.serdes.keys, made_by(None, values)), rekeyed=stream.rekeyed)
+
+    def group_by_key(self) -> KGroupedStream[K, V]:
+        """The records of each key, to be aggregated."""
+        stream = self.by_key()
+        return KGroupedStream(stream.node, stream.serdes)
+
+    def group_by(
+        self, selector: Callable[[K, V], K2], *, keys: Type[K2] | None = None, named: str | None = None
+    ) -> KGroupedStream[K2, V]:
+        """The records of each key that `selector(key, value)` gives, to be aggregated."""
+        return self.select_key(selector, keys=keys, named=named).group_by_key()
+
+    @overload
+    def join(
+        self, other: KStream[K, W], joiner: Joiner[V, W, R, K], windows: JoinWindows, *,
+        store: Store[Any] | None = None, values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]: ...  # fmt: skip
+
+    @overload
+    def join(
+        self, other: KTable[K, W], joiner: Joiner[V, W, R, K], *, grace: timedelta | None = None,
+        values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]: ...  # fmt: skip
+
+    @overload
+    def join(
+        self, other: GlobalTable[K2, W], joiner: Joiner[V, W, R, K], *, on: Callable[[K, V], K2 | None],
+        values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]: ...  # fmt: skip
+
+    def join(self, other: Any, joiner: Any, windows: JoinWindows | None = None, **options: Any) -> KStream[K, Any]:
+        """Records with their partners, `joiner(left, right)`; those without one are left out.
+
+        Args:
+            other: a stream, a table with the same keys, or a global table.
+            joiner: makes the result.
+            windows: for a stream: which records meet.
+            options: `grace` for a versioned table: how long a record waits for rows that are late. `on` for a global
+                table: its key, from the record's key and value. `store`: how a stream's records are kept. `values`,
+                `named`.
+
+        Raises:
+            ConfigurationError: the grace is for versioned tables, within their history.
+        """
+        return self._join("join", other, joiner, windows, (False, False), options)
+
+    @overload
+    def left_join(
+        self, other: KStream[K, W], joiner: Joiner[V, W | None, R, K], windows: JoinWindows, *,
+        store: Store[Any] | None = None, values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]: ...  # fmt: skip
+
+    @overload
+    def left_join(
+        self, other: KTable[K, W], joiner: Joiner[V, W | None, R, K], *, grace: timedelta | None = None,
+        values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]: ...  # fmt: skip
+
+    @overload
+    def left_join(
+        self, other: GlobalTable[K2, W], joiner: Joiner[V, W | None, R, K], *, on: Callable[[K, V], K2 | None],
+        values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]: ...  # fmt: skip
+
+    def left_join(
+        self, other: Any, joiner: Any, windows: JoinWindows | None = None, **options: Any
+    ) -> KStream[K, Any]:
+        """As `join`; a record of this stream without a partner gives `joiner(left, None)`."""
+        return self._join("left-join", other, joiner, windows, (True, False), options)
+
+    def outer_join(
+        self, other: KStream[K, W], joiner: Joiner[V | None, W | None, R, K], windows: JoinWindows, *,
+        store: Store[Any] | None = None, values: Type[R] | None = None, named: str | None = None,
+    ) -> KStream[K, R]:  # fmt: skip
+        """As `join`; a record of either stream without a partner gives a result with None for the other."""
+        options = {"store": store, "values": values, "named": named}
+        return self._join("outer-join", other, joiner, windows, (True, True), options)
+
+    def by_key(self) -> KStream[K, V]:
+        """The same stream with the records of one key in one partition: repartitioned if its key has changed."""
+        if not self.rekeyed:
+            return self
+        known = next((node for node, _ in self.node.children if type(node) is RepartitionSink and node.automatic), None)
+        if known is None:
+            known = RepartitionSink(self.node, *self.serdes.required(f"{self.node.name}.repartition"))
+            known.automatic = True
+        return KStream(known.source, self.serdes)
+
+    def _join(
+        self, kind: str, other: Any, joiner: Any, windows: JoinWindows | None, alone: tuple[bool, bool],
+        options: dict[str, Any],
+    ) -> KStream[K, Any]:  # fmt: skip
+        join, named, grace = keyed(joiner), options.get("named"), options.get("grace")
+        result = Serdes(self.serdes.keys, made_by(joiner, options.get("values")))
+        if isinstance(other, GlobalTable):
+            global_join = GlobalJoin(
+                self.node, other.node, kind, options["on"], join, keeps_unmatched=alone[0], named=named
+            )
+            return KStream(global_join, result, rekeyed=self.rekeyed)
+        left = self.by_key()
+        if isinstance(other, KTable):
+            grace_ms = None if grace is None else milliseconds(grace)
+            check_grace(other, grace_ms)
+            # A join without a buffer needs no serdes.
+            serdes: Any = left.serdes if grace_ms is None else left.serdes.required(f"{left.node.name}.{kind}")
+            table_join = StreamTableJoin(
+                left.node, other.node, kind, join, serdes, keeps_unmatched=alone[0], grace_ms=grace_ms, named=named
+            )  # fmt: skip
+            return KStream(table_join, result)
+        if windows is None:
+            raise ConfigurationError("two streams are joined within a window: pass windows=JoinWindows.of(...)")
+        right: KStream[Any, Any] = other.by_key()
+        keys, left_values = left.serdes.required(f"{left.node.name}.{kind}")
+        values = (left_values, right.serdes.required_values(f"{right.node.name}.{kind}"))
+        node = StreamJoin(
+            left.node, right.node, kind, join, windows, keys, values, alone, store=options.get("store"), named=named
+        )
+        return KStream(node, result)
+
+    def _same(self, kind: str, compile_: Compile, named: str | None) -> KStream[K, V]:
+        return KStream(Stateless(self.node, kind, compile_, named=named), self.serdes, rekeyed=self.rekeyed)
+
+    def _mapped(self, kind: str, compile_: Compile, keys: Any, values: Any, named: str | None) -> KStream[Any, Any]:
+        serdes = Serdes(made_by(None, keys) or serde_of(str), made_by(None, values))
+        return KStream(Stateless(self.node, kind, compile_, named=named), serdes, rekeyed=True)
+
+
+class SplitStream(Generic[K, V]):
+    """A stream on its way to its branches."""
+
+    def __init__(self, stream: KStream[K, V], node: Split) -> None:
+        self._stream = stream
+        self._node = node
+
+    def branch(self, predicate: Callable[[K, V], bool], *, named: str | None = None) -> KStream[K, V]:
+        """The records for which the predicate holds and no earlier branch's did.
+
+        Raises:
+            ConfigurationError: there is a default branch already.
+        """
+        if len(self._node.children) > len(self._node.predicates):
+            raise ConfigurationError("the default branch is the last: add other branches before it")
+        self._node.predicates.append(predicate)
+        return self._branch(named)
+
+    def default(self, *, named: str | None = None) -> KStream[K, V]:
+        """The records that no branch took. Without a default branch they are gone."""
+        return self._branch(named)
+
+    def _branch(self, named: str | None) -> KStream[K, V]:
+        return KStream(Branch(self._node, named), self._stream.serdes, rekeyed=self._stream.rekeyed)
+
+
+def check_grace(table: KTable[Any, Any], grace_ms: int | None) -> None:
+    """Refuses a grace that the table can't serve.
+
+    Raises:
+        ConfigurationError: the table is not versioned, or its history is shorter than the grace.
+    """
+    if grace_ms is None:
+        return
+    versioned = table.node.versioned
+    if versioned is None:
+        msg = f"{table.node.name} is not versioned: a join with a grace needs a table with Store(history=...)"
+        raise ConfigurationError(msg)
+    if grace_ms > versioned.retention_ms:
+        msg = (
+            f"a grace of {grace_ms} ms reaches further than the history of {table.node.name}, "
+            f"{versioned.retention_ms} ms: keep a longer history"
+        )
+        raise ConfigurationError(msg)

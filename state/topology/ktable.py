@@ -1,0 +1,175 @@
+"""Tables as topologies describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from state.serdes.serde import Serde
+from state.serdes.struct import serde_of
+from state.tables.suppress import UNBOUNDED, BufferConfig, Suppressed, until_time_limit
+from state.tables.suppress import until_window_closes as window_closes
+from state.topology.functions import WithKey, keyed
+from state.topology.known_serdes import Serdes, made_by
+from state.topology.node import TableNode
+from state.topology.operators.aggregate import Windows
+from state.topology.operators.foreign_key import ForeignKeyJoin
+from state.topology.operators.repartition import GroupTableSink
+from state.topology.operators.source import GlobalSource
+from state.topology.operators.stateless import ToStream
+from state.topology.operators.tables import Derive, DerivedTableNode, Suppress, TableJoin, filtered, mapped
+from state.topology.store import Store, milliseconds
+from state.topology.windows import WindowedSerde
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from state.topology.grouped import KGroupedTable
+    from state.topology.kstream import KStream
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+R = TypeVar("R")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+
+Type = type[W] | Serde[W]
+ValueMapper = Callable[[V], R] | WithKey[Callable[[K, V], R]]
+Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
+
+
+class GlobalTable(Generic[K, V]):
+    """A table that every task has whole. Join a stream with it."""
+
+    def __init__(self, node: GlobalSource) -> None:
+        self.node = node
+
+
+class KTable(Generic[K, V]):
+    """The newest value of each key, and the changes of the rows.
+
+    A derived table has rows of its own if `store` is given; else it asks the table above.
+    """
+
+    def __init__(self, node: TableNode, serdes: Serdes, *, windows: Windows | None = None) -> None:
+        self.node = node
+        self.serdes = serdes
+        self.windows = windows
+
+    def filter(
+        self, predicate: Callable[[K, V], bool], *, store: str | Store[V] | None = None, named: str | None = None
+    ) -> KTable[K, V]:
+        """The rows for which `predicate(key, value)` holds. A row that stops matching becomes a tombstone."""
+        return self._derived("filter", filtered(predicate), self.serdes.values, store, named)
+
+    def filter_not(
+        self, predicate: Callable[[K, V], bool], *, store: str | Store[V] | None = None, named: str | None = None
+    ) -> KTable[K, V]:
+        """The rows for which `predicate(key, value)` does not hold."""
+        derive = filtered(lambda key, value: not predicate(key, value))
+        return self._derived("filter-not", derive, self.serdes.values, store, named)
+
+    def map_values(
+        self, mapper: ValueMapper[V, R, K], *, values: Type[R] | None = None, store: str | Store[R] | None = None,
+        named: str | None = None,
+    ) -> KTable[K, R]:  # fmt: skip
+        """The same keys with `mapper(value)`. A mapper's None is a tombstone; tombstones are not mapped."""
+        return self._derived("map-values", mapped(keyed(mapper)), made_by(mapper, values), store, named)
+
+    def to_stream(self, *, named: str | None = None) -> KStream[K, V]:
+        """The changes as a stream: the new value, or None for a row that is gone."""
+        from state.topology.kstream import KStream  # noqa: PLC0415 (the two refer to each other)
+
+        return KStream(ToStream(self.node, named=named), self._stream_serdes())
+
+    def group_by(
+        self, selector: Callable[[K, V], tuple[K2, V2]], *, keys: Type[K2] | None = None,
+        values: Type[V2] | None = None, named: str | None = None,
+    ) -> KGroupedTable[K2, V2]:  # fmt: skip
+        """The rows by another key, to be aggregated: `selector(key, value)` gives the group's key and the value."""
+        from state.topology.grouped import KGroupedTable  # noqa: PLC0415 (the two refer to each other)
+
+        self.node.require_rows()
+        known = Serdes(made_by(None, keys) or serde_of(str), made_by(None, values))
+        key_serde, value_serde = known.required(f"{self.node.name}.group-by")
+        sink = GroupTableSink(self.node, key_serde, value_serde, selector, named=named)
+        return KGroupedTable(sink.source, known)
+
+    def suppress(self, until: Suppressed[Any], *, named: str | None = None) -> KTable[K, V]:
+        """Holds changes back: `until_window_closes(...)` or `until_time_limit(...)`."""
+        serdes = self.serdes.required(f"{self.node.name}.suppress")
+        node = Suppress(self.node, until, serdes, windowed=self.windows is not None, named=named)
+        return KTable(node, self.serdes, windows=self.windows)
+
+    def join(self, other: KTable[K, W], joiner: Joiner[V, W, R, K], *, values: Type[R] | None = None,
+             named: str | None = None) -> KTable[K, R]:  # fmt: skip
+        """The rows that both tables have, as `joiner(left, right)`."""
+        return self._joined("join", other, joiner, (False, False), values, named)
+
+    def left_join(self, other: KTable[K, W], joiner: Joiner[V, W | None, R, K], *, values: Type[R] | None = None,
+                  named: str | None = None) -> KTable[K, R]:  # fmt: skip
+        """The rows of this table with those of the other, or None."""
+        return self._joined("left-join", other, joiner, (True, False), values, named)
+
+    def outer_join(self, other: KTable[K, W], joiner: Joiner[V | None, W | None, R, K], *,
+                   values: Type[R] | None = None, named: str | None = None) -> KTable[K, R]:  # fmt: skip
+        """The rows of either table."""
+        return self._joined("outer-join", other, joiner, (True, True), values, named)
+
+    def foreign_key_join(
+        self, other: KTable[K2, W], foreign_key: Callable[[V], K2 | None], joiner: Joiner[V, W, R, K], *,
+        values: Type[R] | None = None, store: str | Store[R] | None = None, named: str | None = None,
+    ) -> KTable[K, R]:  # fmt: skip
+        """Each row with the row of the other table whose key is `foreign_key(value)`; without one, no result."""
+        return self._foreign("foreign-key-join", other, foreign_key, joiner, values, store, named)
+
+    def foreign_key_left_join(
+        self, other: KTable[K2, W], foreign_key: Callable[[V], K2 | None], joiner: Joiner[V, W | None, R, K], *,
+        values: Type[R] | None = None, store: str | Store[R] | None = None, named: str | None = None,
+    ) -> KTable[K, R]:  # fmt: skip
+        """As `foreign_key_join`; a row without a partner gives `joiner(left, None)`."""
+        return self._foreign("foreign-key-left-join", other, foreign_key, joiner, values, store, named)
+
+    def _derived(self, kind: str, derive: Derive, values: Any, store: Any, named: str | None) -> KTable[K, Any]:
+        options = Store[Any](store) if isinstance(store, str) else store
+        serdes = Serdes(self.serdes.keys, values if options is None else options.value_serde or values)
+        needed: Any = serdes if options is None else serdes.required(f"{self.node.name}.{kind}")
+        node = DerivedTableNode(self.node, kind, derive, needed, options, named=named)
+        return KTable(node, serdes, windows=self.windows)
+
+    def _joined(
+        self, kind: str, other: KTable[K, Any], joiner: Any, alone: tuple[bool, bool], values: Any, named: str | None
+    ) -> KTable[K, Any]:
+        node = TableJoin(
+            self.node, other.node, kind, keyed(joiner), left_alone=alone[0], right_alone=alone[1], named=named
+        )
+        return KTable(node, Serdes(self.serdes.keys, made_by(joiner, values)), windows=self.windows)
+
+    def _foreign(
+        self, kind: str, other: KTable[Any, Any], foreign_key: Any, joiner: Any, values: Any, store: Any,
+        named: str | None,
+    ) -> KTable[K, Any]:  # fmt: skip
+        options = Store[Any](store) if isinstance(store, str) else store
+        where = f"{self.node.name}.{kind}"
+        serdes = (self.serdes.required(where), other.serdes.required(where))
+        result = made_by(joiner, values) or (None if options is None else options.value_serde)
+        node = ForeignKeyJoin(
+            self.node, other.node, kind, foreign_key, keyed(joiner), serdes, result, options,
+            keeps_unmatched=kind == "foreign-key-left-join", named=named,
+        )  # fmt: skip
+        return KTable(node, Serdes(self.serdes.keys, result))
+
+    def _stream_serdes(self) -> Serdes:
+        keys = self.serdes.keys
+        return Serdes(WindowedSerde(keys) if self.windows is not None and keys is not None else keys, self.serdes.values)
+
+
+def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
+    """Lets a key's newest change through once stream time is `limit` past the first one held back."""
+    return until_time_limit(milliseconds(limit), buffer)
+
+
+def until_window_closes(windows: Windows, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
+    """Lets one result for each window through, once the window is closed, grace included."""
+    return window_closes(windows, buffer)

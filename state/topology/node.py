@@ -1,0 +1,187 @@
+"""The operators of a topology as a graph, and their names.
+
+A node's name follows from its place: the name of its first parent, its kind, and a number only where the parent has
+several children of that kind. So an operator that is added elsewhere changes no store's and no topic's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from state.errors import ConfigurationError
+from state.names import checked_name
+from state.serdes.serde import Serde
+from state.topology.store import Store, StoreKind
+
+if TYPE_CHECKING:
+    from state.tables.table import KTable as TableRuntime
+    from state.topology.functions import Push
+    from state.topology.wiring import Wiring
+
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSpec:
+    """A store of a topology with everything that opening it takes.
+
+    Attributes:
+        name: of the store.
+        kind: how rows are arranged.
+        key_serde: of its keys.
+        value_serde: of its values, without the timestamp.
+        options: what the topology says about it.
+        retention_ms: of windows, sessions and versions; the TTL of a store of kind TTL.
+        window_size_ms: of a window store.
+        retain_duplicates: whether a window store keeps several values of one key and time.
+        timestamped: whether values carry the timestamp of their record.
+        internal: whether its rows mean something to its operator only.
+    """
+
+    name: str
+    kind: StoreKind
+    key_serde: Serde[Any]
+    value_serde: Serde[Any]
+    options: Store[Any] = field(default_factory=Store)
+    retention_ms: int = 0
+    window_size_ms: int = 0
+    retain_duplicates: bool = False
+    timestamped: bool = False
+    internal: bool = False
+
+
+class Graph:
+    """The nodes of one topology, in the order of their declaration."""
+
+    def __init__(self, app: str) -> None:
+        self.app = checked_name(app)
+        self.nodes: list[Node] = []
+        self._names: set[str] = set()
+
+    def add(self, node: Node) -> None:
+        """Adds a node.
+
+        Raises:
+            ConfigurationError: another node has this name.
+        """
+        if node.name in self._names:
+            msg = f"two operators are called {node.name!r}: give one of them another name with named="
+            raise ConfigurationError(msg)
+        self._names.add(node.name)
+        self.nodes.append(node)
+
+
+class Node:
+    """One operator.
+
+    Attributes:
+        name: unique in its topology.
+        kind: what it does, for names and descriptions.
+        parents: the nodes that it takes records from, in the order of its inputs.
+        children: who takes its records, each with the number of that input.
+        stores: what it keeps.
+        store_names: stores of `add_store` that it uses.
+        replayable: whether it gives the same records again if it is run again: no state, no look-up, no side effect.
+        copartitioned: whether the topics that reach it must have the same number of partitions.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kind: str,
+        parents: Sequence[Node] = (),
+        *,
+        named: str | None = None,
+        replayable: bool = False,
+        copartitioned: bool = False,
+    ) -> None:
+        self.graph = graph
+        self.kind = kind
+        self.parents = list(parents)
+        self.children: list[tuple[Node, int]] = []
+        self.stores: list[StoreSpec] = []
+        self.store_names: list[str] = []
+        self.replayable = replayable
+        self.copartitioned = copartitioned
+        self.name = checked_name(named) if named is not None else _derived_name(kind, parents)
+        graph.add(self)
+        for number, parent in enumerate(self.parents):
+            parent.children.append((self, number))
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """The functions that take the records of its inputs, one each; none if it hangs below a table."""
+        return ()
+
+    def realise(self, wiring: Wiring) -> None:
+        """Does what must happen once for each task, in the order of declaration."""
+
+    def add_store(self, store: Store[Any] | None, suffix: str, build: Callable[[str, Store[Any]], StoreSpec]) -> StoreSpec:
+        """Declares a store, named after this node unless it has a name of its own."""
+        options: Store[Any] = store if store is not None else Store()
+        spec = build(options.name or f"{self.name}-{suffix}", options)
+        self.stores.append(spec)
+        return spec
+
+
+class TableNode(Node):
+    """An operator whose result is a table."""
+
+    def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
+        """Builds the table of one task."""
+        raise NotImplementedError
+
+    def realise(self, wiring: Wiring) -> None:
+        """Builds the table in its turn, so that tables are told of changes in the order of declaration."""
+        wiring.table(self)
+
+    @property
+    def versioned(self) -> StoreSpec | None:
+        """The versioned store that it can be read from as of a time, or None."""
+        return None
+
+    def require_rows(self) -> None:
+        """Says that somebody looks rows up: a source table without a store gets one."""
+        for parent in self.parents:
+            if isinstance(parent, TableNode):
+                parent.require_rows()
+
+
+def _derived_name(kind: str, parents: Sequence[Node]) -> str:
+    if not parents:
+        return checked_name(kind)
+    parent = parents[0]
+    equal = sum(child.kind == kind and child.parents[0] is parent for child, _ in parent.children)
+    return joined_name(parent.name, f".{kind}" if equal == 0 else f".{kind}-{equal + 1}")
+
+
+def joined_name(parent: str, tail: str) -> str:
+    """The two put together. A digest takes the parent's place where the name would be too long for a topic."""
+    if len(parent) + len(tail) <= LONGEST_NAME:
+        return parent + tail
+    return hashlib.sha256(parent.encode()).hexdigest()[:16] + tail[-LONGEST_NAME // 2 :]
+
+
+def ancestors(node: Node) -> Iterable[Node]:
+    """The node and all above it in its sub-topology."""
+    seen, waiting = {node}, [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        for parent in current.parents:
+            if parent not in seen:
+                seen.add(parent)
+                waiting.append(parent)
+
+
+def descendants(node: Node) -> Iterable[Node]:
+    """All below the node in its sub-topology."""
+    seen, waiting = {node}, [node]
+    while waiting:
+        for child, _ in waiting.pop().children:
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+                yield child

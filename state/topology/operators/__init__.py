@@ -1,0 +1,1 @@
+"""The operators of a topology: one module for each kind of work."""

@@ -1,0 +1,226 @@
+"""The join of two tables where a row of the left one names the key of the right one.
+
+    left table ──registration (foreign key)──> subscriptions, right table ──response (left key)──> result
+
+A registration says who asks and what for; the right side remembers it and answers, then and whenever its row changes.
+An answer is dropped if the left row has changed since it was asked for: each carries the digest of that row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import xxhash
+
+from state.serdes.serde import BytesSerde, Serde
+from state.tables.change import TableRecord, value_of
+from state.tables.dropped_records import DropReason
+from state.tables.table import KTable as TableRuntime
+from state.tables.table import SourceTable
+from state.topology.functions import Push
+from state.topology.node import Node, StoreSpec, TableNode, joined_name
+from state.topology.operators.repartition import RepartitionSink
+from state.topology.store import Store, StoreKind
+from state.topology.wiring import Wiring
+
+NO_ROW = bytes(8)
+
+
+class Ask(IntEnum):
+    """What a registration asks for."""
+
+    ANSWER = 0
+    ANSWER_IF_FOUND = 1
+    FORGET = 2
+    FORGET_AND_ANSWER = 3
+
+
+class Message(NamedTuple):
+    """A registration, whose data is the left key, or a response, whose data is the right value or None."""
+
+    ask: Ask
+    digest: bytes
+    data: bytes | None
+
+
+class MessageSerde:
+    """One byte for what is asked, 8 for the digest, one that says whether there is data; the data."""
+
+    def serialize(self, value: Message) -> bytes:
+        """The message's bytes."""
+        return bytes((value.ask,)) + value.digest + (b"\x00" if value.data is None else b"\x01" + value.data)
+
+    def deserialize(self, data: bytes) -> Message:
+        """The message."""
+        return Message(Ask(data[0]), data[1:9], data[10:] if data[9] else None)
+
+
+class Registration(RepartitionSink):
+    """Tells the right side which of its rows a left row names."""
+
+    def __init__(
+        self, left: TableNode, foreign_key: Callable[[Any], Any], serdes: tuple[Serde[Any], Serde[Any]],
+        right_keys: Serde[Any], *, keeps_unmatched: bool, named: str,
+    ) -> None:  # fmt: skip
+        super().__init__(left, right_keys, MessageSerde(), named=f"{named}-registration", kind="registration")
+        self.replayable = False
+        self._foreign_key = foreign_key
+        self.left_keys, self._left_values = serdes
+        self._keeps_unmatched = keeps_unmatched
+        self.response_topic = ""
+        left.require_rows()
+
+    def digest(self, value: Any) -> bytes:
+        """Tells versions of a left row apart."""
+        return NO_ROW if value is None else xxhash.xxh3_64_digest(self._left_values.serialize(value))
+
+    def realise(self, wiring: Wiring) -> None:
+        """Subscribes to the left table."""
+        (push,) = self.wire(wiring)
+        table = wiring.table(self.parents[0])
+        table.enable_sending_old_values(force=True)
+
+        def on_change(record: TableRecord[Any, Any]) -> None:
+            old, new = self._named(record.change.old), self._named(record.change.new)
+            digest, left_key = self.digest(record.change.new), self.left_keys.serialize(record.key)
+            for foreign_key, ask in self._asked(old, new, record):
+                if foreign_key is not None:
+                    push(foreign_key, Message(ask, digest, left_key), record.timestamp_ms)
+                    continue
+                # There is no row to ask for: the answer is known.
+                answer = MessageSerde().serialize(Message(Ask.ANSWER, digest, None))
+                wiring.outputs.append((self.response_topic, left_key, answer, record.timestamp_ms, ()))
+            if record.change.new is not None and new is None and not self._keeps_unmatched:
+                wiring.dropped.drop(DropReason.NULL_KEY)
+
+        table.subscribe(on_change)
+
+    def _named(self, value: Any) -> Any:
+        return None if value is None else self._foreign_key(value)
+
+    def _asked(self, old: Any, new: Any, record: TableRecord[Any, Any]) -> list[tuple[Any, Ask]]:
+        change = record.change
+        if change.new is None and change.old is None:
+            return []
+        if self._keeps_unmatched and new is None:
+            forget = [] if old is None else [(old, Ask.FORGET)]
+            return [*forget, (None, Ask.ANSWER)]
+        if new is None:
+            return [] if old is None else [(old, Ask.FORGET_AND_ANSWER)]
+        if old is not None and old != new:
+            return [(old, Ask.FORGET), (new, Ask.ANSWER)]
+        return [(new, Ask.ANSWER if self._keeps_unmatched else Ask.ANSWER_IF_FOUND)]
+
+
+class Subscriptions(Node):
+    """Who asked for which row of the right table; answers them."""
+
+    def __init__(self, registration: Registration, right: TableNode, right_values: Serde[Any], named: str) -> None:
+        super().__init__(
+            right.graph, "subscriptions", (registration.source, right), named=f"{named}-subscriptions",
+            copartitioned=True,
+        )  # fmt: skip
+        self._right_keys = registration.key_serde
+        self._right_values = right_values
+        right.require_rows()
+        serde = BytesSerde()
+        self._spec = self.add_store(None, "store", lambda name, options: StoreSpec(
+            name, StoreKind.KEY_VALUE, serde, serde, options, internal=True))  # fmt: skip
+        self.response = RepartitionSink(self, serde, MessageSerde(), named=f"{named}-response")
+        registration.response_topic = self.response.topic
+
+    def realise(self, wiring: Wiring) -> None:
+        """Subscribes to the right table."""
+        answer, subscribers = wiring.forward(self), wiring.typed(self._spec.name)
+        table = wiring.table(self.parents[1])
+        table.enable_sending_old_values(force=True)
+
+        def on_change(record: TableRecord[Any, Any]) -> None:
+            if record.change.new is None and record.change.old is None:
+                return
+            data = self._encoded(record.change.new)
+            prefix = self._prefix(record.key)
+            for row_key, digest in list(subscribers.prefix_scan(prefix)):
+                answer(row_key[len(prefix) :], Message(Ask.ANSWER, digest, data), record.timestamp_ms)
+
+        table.subscribe(on_change)
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Takes registrations."""
+        answer, subscribers = wiring.forward(self), wiring.typed(self._spec.name)
+        table = wiring.table(self.parents[1])
+
+        def push(foreign_key: Any, message: Message, timestamp_ms: int) -> None:
+            left_key = message.data or b""
+            forgets = message.ask in {Ask.FORGET, Ask.FORGET_AND_ANSWER}
+            subscribers.put(self._prefix(foreign_key) + left_key, None if forgets else message.digest)
+            row = None if forgets else table.get(foreign_key)
+            if message.ask is Ask.FORGET or (message.ask is Ask.ANSWER_IF_FOUND and row is None):
+                return
+            answer_ms = timestamp_ms if row is None else max(timestamp_ms, row.timestamp_ms)
+            answer(left_key, Message(Ask.ANSWER, message.digest, self._encoded(value_of(row))), answer_ms)
+
+        return (push,)
+
+    def _prefix(self, foreign_key: Any) -> bytes:
+        data = self._right_keys.serialize(foreign_key)
+        return len(data).to_bytes(4, "big") + data
+
+    def _encoded(self, value: Any) -> bytes | None:
+        return None if value is None else self._right_values.serialize(value)
+
+
+class ForeignKeyJoin(TableNode):
+    """The joined table: answers that still fit the left row."""
+
+    def __init__(
+        self, left: TableNode, right: TableNode, kind: str, foreign_key: Callable[[Any], Any],
+        joiner: Callable[[Any, Any, Any], Any], serdes: tuple[tuple[Serde[Any], Serde[Any]], ...], values: Serde[Any],
+        store: Store[Any] | None, *, keeps_unmatched: bool, named: str | None,
+    ) -> None:  # fmt: skip
+        left_serdes, (right_keys, self._right_values) = serdes
+        base = named or joined_name(left.name, f".{kind}-{joined_name(right.name, '')}")
+        self._registration = Registration(
+            left, foreign_key, left_serdes, right_keys, keeps_unmatched=keeps_unmatched, named=base
+        )
+        subscriptions = Subscriptions(self._registration, right, self._right_values, base)
+        super().__init__(left.graph, kind, (subscriptions.response.source, left), named=base, copartitioned=True)
+        self._joiner = joiner
+        self._keeps_unmatched = keeps_unmatched
+        self._values = values
+        self._spec: StoreSpec | None = None
+        self._options = store
+        if store is not None:
+            self.require_rows()
+
+    def require_rows(self) -> None:
+        """Gives the result a store."""
+        if self._spec is None:
+            keys = self._registration.left_keys
+            self._spec = self.add_store(self._options, "store", lambda name, options: StoreSpec(
+                name, StoreKind.KEY_VALUE, options.key_serde or keys, options.value_serde or self._values, options,
+                timestamped=True))  # fmt: skip
+
+    def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
+        """The result, over its store if it has one."""
+        return SourceTable(None if self._spec is None else wiring.rows(self._spec), wiring.dropped)
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Takes answers."""
+        left, result = wiring.table(self.parents[1]), wiring.table(self)
+        registration, decode = self._registration, self._right_values.deserialize
+        assert isinstance(result, SourceTable)
+        upsert = result.upsert
+
+        def push(key_bytes: bytes, message: Message, timestamp_ms: int) -> None:
+            key = registration.left_keys.deserialize(key_bytes)
+            row = value_of(left.get(key))
+            if registration.digest(row) != message.digest:
+                return
+            right = None if message.data is None else decode(message.data)
+            alone = right is None and not self._keeps_unmatched
+            upsert(key, None if row is None or alone else self._joiner(key, row, right), timestamp_ms)
+
+        return (push,)

@@ -1,0 +1,123 @@
+"""Processors: code of the user's own with stores and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from state.errors import UnknownStoreError
+from state.stores.record_context import Header
+from state.topology.functions import Push
+from state.topology.node import Node
+from state.topology.timers import TimeKind, Timer
+from state.topology.wiring import Wiring
+
+K = TypeVar("K")
+V = TypeVar("V")
+K2 = TypeVar("K2")
+V2 = TypeVar("V2")
+K_contra = TypeVar("K_contra", contravariant=True)
+V_contra = TypeVar("V_contra", contravariant=True)
+
+
+class ProcessorContext(Generic[K2, V2]):
+    """What a processor may use: its stores, timers, the record's place, and the way downstream."""
+
+    def __init__(self, wiring: Wiring, node: Process) -> None:
+        self._wiring = wiring
+        self._node = node
+        self._forward = wiring.forward(node)
+        self._record = wiring.context
+        self._timers = 0
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The record's timestamp."""
+        return self._record.timestamp_ms
+
+    @property
+    def headers(self) -> Sequence[Header]:
+        """The record's headers."""
+        return self._record.headers
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, partition and offset of the record."""
+        return self._record.topic, self._record.partition, self._record.offset
+
+    @property
+    def partition(self) -> int:
+        """The task's partition."""
+        return self._wiring.partition
+
+    @property
+    def stream_time_ms(self) -> int:
+        """The greatest timestamp that the task has seen before this record, -1 if none."""
+        return self._wiring.stream_time("task").now_ms
+
+    def forward(self, key: K2, value: V2, timestamp_ms: int | None = None) -> None:
+        """Sends a record downstream, with the timestamp of the record under way unless another is given."""
+        self._forward(key, value, self._record.timestamp_ms if timestamp_ms is None else timestamp_ms)
+
+    def store(self, name: str) -> Any:
+        """A store that was named in `process(stores=...)`.
+
+        Raises:
+            UnknownStoreError: it was not named there.
+        """
+        self._node.require(name)
+        return self._wiring.typed(name)
+
+    def schedule(self, every_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Timer:
+        """Calls `callback(now_ms)` every `every_ms`. Call it in `init`, in the same order each time."""
+        self._timers += 1
+        return self._wiring.timers.add(f"{self._node.name}-{self._timers}", every_ms, kind, callback)
+
+
+class Processor(Protocol[K_contra, V_contra, K2, V2]):
+    """One instance serves one task."""
+
+    def init(self, context: ProcessorContext[K2, V2]) -> None:
+        """Called once, before the first record."""
+        ...
+
+    def process(self, key: K_contra, value: V_contra, timestamp_ms: int) -> None:
+        """Takes the next record."""
+        ...
+
+
+class Process(Node):
+    """A processor in a topology."""
+
+    def __init__(
+        self, parent: Node, factory: Callable[[], Processor[Any, Any, Any, Any]], stores: Sequence[str],
+        *, named: str | None, fixes_key: bool,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            parent.graph, "process-values" if fixes_key else "process", (parent,), named=named,
+            copartitioned=bool(stores),
+        )  # fmt: skip
+        self.store_names = list(stores)
+        self._factory = factory
+        self._fixes_key = fixes_key
+
+    def require(self, store: str) -> None:
+        """Refuses a store that was not named.
+
+        Raises:
+            UnknownStoreError: it was not.
+        """
+        if store not in self.store_names:
+            msg = f"{self.name} does not use store {store!r}: name it in stores="
+            raise UnknownStoreError(msg)
+
+    def realise(self, wiring: Wiring) -> None:
+        """Builds the processor, so that its timers run before the first record."""
+        wiring.entry(self)
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Builds and starts the processor of this task."""
+        processor = self._factory()
+        context: ProcessorContext[Any, Any] = ProcessorContext(wiring, self)
+        processor.init(context)
+        return (processor.process,)

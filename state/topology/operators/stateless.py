@@ -1,0 +1,185 @@
+"""Operators that keep nothing: each record in gives records out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from state.serdes.serde import Serde
+from state.tables.dropped_records import DropReason
+from state.topology.functions import Push
+from state.topology.node import Node
+from state.topology.wiring import Wiring
+
+Compile = Callable[[Push], Push]
+"""Turns the function that takes the results into the one that takes the records."""
+
+
+class Stateless(Node):
+    """An operator that is one closure."""
+
+    def __init__(self, parent: Node, kind: str, compile_: Compile, *, named: str | None, replayable: bool = True) -> None:
+        super().__init__(parent.graph, kind, (parent,), named=named, replayable=replayable)
+        self._compile = compile_
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """The closure over what hangs below."""
+        return (self._compile(wiring.forward(self)),)
+
+
+def filtering(predicate: Callable[[Any, Any], bool]) -> Compile:
+    """Lets records through for which the predicate holds."""
+
+    def compile_(forward: Push) -> Push:
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            if predicate(key, value):
+                forward(key, value, timestamp_ms)
+
+        return push
+
+    return compile_
+
+
+def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]]) -> Compile:
+    """A new key and value for each record."""
+
+    def compile_(forward: Push) -> Push:
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            new_key, new_value = mapper(key, value)
+            forward(new_key, new_value, timestamp_ms)
+
+        return push
+
+    return compile_
+
+
+def selecting_key(selector: Callable[[Any, Any], Any]) -> Compile:
+    """A new key for each record."""
+    return lambda forward: lambda key, value, timestamp_ms: forward(selector(key, value), value, timestamp_ms)
+
+
+def mapping_values(mapper: Callable[[Any, Any], Any]) -> Compile:
+    """A new value for each record."""
+    return lambda forward: lambda key, value, timestamp_ms: forward(key, mapper(key, value), timestamp_ms)
+
+
+def flat_mapping(mapper: Callable[[Any, Any], Any]) -> Compile:
+    """Any number of records for each."""
+
+    def compile_(forward: Push) -> Push:
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            for new_key, new_value in mapper(key, value):
+                forward(new_key, new_value, timestamp_ms)
+
+        return push
+
+    return compile_
+
+
+def flat_mapping_values(mapper: Callable[[Any, Any], Any]) -> Compile:
+    """Any number of values for each record."""
+
+    def compile_(forward: Push) -> Push:
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            for new_value in mapper(key, value):
+                forward(key, new_value, timestamp_ms)
+
+        return push
+
+    return compile_
+
+
+def peeking(action: Callable[[Any, Any], object]) -> Compile:
+    """Shows each record to a function, then passes it on."""
+
+    def compile_(forward: Push) -> Push:
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            action(key, value)
+            forward(key, value, timestamp_ms)
+
+        return push
+
+    return compile_
+
+
+class Merge(Node):
+    """The records of several streams, as they come."""
+
+    def __init__(self, parents: Sequence[Node], *, named: str | None) -> None:
+        super().__init__(parents[0].graph, "merge", parents, named=named, replayable=True)
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """All inputs go to the same place."""
+        return (wiring.forward(self),) * len(self.parents)
+
+
+class Split(Node):
+    """Each record goes to the first branch whose predicate holds, or to the default branch, or nowhere."""
+
+    def __init__(self, parent: Node, *, named: str | None) -> None:
+        super().__init__(parent.graph, "split", (parent,), named=named, replayable=True)
+        self.predicates: list[Callable[[Any, Any], bool]] = []
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Asks the predicates in order; branches are the children, the default is the last."""
+        branches = [wiring.entry(child, number) for child, number in self.children]
+        default = branches[-1] if len(branches) > len(self.predicates) else None
+        pairs = list(zip(self.predicates, branches, strict=False))
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            for predicate, branch in pairs:
+                if predicate(key, value):
+                    branch(key, value, timestamp_ms)
+                    return
+            if default is not None:
+                default(key, value, timestamp_ms)
+
+        return (push,)
+
+
+class Branch(Node):
+    """One way out of a split."""
+
+    def __init__(self, split: Split, name: str | None) -> None:
+        super().__init__(split.graph, "branch", (split,), named=name, replayable=True)
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Records go on as they are."""
+        return (wiring.forward(self),)
+
+
+class Sink(Node):
+    """Writes records to a topic."""
+
+    def __init__(self, parent: Node, topic: str, keys: Serde[Any], values: Serde[Any], *, named: str | None = None) -> None:
+        super().__init__(parent.graph, "to", (parent,), named=named, replayable=True)
+        self.topic = topic
+        self.key_serde = keys
+        self.value_serde = values
+        self.keeps_null_keys = True
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Encodes each record and adds it to the outputs."""
+        encode_key, encode = self.key_serde.serialize, self.value_serde.serialize
+        topic, outputs, dropped, context = self.topic, wiring.outputs, wiring.dropped, wiring.context
+        drops_null_keys = not self.keeps_null_keys
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            if key is None and drops_null_keys:
+                dropped.drop(DropReason.NULL_KEY)
+                return
+            key_bytes = None if key is None else encode_key(key)
+            outputs.append((topic, key_bytes, None if value is None else encode(value), timestamp_ms, context.headers))
+
+        return (push,)
+
+
+class ToStream(Node):
+    """A table's changes as a stream: the new value, or None for a row that is gone."""
+
+    def __init__(self, parent: Node, *, named: str | None) -> None:
+        super().__init__(parent.graph, "to-stream", (parent,), named=named, replayable=True)
+
+    def realise(self, wiring: Wiring) -> None:
+        """Subscribes to the table."""
+        wiring.table(self.parents[0]).to_stream(wiring.forward(self))

@@ -1,0 +1,179 @@
+"""The join of two streams within a window.
+
+Each side keeps its records in a window store. A record without a partner, on a side that may stand alone, waits in a
+third store until its window is closed. Waiting rows are in the order in which they go out:
+
+    key:   int64 timestamp, big-endian · 01 for the left side, 00 for the right · the record's key
+    value: the values of that key and time, each with its length in 4 bytes in front
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from state.serdes.serde import BytesSerde, Serde
+from state.tables.dropped_records import DropReason
+from state.tables.windows import FOREVER_MS
+from state.topology.functions import Push
+from state.topology.join_windows import JoinWindows
+from state.topology.node import Node, StoreSpec, ancestors
+from state.topology.operators.source import Source
+from state.topology.store import Store, StoreKind
+from state.topology.wiring import Wiring
+
+Joiner = Callable[[Any, Any, Any], Any]
+
+
+class StreamJoin(Node):
+    """Two streams joined by key and time."""
+
+    def __init__(
+        self, left: Node, right: Node, kind: str, joiner: Joiner, windows: JoinWindows, keys: Serde[Any],
+        values: tuple[Serde[Any], Serde[Any]], alone: tuple[bool, bool], *, store: Store[Any] | None, named: str | None,
+    ) -> None:  # fmt: skip
+        super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
+        self._joiner = joiner
+        self._windows = windows
+        self._keys = keys
+        self._values = values
+        self._alone = alone
+        base = store.name if store is not None and store.name is not None else self.name
+        self._buffers = [
+            StoreSpec(
+                f"{base}-{side}", StoreKind.WINDOW, keys, serde, store or Store(), windows.retention_ms, 1,
+                retain_duplicates=True, internal=True,
+            ) for side, serde in zip(("left", "right"), values, strict=True)
+        ]  # fmt: skip
+        self.stores += self._buffers
+        self._waits = any(alone) and not windows.interval
+        if self._waits:
+            serde = BytesSerde()
+            self.stores.append(
+                StoreSpec(f"{base}-alone", StoreKind.KEY_VALUE, serde, serde, store or Store(), internal=True)
+            )
+
+    def keeps_null_keys_of(self, source: Source) -> bool:
+        """Whether records without key of this source give results: they stand alone."""
+        sides = [source in ancestors(parent) for parent in self.parents]
+        return any(alone and above for alone, above in zip(self._alone, sides, strict=True))
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """One entry for each side."""
+        buffers = [wiring.typed(spec.name) for spec in self._buffers]
+        forward = wiring.forward(self)
+        waiting = None
+        if self._waits:
+            waiting = Waiting(wiring.typed(self.stores[-1].name), self._windows, self._keys, self._values)
+        return (self._entry(wiring, buffers, waiting, forward, left=True),
+                self._entry(wiring, buffers, waiting, forward, left=False))  # fmt: skip
+
+    def _entry(
+        self, wiring: Wiring, buffers: list[Any], waiting: Waiting | None, forward: Push, *, left: bool
+    ) -> Push:
+        own, other = buffers if left else reversed(buffers)
+        windows, joiner, dropped = self._windows, self._joiner, wiring.dropped
+        time = wiring.stream_time(self.name)
+        may_be_alone = self._alone[0 if left else 1]
+        closes_after_ms = windows.closes_after_ms(left=left)
+        pair = (lambda one, two: (one, two)) if left else (lambda one, two: (two, one))
+
+        def emit_closed(key: Any, value: Any, row_ms: int, row_left: bool) -> None:
+            forward(key, joiner(key, value, None) if row_left else joiner(key, None, value), row_ms)
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            if value is None or (key is None and not may_be_alone):
+                dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
+                return
+            if key is None:
+                emit_closed(key, value, timestamp_ms, left)
+                return
+            now_ms = time.observe(timestamp_ms)
+            if waiting is not None and now_ms > waiting.next_close_ms:
+                for row in waiting.take_closed(now_ms):
+                    emit_closed(*row)
+            own.put(key, value, timestamp_ms)
+            partners = list(other.fetch(key, *windows.partners_of(timestamp_ms, left=left)))
+            for partner_ms, partner in partners:
+                if waiting is not None:
+                    waiting.discard(key, partner_ms, left=not left)
+                forward(key, joiner(key, *pair(value, partner)), max(timestamp_ms, partner_ms))
+            if partners or not may_be_alone:
+                return
+            if waiting is None or timestamp_ms + closes_after_ms < now_ms:
+                emit_closed(key, value, timestamp_ms, left)
+            else:
+                waiting.add(key, value, timestamp_ms, left=left)
+
+        return push
+
+
+class Waiting:
+    """Records that have no partner yet.
+
+    Attributes:
+        next_close_ms: no row's window is closed until stream time is greater.
+    """
+
+    def __init__(self, store: Any, windows: JoinWindows, keys: Serde[Any], values: tuple[Serde[Any], Serde[Any]]) -> None:
+        self._store = store
+        self._windows = windows
+        self._keys = keys
+        self._values = values
+        self.next_close_ms = FOREVER_MS
+        for row_key, _ in store.all():
+            self._expect(*_place(row_key))
+
+    def add(self, key: Any, value: Any, timestamp_ms: int, *, left: bool) -> None:
+        """Adds a record."""
+        row_key = self._row_key(key, timestamp_ms, left=left)
+        data = self._values[0 if left else 1].serialize(value)
+        self._store.put(row_key, (self._store.get(row_key) or b"") + len(data).to_bytes(4, "big") + data)
+        self._expect(timestamp_ms, left)
+
+    def discard(self, key: Any, timestamp_ms: int, *, left: bool) -> None:
+        """Forgets the records of a key and time, if there are any: they have a partner."""
+        row_key = self._row_key(key, timestamp_ms, left=left)
+        if self._store.get(row_key) is not None:
+            self._store.put(row_key, None)
+
+    def take_closed(self, now_ms: int) -> list[tuple[Any, Any, int, bool]]:
+        """Takes out key, value, time and side of the records whose window is closed, by time."""
+        soonest_ms = min(self._windows.closes_after_ms(left=left) for left in (True, False))
+        closed = []
+        self.next_close_ms = FOREVER_MS
+        for row_key, data in self._store.all():
+            timestamp_ms, left = _place(row_key)
+            if timestamp_ms + self._windows.closes_after_ms(left=left) < now_ms:
+                closed.append((row_key, data, timestamp_ms, left))
+                continue
+            self._expect(timestamp_ms, left)
+            if timestamp_ms + soonest_ms >= now_ms:
+                # A later row of the side that closes sooner may be the next.
+                self.next_close_ms = min(self.next_close_ms, timestamp_ms + soonest_ms)
+                break
+        for row_key, _, _, _ in closed:
+            self._store.put(row_key, None)
+        return [
+            (self._keys.deserialize(row_key[9:]), self._values[0 if left else 1].deserialize(value), timestamp_ms, left)
+            for row_key, data, timestamp_ms, left in closed
+            for value in _parts(data)
+        ]
+
+    def _expect(self, timestamp_ms: int, left: bool) -> None:
+        self.next_close_ms = min(self.next_close_ms, timestamp_ms + self._windows.closes_after_ms(left=left))
+
+    def _row_key(self, key: Any, timestamp_ms: int, *, left: bool) -> bytes:
+        return timestamp_ms.to_bytes(8, "big") + (b"\x01" if left else b"\x00") + self._keys.serialize(key)
+
+
+def _place(row_key: bytes) -> tuple[int, bool]:
+    return int.from_bytes(row_key[:8], "big"), row_key[8] == 1
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+        yield data[at + 4 : end]
+        at = end

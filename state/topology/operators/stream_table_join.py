@@ -1,0 +1,171 @@
+"""The join of a stream with a table, as of now or as of the record's time, and with a global table.
+
+A join as of the record's time may wait for rows of the table that are late. The records that wait are in a store:
+
+    key:   int64 timestamp, big-endian · the record's key · uint32 number, for records of one key and time
+    value: length of the key, 4 bytes · the key · the value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from state.serdes.serde import BytesSerde, Serde
+from state.tables.dropped_records import DropReason
+from state.tables.windows import FOREVER_MS
+from state.topology.functions import Push
+from state.topology.node import Node, StoreSpec, TableNode, ancestors
+from state.topology.operators.source import GlobalSource, Source
+from state.topology.store import StoreKind
+from state.topology.wiring import Wiring
+
+Joiner = Callable[[Any, Any, Any], Any]
+Look = Callable[[Any, int], Any]
+"""The table's row of a key, now or as of a time, or None."""
+
+
+class StreamTableJoin(Node):
+    """A stream joined with a table by their common key. Only the stream's records give results."""
+
+    def __init__(
+        self, stream: Node, table: TableNode, kind: str, joiner: Joiner, serdes: tuple[Serde[Any], Serde[Any]],
+        *, keeps_unmatched: bool, grace_ms: int | None, named: str | None,
+    ) -> None:  # fmt: skip
+        super().__init__(stream.graph, kind, (stream, table), named=named, copartitioned=True)
+        self._joiner = joiner
+        self._serdes = serdes
+        self._keeps_unmatched = keeps_unmatched
+        self._grace_ms = grace_ms
+        table.require_rows()
+        if grace_ms is not None:
+            serde = BytesSerde()
+            self.add_store(None, "buffer", lambda name, options: StoreSpec(
+                name, StoreKind.KEY_VALUE, serde, serde, options, internal=True))  # fmt: skip
+
+    def keeps_null_keys_of(self, source: Source) -> bool:
+        """Whether records without key of this source give results."""
+        return self._keeps_unmatched and source in ancestors(self.parents[0])
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Looks the key up at once, or when the record's grace is over."""
+        table, forward, dropped = wiring.table(self.parents[1]), wiring.forward(self), wiring.dropped
+        look = table.get_as_of if self.parents[1].versioned is not None else _now(table.get)  # type: ignore[attr-defined]
+        join = _joining(look, self._joiner, forward, keeps_unmatched=self._keeps_unmatched)
+        keeps_unmatched = self._keeps_unmatched
+        buffer, time = None, wiring.stream_time(self.name)
+        if self._grace_ms is not None:
+            buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, self._serdes)
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            now_ms = time.observe(timestamp_ms)
+            if value is None or (key is None and not keeps_unmatched):
+                dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
+            elif key is None:
+                forward(None, self._joiner(None, value, None), timestamp_ms)
+            elif buffer is None or not buffer.add(key, value, timestamp_ms, now_ms):
+                join(key, key, value, timestamp_ms)
+            else:
+                for record in buffer.take_due(now_ms):
+                    join(record[0], *record)
+
+        return (push,)
+
+
+class GlobalJoin(Node):
+    """A stream joined with a global table by a key that is made from the record."""
+
+    def __init__(
+        self, stream: Node, table: GlobalSource, kind: str, selector: Callable[[Any, Any], Any], joiner: Joiner,
+        *, keeps_unmatched: bool, named: str | None,
+    ) -> None:  # fmt: skip
+        super().__init__(stream.graph, kind, (stream,), named=named)
+        self._table = table
+        self._selector = selector
+        self._joiner = joiner
+        self._keeps_unmatched = keeps_unmatched
+
+    def wire(self, wiring: Wiring) -> tuple[Push, ...]:
+        """Looks the selected key up."""
+        forward, dropped, selector, joiner = wiring.forward(self), wiring.dropped, self._selector, self._joiner
+        keeps_unmatched = self._keeps_unmatched
+        join = _joining(
+            _now(wiring.global_tables[self._table.spec.name].get), joiner, forward, keeps_unmatched=keeps_unmatched
+        )
+
+        def push(key: Any, value: Any, timestamp_ms: int) -> None:
+            if value is None:
+                dropped.drop(DropReason.NULL_VALUE)
+                return
+            table_key = selector(key, value)
+            if table_key is not None:
+                join(table_key, key, value, timestamp_ms)
+            elif keeps_unmatched:
+                forward(key, joiner(key, value, None), timestamp_ms)
+            else:
+                dropped.drop(DropReason.NULL_KEY)
+
+        return (push,)
+
+
+class GraceBuffer:
+    """Records of the stream that wait until stream time has reached theirs plus the grace."""
+
+    def __init__(self, store: Any, grace_ms: int, serdes: tuple[Serde[Any], Serde[Any]]) -> None:
+        self._store = store
+        self._grace_ms = grace_ms
+        self._keys, self._values = serdes
+        self._earliest_ms = FOREVER_MS
+        self._number = 0
+        for row_key, _ in store.all():
+            self._earliest_ms = min(self._earliest_ms, int.from_bytes(row_key[:8], "big"))
+            self._number = max(self._number, int.from_bytes(row_key[-4:], "big"))
+
+    def add(self, key: Any, value: Any, timestamp_ms: int, now_ms: int) -> bool:
+        """Adds a record; False if its grace is over already, so that it need not wait."""
+        if timestamp_ms + self._grace_ms < now_ms:
+            return False
+        self._number = (self._number + 1) % (1 << 32)
+        data = self._keys.serialize(key)
+        row_key = timestamp_ms.to_bytes(8, "big") + data + self._number.to_bytes(4, "big")
+        self._store.put(row_key, len(data).to_bytes(4, "big") + data + self._values.serialize(value))
+        self._earliest_ms = min(self._earliest_ms, timestamp_ms)
+        return True
+
+    def take_due(self, now_ms: int) -> list[tuple[Any, Any, int]]:
+        """Takes out the records whose grace is over, by time and key."""
+        until_ms = now_ms - self._grace_ms
+        if self._earliest_ms > until_ms:
+            return []
+        due = []
+        self._earliest_ms = FOREVER_MS
+        for row_key, data in self._store.all():
+            timestamp_ms = int.from_bytes(row_key[:8], "big")
+            if timestamp_ms > until_ms:
+                self._earliest_ms = timestamp_ms
+                break
+            due.append((row_key, data, timestamp_ms))
+        for row_key, _, _ in due:
+            self._store.put(row_key, None)
+        return [(*self._record(data), timestamp_ms) for _, data, timestamp_ms in due]
+
+    def _record(self, data: bytes) -> tuple[Any, Any]:
+        end = 4 + int.from_bytes(data[:4], "big")
+        return self._keys.deserialize(data[4:end]), self._values.deserialize(data[end:])
+
+
+def _now(get: Callable[[Any], Any]) -> Look:
+    return lambda key, _timestamp_ms: get(key)
+
+
+def _joining(
+    look: Look, joiner: Joiner, forward: Push, *, keeps_unmatched: bool
+) -> Callable[[Any, Any, Any, int], None]:
+    def join(table_key: Any, key: Any, value: Any, timestamp_ms: int) -> None:
+        row = look(table_key, timestamp_ms)
+        if row is not None:
+            forward(key, joiner(key, value, row.value), timestamp_ms)
+        elif keeps_unmatched:
+            forward(key, joiner(key, value, None), timestamp_ms)
+
+    return join

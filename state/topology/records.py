@@ -1,0 +1,57 @@
+"""What goes into a task and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from state.stores.record_context import Header
+
+Output = tuple[str, bytes | None, bytes | None, int, Sequence[Header]]
+"""Topic, key, value, timestamp in epoch ms, headers. A plain tuple: one is made for every record written."""
+
+
+class Record(NamedTuple):
+    """A record of a source or repartition topic. A None value is a tombstone on a table, no value on a stream."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header] = ()
+
+
+class StoreChange(NamedTuple):
+    """The last change of one row in a batch: what goes to the store's changelog. A None value is a tombstone."""
+
+    store: str
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+
+
+class DeadLetter(NamedTuple):
+    """A record that could not be decoded, and why."""
+
+    record: Record
+    reason: str
+
+
+@dataclass(slots=True)
+class Batch:
+    """All that one batch of a task wants written, in one transaction.
+
+    Attributes:
+        outputs: records for sink and repartition topics, in order.
+        changes: for the changelogs.
+        dead_letters: records that could not be decoded.
+        progress: what the task needs to go on after this batch: stream times and timers. Write it with the marker.
+    """
+
+    outputs: list[Output] = field(default_factory=list)
+    changes: list[StoreChange] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    progress: bytes = b"{}"

@@ -1,0 +1,78 @@
+"""What a topology says about a store: Kafka Streams' `Materialized`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from state.errors import ConfigurationError
+from state.names import checked_name
+from state.serdes.serde import Serde
+from state.serdes.struct import serde_of
+
+V = TypeVar("V")
+
+
+class StoreKind(StrEnum):
+    """How a store arranges its rows."""
+
+    KEY_VALUE = "key_value"
+    WINDOW = "window"
+    SESSION = "session"
+    VERSIONED = "versioned"
+    TTL = "ttl"
+
+
+@dataclass(frozen=True, slots=True)
+class Store(Generic[V]):
+    """A store's name, the type of its values, and how it is kept.
+
+    Attributes:
+        name: names the store and its changelog. None: the name follows from the operator's place.
+        values: a type, or a serde.
+        keys: a type, or a serde. None: that of the stream.
+        kind: how rows are arranged, for stores of `add_store`. Operators choose it themselves.
+        profile: what the store is used for most: write_heavy, read_heavy, memory_constrained or balanced.
+        caching: whether only the last update of a key in a batch goes on downstream.
+        retention: how long windows and sessions are kept, at least as long as they are open.
+        history: how long a versioned table knows its earlier values. Given, the table is versioned.
+        ttl: how long rows of a store of kind TTL live, in stream time.
+        logging: whether changes go to a changelog. Without one the rows are lost with the machine.
+
+    Raises:
+        InvalidNameError: the name can't name a store.
+        ConfigurationError: a time is negative.
+    """
+
+    name: str | None = None
+    values: type[V] | Serde[V] | None = None
+    keys: Any = None
+    kind: StoreKind = StoreKind.KEY_VALUE
+    profile: str = "balanced"
+    caching: bool = False
+    retention: timedelta | None = None
+    history: timedelta | None = None
+    ttl: timedelta | None = None
+    logging: bool = True
+    key_serde: Serde[Any] | None = field(init=False, default=None)
+    value_serde: Serde[V] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if self.name is not None:
+            checked_name(self.name)
+        for name in ("retention", "history", "ttl"):
+            time = getattr(self, name)
+            if time is not None and time < timedelta():
+                msg = f"store {self.name}: {name} can't be negative"
+                raise ConfigurationError(msg)
+        if self.keys is not None:
+            object.__setattr__(self, "key_serde", serde_of(self.keys))
+        if self.values is not None:
+            object.__setattr__(self, "value_serde", serde_of(self.values))
+
+
+def milliseconds(time: timedelta | None, otherwise: int = 0) -> int:
+    """A time in whole milliseconds."""
+    return otherwise if time is None else time // timedelta(milliseconds=1)

@@ -1,0 +1,150 @@
+"""One task: one sub-topology and one partition.
+
+The engine builds a task, and for each batch: `process`, `advance`, `end_batch`; then it writes outputs, changes, dead
+letters and progress in one transaction; then it calls `apply`. A task whose batch is given up is thrown away: nothing
+has reached its stores.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from state.errors import SerializationError
+from state.stores.bytes_store import NO_METADATA
+from state.stores.suppliers import StoreSupplier
+from state.tables.dropped_records import DroppedRecords
+from state.tables.materialized import TableStore
+from state.tables.stream_time import StreamTime
+from state.topology.functions import Push
+from state.topology.operators.source import Source
+from state.topology.records import Batch, DeadLetter, Record
+from state.topology.timers import TimeKind
+from state.topology.wiring import Wiring
+
+if TYPE_CHECKING:
+    from state.topology.plan import SubTopology
+
+
+class Task:
+    """A running sub-topology. Not thread-safe."""
+
+    def __init__(
+        self,
+        sub_topology: SubTopology,
+        partition: int,
+        supplier: StoreSupplier,
+        *,
+        progress: bytes = b"{}",
+        global_tables: Mapping[str, TableStore[Any, Any]] | None = None,
+    ) -> None:
+        """Opens the stores and compiles the operators.
+
+        Args:
+            sub_topology: what to run.
+            partition: of all its topics.
+            supplier: opens the backend of each store for this partition.
+            progress: that of the last committed batch.
+            global_tables: rows of global tables by the name of their store.
+        """
+        self.sub_topology = sub_topology
+        self.partition = partition
+        self._wiring = Wiring(supplier, orjson.loads(progress), global_tables or {}, partition)
+        self._wiring.wire(sub_topology.nodes)
+        self._stream_time = self._wiring.stream_time("task")
+        self._dead_letters: list[DeadLetter] = []
+        self._sources: dict[str, Callable[[Iterable[Record]], None]] = {
+            node.topic: self._reader(node) for node in sub_topology.nodes if isinstance(node, Source)
+        }
+
+    @property
+    def stream_time(self) -> StreamTime:
+        """The greatest timestamp that this task has seen."""
+        return self._stream_time
+
+    @property
+    def dropped(self) -> DroppedRecords:
+        """What was left out since the task was built, by reason."""
+        return self._wiring.dropped
+
+    def store(self, name: str) -> Any:
+        """A store as of now, with the writes of the batch under way."""
+        return self._wiring.typed(name)
+
+    def process(self, records: Sequence[Record]) -> None:
+        """Takes records of one partition. Those of one topic stay in order; topics are merged by timestamp.
+
+        Raises:
+            KeyError: a record is of a topic that this task does not read.
+        """
+        by_topic: dict[str, list[Record]] = {}
+        for record in records:
+            by_topic.setdefault(record.topic, []).append(record)
+        if len(by_topic) == 1:
+            [(topic, alone)] = by_topic.items()
+            self._sources[topic](alone)
+            return
+        merged = heapq.merge(*by_topic.values(), key=attrgetter("timestamp_ms"))
+        for topic, run in groupby(merged, attrgetter("topic")):
+            self._sources[topic](run)
+
+    def advance(self, now_ms: int) -> None:
+        """Fires the timers that are due by the wall clock."""
+        self._wiring.context.timestamp_ms = max(self._stream_time.now_ms, 0)
+        self._wiring.timers.advance(TimeKind.WALL_CLOCK, now_ms)
+
+    def end_batch(self) -> Batch:
+        """Collects what the batch wants written."""
+        wiring = self._wiring
+        for end in wiring.batch_ends:
+            end()
+        outputs, wiring.outputs[:] = wiring.outputs.copy(), []
+        letters, self._dead_letters = self._dead_letters, []
+        changes = [change for store in wiring.stores.values() for change in store.changes()]
+        return Batch(outputs, changes, letters, orjson.dumps(wiring.progress()))
+
+    def apply(self, metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Writes the committed batch's changes to the stores, with the engine's `metadata` in the same write of each."""
+        for store in self._wiring.stores.values():
+            store.apply(metadata)
+
+    def _reader(self, source: Source) -> Callable[[Iterable[Record]], None]:
+        push: Push = self._wiring.entry(source)
+        decode_key, decode = source.key_serde.deserialize, source.value_serde.deserialize
+        context, time, timers = self._wiring.context, self._stream_time, self._wiring.timers
+        letters = self._dead_letters_of
+
+        def read(records: Iterable[Record]) -> None:
+            now_ms = time.now_ms
+            for record in records:
+                topic, partition, offset, timestamp_ms, key_bytes, value_bytes, headers = record
+                try:
+                    key = None if key_bytes is None else decode_key(key_bytes)
+                    value = None if value_bytes is None else decode(value_bytes)
+                except SerializationError as error:
+                    letters(record, str(error))
+                    continue
+                if timestamp_ms < 0:
+                    letters(record, f"its timestamp is {timestamp_ms} ms")
+                    continue
+                context.topic, context.partition, context.offset = topic, partition, offset
+                context.timestamp_ms, context.headers = timestamp_ms, headers
+                try:
+                    push(key, value, timestamp_ms)
+                except Exception as error:
+                    error.add_note(f"while {topic}[{partition}]@{offset} was processed")
+                    raise
+                if timestamp_ms > now_ms:
+                    now_ms = time.observe(timestamp_ms)
+                    if timers.follow_stream_time:
+                        timers.advance(TimeKind.STREAM_TIME, now_ms)
+
+        return read
+
+    def _dead_letters_of(self, record: Record, reason: str) -> None:
+        self._dead_letters.append(DeadLetter(record, reason))

@@ -1,0 +1,182 @@
+"""The stores of one task. Reads see the batch's own writes; the stores below get them when the batch is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from state.keys.sessions import session_end_ms
+from state.keys.windows import window_start_ms
+from state.serdes.serde import Serde
+from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp
+from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
+from state.stores.expiry_index import ExpiryIndexStore
+from state.stores.key_value import KeyValueStore
+from state.stores.layers import StateStore, StoreLayers
+from state.stores.record_context import RecordContext
+from state.stores.segmented import SegmentedStore, segment_interval_ms
+from state.stores.session import SessionStore
+from state.stores.suppliers import StoreSupplier
+from state.stores.transaction import TransactionStore
+from state.stores.ttl import TtlKeyValueStore
+from state.stores.versioned import VersionedKeyValueStore
+from state.stores.window import WindowStore
+from state.topology.node import StoreSpec
+from state.topology.records import StoreChange
+from state.topology.store import StoreKind
+
+V = TypeVar("V")
+_UNREAD: Any = object()
+
+
+class TableRows(Generic[V]):
+    """The rows of a table. They stay decoded while a batch runs, and are encoded once, when it ends.
+
+    So values must be values: a function returns a new one and leaves its argument as it was.
+    """
+
+    def __init__(self, spec: StoreSpec, inner: BytesStore, context: RecordContext) -> None:
+        serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(spec.value_serde)
+        self._spec = spec
+        self._inner = inner
+        self._read = inner.get
+        self._context = context
+        self._encode_key = spec.key_serde.serialize
+        self._decode_key = spec.key_serde.deserialize
+        self._encode, self._decode = serde.serialize, serde.deserialize
+        self._rows: dict[bytes, ValueAndTimestamp[V] | None] = {}
+        self._changed: dict[bytes, int] = {}
+        self._pending: list[Entry] = []
+
+    def get(self, key: Any) -> ValueAndTimestamp[V] | None:
+        """The row, or None."""
+        data = self._encode_key(key)
+        row = self._rows.get(data, _UNREAD)
+        if row is _UNREAD:
+            stored = self._read(data)
+            row = self._rows[data] = None if stored is None else self._decode(stored)
+        return row
+
+    def put(self, key: Any, row: ValueAndTimestamp[V] | None) -> None:
+        """Writes the row; None deletes it."""
+        data = self._encode_key(key)
+        self._rows[data] = row
+        self._changed[data] = self._context.timestamp_ms if row is None else row[1]
+
+    def items(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
+        """All rows, in the order of their serialized keys."""
+        with self._inner.scan(None, None) as stored:
+            rows: dict[bytes, Any] = {key: self._decode(data) for key, data in stored}
+        rows |= {key: self._rows[key] for key in self._changed}
+        return ((self._decode_key(key), rows[key]) for key in sorted(rows) if rows[key] is not None)
+
+    def changes(self) -> Iterable[StoreChange]:
+        """The last change of each row."""
+        encode, rows, name = self._encode, self._rows, self._spec.name
+        for key, timestamp_ms in self._changed.items():
+            row = rows[key]
+            data = None if row is None else encode(row)
+            self._pending.append((key, data))
+            yield StoreChange(name, key, data, timestamp_ms)
+
+    def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
+        """Writes the changes to the store below."""
+        if self._pending or metadata:
+            self._inner.write(self._pending, metadata)
+        self._rows, self._changed, self._pending = {}, {}, []
+
+
+class StampedTransaction(TransactionStore):
+    """A transaction that knows when each of its rows was written, in the time of the records."""
+
+    def __init__(self, inner: BytesStore, context: RecordContext) -> None:
+        super().__init__(inner)
+        self._context = context
+        self._stamps: dict[bytes, int] = {}
+
+    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Adds writes."""
+        rows = list(entries)
+        super().write(rows, metadata)
+        self._stamps.update(dict.fromkeys((key for key, _ in rows), self._context.timestamp_ms))
+
+    def changes(self, store: str) -> Iterable[StoreChange]:
+        """The last change of each row."""
+        return [StoreChange(store, key, value, self._stamps[key]) for key, value in self.pending]
+
+    def abort(self) -> None:
+        """Forgets the writes since the last commit."""
+        super().abort()
+        self._stamps = {}
+
+
+class TypedStore:
+    """A store of any kind whose writes wait in a transaction."""
+
+    def __init__(self, spec: StoreSpec, inner: BytesStore, context: RecordContext) -> None:
+        self._spec = spec
+        arranged = _arranged(spec, inner)
+        self._transaction = StampedTransaction(arranged, context)
+        self._segments = arranged if isinstance(arranged, SegmentedStore) else None
+        # Without `segments` nothing expires inside a batch, which may still be given up.
+        layers = StoreLayers(
+            top=self._transaction, logged=self._transaction, restore_target=arranged, backend=inner, context=context,
+            expiry_index=arranged if isinstance(arranged, ExpiryIndexStore) else None,
+        )  # fmt: skip
+        self.store: StateStore = _typed(spec, layers)
+
+    def changes(self) -> Iterable[StoreChange]:
+        """The last change of each row."""
+        return self._transaction.changes(self._spec.name)
+
+    def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
+        """Writes the changes to the store below, then lets expired rows go."""
+        self._transaction.write((), metadata)
+        self._transaction.commit()
+        if self._segments is not None and isinstance(self.store, WindowStore | SessionStore):
+            self._segments.expire_before(self.store.stream_time.oldest_live_ms)
+
+
+def opened(spec: StoreSpec, supplier: StoreSupplier, context: RecordContext) -> TableRows[Any] | TypedStore:
+    """The store of a task over its backend."""
+    inner = supplier.open(spec.name)
+    if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
+        return TableRows(spec, inner, context)
+    return TypedStore(spec, inner, context)
+
+
+def restore(
+    spec: StoreSpec, backend: BytesStore, entries: Sequence[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA
+) -> None:
+    """Writes rows of a store's changelog to its backend, before a task is built over it."""
+    if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
+        backend.write(entries, metadata)
+        return
+    store: Any = TypedStore(spec, backend, RecordContext()).store
+    store.restore_batch(entries, dict(metadata))
+
+
+def _arranged(spec: StoreSpec, inner: BytesStore) -> BytesStore:
+    if spec.kind is StoreKind.WINDOW:
+        return SegmentedStore(inner, window_start_ms, segment_interval_ms(spec.retention_ms))
+    if spec.kind is StoreKind.SESSION:
+        return SegmentedStore(inner, session_end_ms, segment_interval_ms(spec.retention_ms))
+    return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
+
+
+def _typed(spec: StoreSpec, layers: StoreLayers) -> StateStore:
+    keys, values = spec.key_serde, TimestampedSerde(spec.value_serde) if spec.timestamped else spec.value_serde
+    match spec.kind:
+        case StoreKind.WINDOW:
+            return WindowStore(
+                layers, keys, values, window_size_ms=spec.window_size_ms, retention_ms=spec.retention_ms,
+                retain_duplicates=spec.retain_duplicates,
+            )  # fmt: skip
+        case StoreKind.SESSION:
+            return SessionStore(layers, keys, values, retention_ms=spec.retention_ms)
+        case StoreKind.VERSIONED:
+            return VersionedKeyValueStore(layers, keys, values, history_retention_ms=spec.retention_ms)
+        case StoreKind.TTL:
+            return TtlKeyValueStore(layers, keys, values, ttl_ms=spec.retention_ms or None)
+        case _:
+            return KeyValueStore(layers, keys, values)

@@ -1,0 +1,139 @@
+"""Turns the nodes of one sub-topology into the closures and tables of one task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from state.errors import UnknownStoreError
+from state.stores.record_context import RecordContext
+from state.stores.suppliers import StoreSupplier
+from state.tables.dropped_records import DroppedRecords
+from state.tables.materialized import TableStore
+from state.tables.stream_time import UNKNOWN_MS, StreamTime
+from state.tables.table import KTable as TableRuntime
+from state.topology.functions import Push
+from state.topology.node import Node, StoreSpec, TableNode
+from state.topology.records import Output
+from state.topology.task_stores import TableRows, TypedStore, opened
+from state.topology.timers import Timers
+
+
+class Wiring:
+    """One task under construction, and what its operators share afterwards.
+
+    Attributes:
+        context: the record under way.
+        dropped: what was left out, counted.
+        outputs: what was written in this batch.
+        stores: the task's stores by name.
+        timers: what is due by stream time or wall clock.
+        times: stream time of each operator that has its own, by a name for it. Part of the task's progress.
+        emitted: how far windows were emitted on close, by operator. Part of the task's progress.
+        batch_ends: called when a batch ends, before changes are collected.
+    """
+
+    def __init__(
+        self,
+        supplier: StoreSupplier,
+        progress: Mapping[str, Any],
+        global_tables: Mapping[str, TableStore[Any, Any]],
+        partition: int,
+    ) -> None:
+        self.context = RecordContext()
+        self.partition = partition
+        self.dropped = DroppedRecords()
+        self.outputs: list[Output] = []
+        self.stores: dict[str, TableRows[Any] | TypedStore] = {}
+        self.times: dict[str, StreamTime] = {}
+        self.timers = Timers(progress.get("timers", {}))
+        self.emitted: dict[str, Callable[[], int]] = {}
+        self.batch_ends: list[Callable[[], None]] = []
+        self.global_tables = global_tables
+        self._supplier = supplier
+        self._progress = progress
+        self._entries: dict[Node, tuple[Push, ...]] = {}
+        self._forwards: dict[Node, Push] = {}
+        self._tables: dict[Node, TableRuntime[Any, Any]] = {}
+
+    def wire(self, nodes: Sequence[Node]) -> None:
+        """Opens the stores and realises the nodes, in the order of their declaration."""
+        for node in nodes:
+            for spec in node.stores:
+                self.stores[spec.name] = opened(spec, self._supplier, self.context)
+        for node in nodes:
+            node.realise(self)
+
+    def entry(self, node: Node, number: int = 0) -> Push:
+        """The function that takes the records of a node's input."""
+        if node not in self._entries:
+            self._entries[node] = node.wire(self)
+        return self._entries[node][number]
+
+    def forward(self, node: Node) -> Push:
+        """The function that gives a record to all that hang below a stream node, in the order of declaration."""
+        if node not in self._forwards:
+            self._forwards[node] = _all_of([self.entry(child, number) for child, number in node.children])
+        return self._forwards[node]
+
+    def table(self, node: Node) -> TableRuntime[Any, Any]:
+        """The table of a node."""
+        if node not in self._tables:
+            assert isinstance(node, TableNode)
+            self._tables[node] = node.table(self)
+        return self._tables[node]
+
+    def rows(self, spec: StoreSpec) -> TableRows[Any]:
+        """The rows of a table's store."""
+        store = self.stores[spec.name]
+        assert isinstance(store, TableRows)
+        return store
+
+    def typed(self, name: str) -> Any:
+        """A store by name, as users know it.
+
+        Raises:
+            UnknownStoreError: this task has no such store.
+        """
+        if name not in self.stores:
+            msg = f"no store {name!r} here, only {sorted(self.stores)}: declare it with add_store and name it in process"
+            raise UnknownStoreError(msg)
+        store = self.stores[name]
+        return store.store if isinstance(store, TypedStore) else store
+
+    def stream_time(self, name: str) -> StreamTime:
+        """The stream time of an operator, as far as it had come."""
+        if name not in self.times:
+            self.times[name] = StreamTime(self._progress.get("times", {}).get(name, UNKNOWN_MS))
+        return self.times[name]
+
+    def emitted_until(self, name: str) -> int:
+        """How far an operator had emitted windows on close."""
+        return int(self._progress.get("emitted", {}).get(name, -1))
+
+    def progress(self) -> dict[str, Any]:
+        """What the next instance of the task needs."""
+        return {
+            "times": {name: time.now_ms for name, time in self.times.items()},
+            "emitted": {name: until() for name, until in self.emitted.items()},
+            "timers": self.timers.due(),
+        }
+
+
+def _all_of(pushes: Sequence[Push]) -> Push:
+    if len(pushes) == 1:
+        return pushes[0]
+    if len(pushes) == 2:
+        one, two = pushes
+
+        def both(key: Any, value: Any, timestamp_ms: int) -> None:
+            one(key, value, timestamp_ms)
+            two(key, value, timestamp_ms)
+
+        return both
+
+    def each(key: Any, value: Any, timestamp_ms: int) -> None:
+        for push in pushes:
+            push(key, value, timestamp_ms)
+
+    return each
