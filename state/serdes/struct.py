@@ -60,5 +60,5 @@ def serde_of(spec: type[T] | Serde[T]) -> Serde[T]:
     if spec in known:
         return cast("Serde[T]", known[spec])
     if not isinstance(spec, type) and hasattr(spec, "serialize"):
-        return cast("Serde[T]", spec)
+        return spec
     return StructSerde(cast("type[T]", spec))

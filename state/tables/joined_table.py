@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.change import Change, TableRecord
+from state.tables.materialized import TableStore
 from state.tables.table import KTable
 
 K = TypeVar("K")
@@ -29,6 +30,7 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
         *,
         left_alone: bool = False,
         right_alone: bool = False,
+        store: TableStore[K, R] | None = None,
     ) -> None:
         """Hangs below both tables.
 
@@ -38,6 +40,7 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
             joiner: `joiner(key, left, right)`.
             left_alone: whether a left row without a right one gives a result.
             right_alone: whether a right row without a left one does.
+            store: for the results; None makes them anew when they are asked for.
 
         Raises:
             ConfigurationError: one of the tables can't be looked into.
@@ -47,6 +50,7 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
         self._joiner = joiner
         self._left_alone, self._right_alone = left_alone, right_alone
         self._sends_old_values = True
+        self._store = store
         left.enable_sending_old_values(force=True)
         right.enable_sending_old_values(force=True)
         left.subscribe(self._on_left)
@@ -54,6 +58,8 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
 
     def get(self, key: K) -> ValueAndTimestamp[R] | None:
         """The joined row as of now, or None."""
+        if self._store is not None:
+            return self._store.get(key)
         left, right = self._left.get(key), self._right.get(key)
         value = self._join(key, None if left is None else left.value, None if right is None else right.value)
         if value is None:
@@ -91,4 +97,4 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
         if joined.new is None and joined.old is None:
             return
         timestamp_ms = record.timestamp_ms if other is None else max(record.timestamp_ms, other.timestamp_ms)
-        self._forward(TableRecord(record.key, joined, timestamp_ms))
+        self._write(self._store, TableRecord(record.key, joined, timestamp_ms))

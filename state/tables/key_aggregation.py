@@ -52,8 +52,7 @@ class KeyAggregation(KTable[K, A]):
             else:
                 old, row_ms = row
                 new = add(key, value, old)
-                if row_ms > timestamp_ms:
-                    timestamp_ms = row_ms
+                timestamp_ms = max(timestamp_ms, row_ms)
             put(key, None if new is None else ValueAndTimestamp(new, timestamp_ms))
             if downstream:
                 record = TableRecord(key, Change(new, old if self._sends_old_values else None), timestamp_ms)

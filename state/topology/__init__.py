@@ -3,7 +3,7 @@
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.suppress import BufferConfig, BufferFullStrategy
 from state.topology.builder import StreamsBuilder
-from state.topology.driver import CrashStep, TestRecord, TopologyTestDriver
+from state.topology.driver import CrashStep, OutputRecord, TopologyTestDriver
 from state.topology.functions import with_key
 from state.topology.grouped import KGroupedStream, KGroupedTable
 from state.topology.join_windows import JoinWindows
@@ -26,6 +26,7 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "OutputRecord",
     "Plan",
     "Processor",
     "ProcessorContext",
@@ -33,7 +34,6 @@ __all__ = [
     "StoreKind",
     "StreamsBuilder",
     "SubTopology",
-    "TestRecord",
     "TimeKind",
     "Topology",
     "TopologyTestDriver",

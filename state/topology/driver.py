@@ -33,10 +33,8 @@ class CrashStep(StrEnum):
     COMMITTED = "committed"
 
 
-class TestRecord(NamedTuple):
+class OutputRecord(NamedTuple):
     """A record that came out."""
-
-    __test__ = False
 
     key: Any
     value: Any
@@ -75,7 +73,7 @@ class TopologyTestDriver:
         self._sources: dict[str, Source] = {source.topic: source for source in sources}
         self._sinks: dict[str, Sink] = {sink.topic: sink for sub in topology.sub_topologies for sink in sub.sinks}
         self._logs: dict[tuple[str, int], list[Record]] = {}
-        self._read: dict[str, list[TestRecord]] = {}
+        self._read: dict[str, list[OutputRecord]] = {}
         self._changelogs: dict[tuple[str, int], list[Entry]] = {}
         self._backends: dict[tuple[str, int], MemoryStore] = {}
         self._crash: CrashStep | None = None
@@ -126,11 +124,13 @@ class TopologyTestDriver:
             msg = f"topic {topic} has partitions 0 to {count - 1}, not {partition}"
             raise InvalidArgumentError(msg)
         log = self._logs.setdefault((topic, partition), [])
-        log.append(Record(topic, partition, len(log), self.now_ms if timestamp_ms is None else timestamp_ms, key, value))
+        log.append(
+            Record(topic, partition, len(log), self.now_ms if timestamp_ms is None else timestamp_ms, key, value)
+        )
 
     def run(self) -> None:
         """Handles all that waits, until nothing follows any more."""
-        while any([self._handle(slot) for slot in self._slots]):
+        while sum(self._handle(slot) for slot in self._slots):
             pass
 
     def advance(self, by_ms: int) -> None:
@@ -147,10 +147,10 @@ class TopologyTestDriver:
         self.run()
 
     def crash_at(self, step: CrashStep) -> None:
-        """Lets the next batch die at a step of its commit. The task is built anew and goes on from what was committed."""
+        """Lets the next batch die at a step of its commit. The task is built anew from what was committed."""
         self._crash = step
 
-    def read(self, topic: str) -> list[TestRecord]:
+    def read(self, topic: str) -> list[OutputRecord]:
         """What a reader of a topic that the app writes has not seen yet, by `pipe` and order.
 
         Raises:
@@ -254,7 +254,7 @@ class TopologyTestDriver:
             log.append(Record(topic, partition, len(log), timestamp_ms, key, value, headers))
         sink = self._sinks[topic]
         self._read.setdefault(topic, []).append(
-            TestRecord(
+            OutputRecord(
                 None if key is None else sink.key_serde.deserialize(key),
                 None if value is None else sink.value_serde.deserialize(value),
                 timestamp_ms,
@@ -264,7 +264,7 @@ class TopologyTestDriver:
     def _task(self, slot: _Slot) -> Task:
         if slot.task is None:
             self._open(slot)
-        assert slot.task is not None
+        assert slot.task is not None  # noqa: S101 (for the type checker)
         return slot.task
 
     def _open(self, slot: _Slot) -> None:
@@ -300,7 +300,7 @@ class _GlobalRows:
     name: str
 
     def get(self, key: Any) -> Any:
-        assert self.slot.task is not None
+        assert self.slot.task is not None  # noqa: S101 (for the type checker)
         return self.slot.task.store(self.name).get(key)
 
     def put(self, key: Any, row: Any) -> None:
@@ -308,8 +308,6 @@ class _GlobalRows:
 
 
 def _rows(store: Any) -> Iterable[tuple[Any, Any]]:
-    if hasattr(store, "items"):
-        return ((key, row.value) for key, row in store.items())
     if hasattr(store, "find_sessions"):
         return list(store.fetch_range(None, None))
     return [(key, getattr(value, "value", value)) for key, value in store.all()]

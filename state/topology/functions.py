@@ -29,7 +29,7 @@ def with_key(function: F) -> WithKey[F]:
 def keyed(function: Callable[..., Any] | WithKey[Any]) -> Callable[..., Any]:
     """The same function, taking the key first."""
     if isinstance(function, WithKey):
-        return function.function  # type: ignore[no-any-return]
+        return function.function
     plain = function
     return lambda _key, *values: plain(*values)
 

@@ -35,7 +35,7 @@ class JoinWindows:
         if self.interval and (self.before_ms < 0 or self.after_ms < 0):
             raise InvalidWindowError("the ends of an interval can't be negative: a record looks back only")
         if self.interval and max(self.before_ms, self.after_ms) > self.grace_ms:
-            msg = f"the interval reaches further than its grace of {self.grace_ms} ms: rows would be gone; raise the grace"
+            msg = f"the interval reaches further than its grace of {self.grace_ms} ms: raise the grace"
             raise InvalidWindowError(msg)
 
     @classmethod

@@ -42,7 +42,7 @@ class Serdes(NamedTuple):
             ConfigurationError: it is not known.
         """
         if self.values is None:
-            msg = f"{where}: the type of the values is not known here: annotate the function's return type or pass values="
+            msg = f"{where}: the type of the values is not known here: annotate what makes them, or pass values="
             raise ConfigurationError(msg)
         return self.values
 

@@ -199,7 +199,7 @@ class KStream(Generic[K, V]):
         Raises:
             ConfigurationError: the grace is for versioned tables, within their history.
         """
-        return self._join("join", other, joiner, windows, (False, False), options)
+        return self._join("join", other, joiner, windows, alone=(False, False), options=options)
 
     @overload
     def left_join(
@@ -219,11 +219,9 @@ class KStream(Generic[K, V]):
         values: Type[R] | None = None, named: str | None = None,
     ) -> KStream[K, R]: ...  # fmt: skip
 
-    def left_join(
-        self, other: Any, joiner: Any, windows: JoinWindows | None = None, **options: Any
-    ) -> KStream[K, Any]:
+    def left_join(self, other: Any, joiner: Any, windows: JoinWindows | None = None, **options: Any) -> KStream[K, Any]:
         """As `join`; a record of this stream without a partner gives `joiner(left, None)`."""
-        return self._join("left-join", other, joiner, windows, (True, False), options)
+        return self._join("left-join", other, joiner, windows, alone=(True, False), options=options)
 
     def outer_join(
         self, other: KStream[K, W], joiner: Joiner[V | None, W | None, R, K], windows: JoinWindows, *,
@@ -231,7 +229,7 @@ class KStream(Generic[K, V]):
     ) -> KStream[K, R]:  # fmt: skip
         """As `join`; a record of either stream without a partner gives a result with None for the other."""
         options = {"store": store, "values": values, "named": named}
-        return self._join("outer-join", other, joiner, windows, (True, True), options)
+        return self._join("outer-join", other, joiner, windows, alone=(True, True), options=options)
 
     def by_key(self) -> KStream[K, V]:
         """The same stream with the records of one key in one partition: repartitioned if its key has changed."""
@@ -244,7 +242,7 @@ class KStream(Generic[K, V]):
         return KStream(known.source, self.serdes)
 
     def _join(
-        self, kind: str, other: Any, joiner: Any, windows: JoinWindows | None, alone: tuple[bool, bool],
+        self, kind: str, other: Any, joiner: Any, windows: JoinWindows | None, *, alone: tuple[bool, bool],
         options: dict[str, Any],
     ) -> KStream[K, Any]:  # fmt: skip
         join, named, grace = keyed(joiner), options.get("named"), options.get("grace")
@@ -270,7 +268,16 @@ class KStream(Generic[K, V]):
         keys, left_values = left.serdes.required(f"{left.node.name}.{kind}")
         values = (left_values, right.serdes.required_values(f"{right.node.name}.{kind}"))
         node = StreamJoin(
-            left.node, right.node, kind, join, windows, keys, values, alone, store=options.get("store"), named=named
+            left.node,
+            right.node,
+            kind,
+            joiner=join,
+            windows=windows,
+            keys=keys,
+            values=values,
+            alone=alone,
+            store=options.get("store"),
+            named=named,
         )
         return KStream(node, result)
 

@@ -103,33 +103,36 @@ class KTable(Generic[K, V]):
         return KTable(node, self.serdes, windows=self.windows)
 
     def join(self, other: KTable[K, W], joiner: Joiner[V, W, R, K], *, values: Type[R] | None = None,
-             named: str | None = None) -> KTable[K, R]:  # fmt: skip
+             store: str | Store[R] | None = None, named: str | None = None) -> KTable[K, R]:  # fmt: skip
         """The rows that both tables have, as `joiner(left, right)`."""
-        return self._joined("join", other, joiner, (False, False), values, named)
+        return self._joined("join", other, joiner, (False, False), values=values, store=store, named=named)
 
     def left_join(self, other: KTable[K, W], joiner: Joiner[V, W | None, R, K], *, values: Type[R] | None = None,
-                  named: str | None = None) -> KTable[K, R]:  # fmt: skip
+                  store: str | Store[R] | None = None, named: str | None = None) -> KTable[K, R]:  # fmt: skip
         """The rows of this table with those of the other, or None."""
-        return self._joined("left-join", other, joiner, (True, False), values, named)
+        return self._joined("left-join", other, joiner, (True, False), values=values, store=store, named=named)
 
     def outer_join(self, other: KTable[K, W], joiner: Joiner[V | None, W | None, R, K], *,
-                   values: Type[R] | None = None, named: str | None = None) -> KTable[K, R]:  # fmt: skip
+                   values: Type[R] | None = None, store: str | Store[R] | None = None,
+                   named: str | None = None) -> KTable[K, R]:  # fmt: skip
         """The rows of either table."""
-        return self._joined("outer-join", other, joiner, (True, True), values, named)
+        return self._joined("outer-join", other, joiner, (True, True), values=values, store=store, named=named)
 
     def foreign_key_join(
         self, other: KTable[K2, W], foreign_key: Callable[[V], K2 | None], joiner: Joiner[V, W, R, K], *,
         values: Type[R] | None = None, store: str | Store[R] | None = None, named: str | None = None,
     ) -> KTable[K, R]:  # fmt: skip
         """Each row with the row of the other table whose key is `foreign_key(value)`; without one, no result."""
-        return self._foreign("foreign-key-join", other, foreign_key, joiner, values, store, named)
+        return self._foreign("foreign-key-join", other, foreign_key, joiner, values=values, store=store, named=named)
 
     def foreign_key_left_join(
         self, other: KTable[K2, W], foreign_key: Callable[[V], K2 | None], joiner: Joiner[V, W | None, R, K], *,
         values: Type[R] | None = None, store: str | Store[R] | None = None, named: str | None = None,
     ) -> KTable[K, R]:  # fmt: skip
         """As `foreign_key_join`; a row without a partner gives `joiner(left, None)`."""
-        return self._foreign("foreign-key-left-join", other, foreign_key, joiner, values, store, named)
+        return self._foreign(
+            "foreign-key-left-join", other, foreign_key, joiner, values=values, store=store, named=named
+        )
 
     def _derived(self, kind: str, derive: Derive, values: Any, store: Any, named: str | None) -> KTable[K, Any]:
         options = Store[Any](store) if isinstance(store, str) else store
@@ -139,15 +142,21 @@ class KTable(Generic[K, V]):
         return KTable(node, serdes, windows=self.windows)
 
     def _joined(
-        self, kind: str, other: KTable[K, Any], joiner: Any, alone: tuple[bool, bool], values: Any, named: str | None
-    ) -> KTable[K, Any]:
+        self, kind: str, other: KTable[K, Any], joiner: Any, alone: tuple[bool, bool], *, values: Any, store: Any,
+        named: str | None,
+    ) -> KTable[K, Any]:  # fmt: skip
+        options = Store[Any](store) if isinstance(store, str) else store
+        known = made_by(joiner, values) or (None if options is None else options.value_serde)
+        serdes = Serdes(self.serdes.keys, known)
+        needed: Any = serdes if options is None else serdes.required(f"{self.node.name}.{kind}")
         node = TableJoin(
-            self.node, other.node, kind, keyed(joiner), left_alone=alone[0], right_alone=alone[1], named=named
-        )
-        return KTable(node, Serdes(self.serdes.keys, made_by(joiner, values)), windows=self.windows)
+            self.node, other.node, kind, keyed(joiner), serdes=needed, store=options, left_alone=alone[0], right_alone=alone[1],
+            named=named,
+        )  # fmt: skip
+        return KTable(node, serdes, windows=self.windows)
 
     def _foreign(
-        self, kind: str, other: KTable[Any, Any], foreign_key: Any, joiner: Any, values: Any, store: Any,
+        self, kind: str, other: KTable[Any, Any], foreign_key: Any, joiner: Any, *, values: Any, store: Any,
         named: str | None,
     ) -> KTable[K, Any]:  # fmt: skip
         options = Store[Any](store) if isinstance(store, str) else store
@@ -155,14 +164,16 @@ class KTable(Generic[K, V]):
         serdes = (self.serdes.required(where), other.serdes.required(where))
         result = made_by(joiner, values) or (None if options is None else options.value_serde)
         node = ForeignKeyJoin(
-            self.node, other.node, kind, foreign_key, keyed(joiner), serdes, result, options,
+            self.node, other.node, kind, foreign_key=foreign_key, joiner=keyed(joiner), serdes=serdes, values=result, store=options,
             keeps_unmatched=kind == "foreign-key-left-join", named=named,
         )  # fmt: skip
         return KTable(node, Serdes(self.serdes.keys, result))
 
     def _stream_serdes(self) -> Serdes:
         keys = self.serdes.keys
-        return Serdes(WindowedSerde(keys) if self.windows is not None and keys is not None else keys, self.serdes.values)
+        return Serdes(
+            WindowedSerde(keys) if self.windows is not None and keys is not None else keys, self.serdes.values
+        )
 
 
 def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:

@@ -53,6 +53,12 @@ class StoreSpec:
     internal: bool = False
 
 
+def rows_spec(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> StoreSpec:
+    """The store of a table's rows, with the serdes of its options or else `serdes`."""
+    keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
+    return StoreSpec(name, StoreKind.KEY_VALUE, keys, values, options, timestamped=True)
+
+
 class Graph:
     """The nodes of one topology, in the order of their declaration."""
 
@@ -118,7 +124,9 @@ class Node:
     def realise(self, wiring: Wiring) -> None:
         """Does what must happen once for each task, in the order of declaration."""
 
-    def add_store(self, store: Store[Any] | None, suffix: str, build: Callable[[str, Store[Any]], StoreSpec]) -> StoreSpec:
+    def add_store(
+        self, store: Store[Any] | None, suffix: str, build: Callable[[str, Store[Any]], StoreSpec]
+    ) -> StoreSpec:
         """Declares a store, named after this node unless it has a name of its own."""
         options: Store[Any] = store if store is not None else Store()
         spec = build(options.name or f"{self.name}-{suffix}", options)

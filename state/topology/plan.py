@@ -109,7 +109,9 @@ class Topology:
         return Plan(self, known)
 
     def _plain_sources(self) -> list[Source]:
-        return [node for node in self.graph.nodes if isinstance(node, Source) and not isinstance(node, RepartitionSource)]
+        return [
+            node for node in self.graph.nodes if isinstance(node, Source) and not isinstance(node, RepartitionSource)
+        ]
 
     def _attach_stores(self) -> None:
         """Gives each processor's store to the first node that names it."""

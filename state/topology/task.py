@@ -109,7 +109,7 @@ class Task:
         return Batch(outputs, changes, letters, orjson.dumps(wiring.progress()))
 
     def apply(self, metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        """Writes the committed batch's changes to the stores, with the engine's `metadata` in the same write of each."""
+        """Writes the committed batch's changes to the stores, with `metadata` in the same write of each."""
         for store in self._wiring.stores.values():
             store.apply(metadata)
 

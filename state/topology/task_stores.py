@@ -63,7 +63,7 @@ class TableRows(Generic[V]):
         self._rows[data] = row
         self._changed[data] = self._context.timestamp_ms if row is None else row[1]
 
-    def items(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
+    def all(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
         """All rows, in the order of their serialized keys."""
         with self._inner.scan(None, None) as stored:
             rows: dict[bytes, Any] = {key: self._decode(data) for key, data in stored}

@@ -79,14 +79,14 @@ class Wiring:
     def table(self, node: Node) -> TableRuntime[Any, Any]:
         """The table of a node."""
         if node not in self._tables:
-            assert isinstance(node, TableNode)
+            assert isinstance(node, TableNode)  # noqa: S101 (for the type checker)
             self._tables[node] = node.table(self)
         return self._tables[node]
 
     def rows(self, spec: StoreSpec) -> TableRows[Any]:
         """The rows of a table's store."""
         store = self.stores[spec.name]
-        assert isinstance(store, TableRows)
+        assert isinstance(store, TableRows)  # noqa: S101 (for the type checker)
         return store
 
     def typed(self, name: str) -> Any:
@@ -96,7 +96,7 @@ class Wiring:
             UnknownStoreError: this task has no such store.
         """
         if name not in self.stores:
-            msg = f"no store {name!r} here, only {sorted(self.stores)}: declare it with add_store and name it in process"
+            msg = f"no store {name!r} here, only {sorted(self.stores)}: name it in process(stores=...)"
             raise UnknownStoreError(msg)
         store = self.stores[name]
         return store.store if isinstance(store, TypedStore) else store

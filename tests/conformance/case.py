@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +74,17 @@ def matches(result: Any, expected: Any) -> bool:
     if isinstance(expected, dict) and "unasserted" in expected:
         return True
     if isinstance(expected, dict) and "any_order" in expected:
-        return isinstance(result, list) and Counter(map(repr, result)) == Counter(map(repr, expected["any_order"]))
+        return isinstance(result, list) and _matches_in_any_order(result, expected["any_order"])
     if isinstance(expected, list) and isinstance(result, list):
         return len(expected) == len(result) and all(map(matches, result, expected))
     return bool(result == expected)
+
+
+def _matches_in_any_order(result: list[Any], expected: list[Any]) -> bool:
+    left = list(expected)
+    for found in result:
+        fitting = next((wanted for wanted in left if matches(found, wanted)), None)
+        if fitting is None:
+            return False
+        left.remove(fitting)
+    return not left

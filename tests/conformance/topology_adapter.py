@@ -138,7 +138,7 @@ class TopologyCase:
         return of.repartition(partitions=step.get("partitions"), named=step["name"])
 
     def op_join(self, step: Any, left: Any, right: Any) -> Any:
-        options: dict[str, Any] = {"values": ANY}
+        options: dict[str, Any] = self.values(step) if isinstance(left, KTable) else {"values": ANY}
         if "window" in step:
             window = step["window"]
             options["windows"] = JoinWindows(window["before_ms"], window["after_ms"], window["grace_ms"])
@@ -253,7 +253,7 @@ class TopologyCase:
         self.driver.pipe(topic, key, value, timestamp_ms, **(place[0] if place else {}))
 
     def drained(self, output: str) -> list[Any]:
-        return plain(self.driver.read(f"out-{output}"))  # type: ignore[no-any-return]
+        return plain(self.driver.read(f"out-{output}"))
 
     def compare(self, where: str, found: Any, wanted: Any) -> None:
         if not matches(found, wanted):

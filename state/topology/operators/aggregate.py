@@ -19,7 +19,7 @@ from state.tables.table import KTable as TableRuntime
 from state.tables.windowed_aggregation import WindowedAggregation
 from state.tables.windows import FOREVER_MS, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from state.topology.functions import Push
-from state.topology.node import Node, StoreSpec, TableNode
+from state.topology.node import Node, StoreSpec, TableNode, rows_spec
 from state.topology.store import Store, StoreKind, milliseconds
 from state.topology.wiring import Wiring
 
@@ -77,7 +77,7 @@ class StreamAggregate(TableNode):
         table = wiring.table(self)
         if isinstance(table, KeyAggregation):
             return tuple(table.adding(add) for add in self._fold.adders)
-        assert isinstance(table, StreamAggregation)
+        assert isinstance(table, StreamAggregation)  # noqa: S101 (for the type checker)
         return tuple(_with_adder(table, add) for add in self._fold.adders)
 
     def _windowed(self, aggregator: Aggregator[Any, Any, Any], wiring: Wiring) -> StreamAggregation[Any, Any, Any]:
@@ -93,7 +93,7 @@ class StreamAggregate(TableNode):
             case SlidingWindows():
                 return SlidingWindowAggregation(self.windows, aggregator, store, **rest)
             case _:
-                assert self.windows is not None
+                assert self.windows is not None  # noqa: S101 (for the type checker)
                 return WindowedAggregation(self.windows, aggregator, store, **rest)
 
 
@@ -106,7 +106,7 @@ class GroupedTableAggregate(TableNode):
     ) -> None:  # fmt: skip
         super().__init__(parent.graph, kind, (parent,), named=named, copartitioned=True)
         self._aggregator = aggregator
-        self.spec = self.add_store(store, "store", lambda name, options: _store_spec(name, options, serdes, None))
+        self.spec = self.add_store(store, "store", lambda name, options: rows_spec(name, options, serdes))
 
     def require_rows(self) -> None:
         """It has a store."""
@@ -118,7 +118,7 @@ class GroupedTableAggregate(TableNode):
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Takes the changes of the group's rows."""
         table = wiring.table(self)
-        assert isinstance(table, TableAggregation)
+        assert isinstance(table, TableAggregation)  # noqa: S101 (for the type checker)
         take = table.on_change
         return (lambda key, change, timestamp_ms: take(TableRecord(key, change, timestamp_ms)),)
 
@@ -131,9 +131,9 @@ def _with_adder(table: StreamAggregation[Any, Any, Any], add: Adder[Any, Any, An
 def _store_spec(
     name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]], windows: Windows | None
 ) -> StoreSpec:
-    keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
     if windows is None:
-        return StoreSpec(name, StoreKind.KEY_VALUE, keys, values, options, timestamped=True)
+        return rows_spec(name, options, serdes)
+    keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
     if isinstance(windows, UnlimitedWindows):
         return StoreSpec(
             name, StoreKind.WINDOW, keys, values, options, FOREVER_MS // 2, FOREVER_MS // 2, timestamped=True

@@ -20,7 +20,8 @@ from state.tables.dropped_records import DropReason
 from state.tables.table import KTable as TableRuntime
 from state.tables.table import SourceTable
 from state.topology.functions import Push
-from state.topology.node import Node, StoreSpec, TableNode, joined_name
+from state.topology.known_serdes import Serdes
+from state.topology.node import Node, StoreSpec, TableNode, joined_name, rows_spec
 from state.topology.operators.repartition import RepartitionSink
 from state.topology.store import Store, StoreKind
 from state.topology.wiring import Wiring
@@ -156,11 +157,12 @@ class Subscriptions(Node):
             left_key = message.data or b""
             forgets = message.ask in {Ask.FORGET, Ask.FORGET_AND_ANSWER}
             subscribers.put(self._prefix(foreign_key) + left_key, None if forgets else message.digest)
-            row = None if forgets else table.get(foreign_key)
+            row = table.get(foreign_key)
             if message.ask is Ask.FORGET or (message.ask is Ask.ANSWER_IF_FOUND and row is None):
                 return
             answer_ms = timestamp_ms if row is None else max(timestamp_ms, row.timestamp_ms)
-            answer(left_key, Message(Ask.ANSWER, message.digest, self._encoded(value_of(row))), answer_ms)
+            data = None if forgets else self._encoded(value_of(row))
+            answer(left_key, Message(Ask.ANSWER, message.digest, data), answer_ms)
 
         return (push,)
 
@@ -176,9 +178,9 @@ class ForeignKeyJoin(TableNode):
     """The joined table: answers that still fit the left row."""
 
     def __init__(
-        self, left: TableNode, right: TableNode, kind: str, foreign_key: Callable[[Any], Any],
-        joiner: Callable[[Any, Any, Any], Any], serdes: tuple[tuple[Serde[Any], Serde[Any]], ...], values: Serde[Any],
-        store: Store[Any] | None, *, keeps_unmatched: bool, named: str | None,
+        self, left: TableNode, right: TableNode, kind: str, *, foreign_key: Callable[[Any], Any],
+        joiner: Callable[[Any, Any, Any], Any], serdes: tuple[tuple[Serde[Any], Serde[Any]], ...], values: Serde[Any] | None,
+        store: Store[Any] | None, keeps_unmatched: bool, named: str | None,
     ) -> None:  # fmt: skip
         left_serdes, (right_keys, self._right_values) = serdes
         base = named or joined_name(left.name, f".{kind}-{joined_name(right.name, '')}")
@@ -198,10 +200,8 @@ class ForeignKeyJoin(TableNode):
     def require_rows(self) -> None:
         """Gives the result a store."""
         if self._spec is None:
-            keys = self._registration.left_keys
-            self._spec = self.add_store(self._options, "store", lambda name, options: StoreSpec(
-                name, StoreKind.KEY_VALUE, options.key_serde or keys, options.value_serde or self._values, options,
-                timestamped=True))  # fmt: skip
+            serdes = Serdes(self._registration.left_keys, self._values).required(self.name)
+            self._spec = self.add_store(self._options, "store", lambda name, options: rows_spec(name, options, serdes))
 
     def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
         """The result, over its store if it has one."""
@@ -211,7 +211,7 @@ class ForeignKeyJoin(TableNode):
         """Takes answers."""
         left, result = wiring.table(self.parents[1]), wiring.table(self)
         registration, decode = self._registration, self._right_values.deserialize
-        assert isinstance(result, SourceTable)
+        assert isinstance(result, SourceTable)  # noqa: S101 (for the type checker)
         upsert = result.upsert
 
         def push(key_bytes: bytes, message: Message, timestamp_ms: int) -> None:

@@ -43,7 +43,7 @@ class RepartitionSink(Sink):
 
     @property
     def may_be_shuffle(self) -> bool:
-        """Whether Spark's shuffle may take the topic's place: everything before can be run again with the same result."""
+        """Whether Spark's shuffle may take the topic's place: all before it gives the same records when run again."""
         return not self.forced_topic and all(node.replayable for node in ancestors(self) if node is not self)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from state.serdes.serde import Serde
@@ -9,7 +10,7 @@ from state.tables.table import KTable as TableRuntime
 from state.tables.table import SourceTable
 from state.tables.versioned_table import VersionedTable
 from state.topology.functions import Push
-from state.topology.node import Graph, Node, StoreSpec, TableNode
+from state.topology.node import Graph, Node, StoreSpec, TableNode, rows_spec
 from state.topology.store import Store, StoreKind, milliseconds
 from state.topology.wiring import Wiring
 
@@ -33,16 +34,15 @@ class Source(Node):
 class GlobalSource(Source):
     """A topic that every task has whole, as a table."""
 
-    def __init__(self, graph: Graph, topic: str, keys: Serde[Any], values: Serde[Any], store: Store[Any] | None) -> None:
+    def __init__(
+        self, graph: Graph, topic: str, keys: Serde[Any], values: Serde[Any], store: Store[Any] | None
+    ) -> None:
         super().__init__(graph, topic, keys, values)
         self.spec = self.add_store(
             store,
             "store",
-            lambda name, options: StoreSpec(
-                name, StoreKind.KEY_VALUE, options.key_serde or keys, options.value_serde or values, options,
-                timestamped=True,
-            ),
-        )  # fmt: skip
+            lambda name, options: rows_spec(name, options, (keys, values)),
+        )
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """The records of the topic are the rows of the table."""
@@ -83,18 +83,11 @@ class TableSource(TableNode):
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Each record is an upsert, or a tombstone."""
         table = wiring.table(self)
-        assert isinstance(table, SourceTable | VersionedTable)
+        assert isinstance(table, SourceTable | VersionedTable)  # noqa: S101 (for the type checker)
         return (table.upsert,)
 
     def _store_spec(self, name: str, options: Store[Any]) -> StoreSpec:
-        keys, values = self._serdes
-        versioned = options.history is not None
-        return StoreSpec(
-            name,
-            StoreKind.VERSIONED if versioned else StoreKind.KEY_VALUE,
-            options.key_serde or keys,
-            options.value_serde or values,
-            options,
-            retention_ms=milliseconds(options.history),
-            timestamped=not versioned,
-        )
+        rows = rows_spec(name, options, self._serdes)
+        if options.history is None:
+            return rows
+        return replace(rows, kind=StoreKind.VERSIONED, retention_ms=milliseconds(options.history), timestamped=False)

@@ -18,7 +18,9 @@ Compile = Callable[[Push], Push]
 class Stateless(Node):
     """An operator that is one closure."""
 
-    def __init__(self, parent: Node, kind: str, compile_: Compile, *, named: str | None, replayable: bool = True) -> None:
+    def __init__(
+        self, parent: Node, kind: str, compile_: Compile, *, named: str | None, replayable: bool = True
+    ) -> None:
         super().__init__(parent.graph, kind, (parent,), named=named, replayable=replayable)
         self._compile = compile_
 
@@ -151,7 +153,9 @@ class Branch(Node):
 class Sink(Node):
     """Writes records to a topic."""
 
-    def __init__(self, parent: Node, topic: str, keys: Serde[Any], values: Serde[Any], *, named: str | None = None) -> None:
+    def __init__(
+        self, parent: Node, topic: str, keys: Serde[Any], values: Serde[Any], *, named: str | None = None
+    ) -> None:
         super().__init__(parent.graph, "to", (parent,), named=named, replayable=True)
         self.topic = topic
         self.key_serde = keys

@@ -29,8 +29,8 @@ class StreamJoin(Node):
     """Two streams joined by key and time."""
 
     def __init__(
-        self, left: Node, right: Node, kind: str, joiner: Joiner, windows: JoinWindows, keys: Serde[Any],
-        values: tuple[Serde[Any], Serde[Any]], alone: tuple[bool, bool], *, store: Store[Any] | None, named: str | None,
+        self, left: Node, right: Node, kind: str, *, joiner: Joiner, windows: JoinWindows, keys: Serde[Any],
+        values: tuple[Serde[Any], Serde[Any]], alone: tuple[bool, bool], store: Store[Any] | None, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
         self._joiner = joiner
@@ -68,40 +68,41 @@ class StreamJoin(Node):
         return (self._entry(wiring, buffers, waiting, forward, left=True),
                 self._entry(wiring, buffers, waiting, forward, left=False))  # fmt: skip
 
-    def _entry(
-        self, wiring: Wiring, buffers: list[Any], waiting: Waiting | None, forward: Push, *, left: bool
-    ) -> Push:
+    def _entry(self, wiring: Wiring, buffers: list[Any], waiting: Waiting | None, forward: Push, *, left: bool) -> Push:
         own, other = buffers if left else reversed(buffers)
         windows, joiner, dropped = self._windows, self._joiner, wiring.dropped
         time = wiring.stream_time(self.name)
         may_be_alone = self._alone[0 if left else 1]
         closes_after_ms = windows.closes_after_ms(left=left)
-        pair = (lambda one, two: (one, two)) if left else (lambda one, two: (two, one))
 
-        def emit_closed(key: Any, value: Any, row_ms: int, row_left: bool) -> None:
+        def emit_alone(key: Any, value: Any, row_ms: int, row_left: bool) -> None:
             forward(key, joiner(key, value, None) if row_left else joiner(key, None, value), row_ms)
+
+        def emit_pairs(key: Any, value: Any, timestamp_ms: int) -> bool:
+            partners = list(other.fetch(key, *windows.partners_of(timestamp_ms, left=left)))
+            for partner_ms, partner in partners:
+                if waiting is not None:
+                    waiting.discard(key, partner_ms, left=not left)
+                joined = joiner(key, value, partner) if left else joiner(key, partner, value)
+                forward(key, joined, max(timestamp_ms, partner_ms))
+            return bool(partners)
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
             if value is None or (key is None and not may_be_alone):
                 dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
                 return
             if key is None:
-                emit_closed(key, value, timestamp_ms, left)
+                emit_alone(key, value, timestamp_ms, left)
                 return
             now_ms = time.observe(timestamp_ms)
             if waiting is not None and now_ms > waiting.next_close_ms:
                 for row in waiting.take_closed(now_ms):
-                    emit_closed(*row)
+                    emit_alone(*row)
             own.put(key, value, timestamp_ms)
-            partners = list(other.fetch(key, *windows.partners_of(timestamp_ms, left=left)))
-            for partner_ms, partner in partners:
-                if waiting is not None:
-                    waiting.discard(key, partner_ms, left=not left)
-                forward(key, joiner(key, *pair(value, partner)), max(timestamp_ms, partner_ms))
-            if partners or not may_be_alone:
+            if emit_pairs(key, value, timestamp_ms) or not may_be_alone:
                 return
             if waiting is None or timestamp_ms + closes_after_ms < now_ms:
-                emit_closed(key, value, timestamp_ms, left)
+                emit_alone(key, value, timestamp_ms, left)
             else:
                 waiting.add(key, value, timestamp_ms, left=left)
 
@@ -115,7 +116,9 @@ class Waiting:
         next_close_ms: no row's window is closed until stream time is greater.
     """
 
-    def __init__(self, store: Any, windows: JoinWindows, keys: Serde[Any], values: tuple[Serde[Any], Serde[Any]]) -> None:
+    def __init__(
+        self, store: Any, windows: JoinWindows, keys: Serde[Any], values: tuple[Serde[Any], Serde[Any]]
+    ) -> None:
         self._store = store
         self._windows = windows
         self._keys = keys

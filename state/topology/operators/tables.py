@@ -16,7 +16,7 @@ from state.tables.table import FilteredTable, MappedTable
 from state.tables.table import KTable as TableRuntime
 from state.tables.time_ordered_buffer import Buffered, windowed_key_bytes
 from state.tables.windows import FOREVER_MS
-from state.topology.node import Node, StoreSpec, TableNode
+from state.topology.node import StoreSpec, TableNode, rows_spec
 from state.topology.operators.repartition import ChangeSerde
 from state.topology.store import Store, StoreKind
 from state.topology.wiring import Wiring
@@ -33,10 +33,8 @@ class DerivedTableNode(TableNode):
     ) -> None:  # fmt: skip
         super().__init__(parent.graph, kind, (parent,), named=named)
         self._derive = derive
-        self._spec = None if store is None else self.add_store(store, "store", lambda name, options: StoreSpec(
-            name, StoreKind.KEY_VALUE, options.key_serde or serdes[0], options.value_serde or serdes[1], options,
-            timestamped=True,
-        ))  # fmt: skip
+        self._spec = None if store is None else self.add_store(
+            store, "store", lambda name, options: rows_spec(name, options, serdes))  # fmt: skip
         if store is not None:
             parent.require_rows()
 
@@ -75,9 +73,12 @@ class TableJoin(TableNode):
 
     def __init__(
         self, left: TableNode, right: TableNode, kind: str, joiner: Callable[[Any, Any, Any], Any],
-        *, left_alone: bool, right_alone: bool, named: str | None,
+        *, serdes: tuple[Serde[Any], Serde[Any]], store: Store[Any] | None, left_alone: bool, right_alone: bool,
+        named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
+        self._spec = None if store is None else self.add_store(
+            store, "store", lambda name, options: rows_spec(name, options, serdes))  # fmt: skip
         self._joiner = joiner
         self._alone = {"left_alone": left_alone, "right_alone": right_alone}
         left.require_rows()
@@ -86,7 +87,8 @@ class TableJoin(TableNode):
     def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
         """The joined table."""
         left, right = (wiring.table(parent) for parent in self.parents)
-        return JoinedTable(left, right, self._joiner, **self._alone)
+        store = None if self._spec is None else wiring.rows(self._spec)
+        return JoinedTable(left, right, self._joiner, **self._alone, store=store)
 
 
 class Suppress(TableNode):
@@ -115,7 +117,7 @@ class Suppress(TableNode):
             wiring.table(self.parents[0]), self._suppressed, key_bytes=key_bytes, value_bytes=self._values.serialize,
             stream_time=wiring.stream_time(self.name),
         )  # fmt: skip
-        for _, row in rows.items():
+        for _, row in rows.all():
             table.buffer.put(row.value.due_ms, row.value.record)
         table.buffer.touched.clear()
 
@@ -154,4 +156,6 @@ class WaitingSerde:
         end = 36 + int.from_bytes(data[32:36], "big")
         key = self._keys.deserialize(data[36:end])
         change: Change[Any] = self._changes.deserialize(data[end:])
-        return Buffered(due_ms, TableRecord(Windowed(key, start_ms, end_ms) if self._windowed else key, change, timestamp_ms))
+        return Buffered(
+            due_ms, TableRecord(Windowed(key, start_ms, end_ms) if self._windowed else key, change, timestamp_ms)
+        )
