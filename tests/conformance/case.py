@@ -20,6 +20,7 @@ class Case:
         ops: operations, each a list that begins with its name.
         applies: the backends it is for, or None for all.
         level: must, adapt, impl_choice or optional.
+        topology: the whole case, if it is one of a topology; its store is then `topology`.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Case:
     ops: list[list[Any]]
     applies: tuple[str, ...] | None
     level: str
+    topology: dict[str, Any] | None = None
 
 
 def load_cases(path: Path) -> Iterator[Case]:
@@ -39,11 +41,12 @@ def load_cases(path: Path) -> Iterator[Case]:
                 applies = fields.get("applies")
                 yield Case(
                     id=fields["id"],
-                    store=fields["store"],
+                    store=fields.get("store", "topology"),
                     config=fields.get("config", {}),
-                    ops=fields["ops"],
+                    ops=fields.get("ops", []),
                     applies=None if applies is None else tuple(applies),
                     level=fields.get("level", "must"),
+                    topology=fields if "topology" in fields else None,
                 )
 
 

@@ -7,11 +7,13 @@ import pkgutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from tests.conformance import adapters
 from tests.conformance.adapter import Adapter, UnsupportedCaseError
 from tests.conformance.backend import Backends
 from tests.conformance.case import Case
+from tests.conformance.topology_adapter import run_topology_case
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
@@ -40,6 +42,9 @@ def registry() -> dict[str, type[Adapter]]:
 
 def run_case(case: Case, backends: Backends) -> Iterator[Outcome]:
     """Runs a case on each backend that it applies to."""
+    if case.topology is not None:
+        yield _run_topology(case, case.topology)
+        return
     adapter = registry().get(case.store)
     if adapter is None:
         yield Outcome(case, "any", SKIPPED, f"no adapter for store kind {case.store}")
@@ -57,6 +62,16 @@ def run_cases(cases: Iterable[Case], backends: Backends) -> Iterator[Outcome]:
     """Runs cases in their order."""
     for case in cases:
         yield from run_case(case, backends)
+
+
+def _run_topology(case: Case, topology: dict[str, Any]) -> Outcome:
+    try:
+        run_topology_case(topology)
+    except UnsupportedCaseError as unsupported:
+        return Outcome(case, "driver", SKIPPED, str(unsupported))
+    except Exception as error:
+        return Outcome(case, "driver", FAILED, f"{type(error).__name__}: {error}")
+    return Outcome(case, "driver", PASSED)
 
 
 def _run_on(case: Case, adapter: type[Adapter], backends: Backends, kind: str) -> Outcome:

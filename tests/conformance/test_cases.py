@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,3 +49,17 @@ def test_matching() -> None:
 def test_the_store_kinds_of_the_library_have_adapters() -> None:
     kinds = {"kv", "window", "session", "cache", "changelog", "lru_store", "composite", "migration", "ttl", "codec"}
     assert kinds <= registry().keys()
+
+
+def test_a_wrong_expectation_of_a_topology_fails(backends: Backends) -> None:
+    right = next(case for case in CASES if case.topology is not None and case.topology.get("expect"))
+    assert right.topology is not None
+    expect = [{"after": 0, "out": [["never", "comes", 0]]}]
+    wrong = dataclasses.replace(right, topology={**right.topology, "expect": expect})
+    assert [outcome.status for outcome in run_case(wrong, backends)] == [FAILED]
+
+
+def test_every_case_that_we_must_pass_is_run(backends: Backends) -> None:
+    needed = [case for case in CASES if case.topology is not None and case.level in {"must", "adapt"}]
+    skipped = [case.id for case in needed for outcome in run_case(case, backends) if outcome.status == SKIPPED]
+    assert not skipped
