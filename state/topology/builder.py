@@ -13,7 +13,7 @@ from state.topology.ktable import GlobalTable, KTable
 from state.topology.node import Graph, StoreSpec
 from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
-from state.topology.store import Store, StoreKind, milliseconds
+from state.topology.store import Store, StoreKind, milliseconds, options_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -71,7 +71,7 @@ class StreamsBuilder:
         """The newest value of each key of a topic. It gets a store if `store` is given, or if an operator needs one."""
         source = self._source(topic, keys, values, None)
         serdes = (source.key_serde, source.value_serde)
-        return KTable(TableSource(source, serdes, _options(store), named=named), Serdes(*serdes))
+        return KTable(TableSource(source, serdes, options_of(store), named=named), Serdes(*serdes))
 
     @overload
     def global_table(
@@ -92,7 +92,7 @@ class StreamsBuilder:
         if topic in self._sources:
             msg = f"topic {topic!r} is read already: a global table's topic can't be read a second time"
             raise ConfigurationError(msg)
-        source = GlobalSource(self._graph, topic, serde_of(keys), serde_of(values), _options(store))
+        source = GlobalSource(self._graph, topic, serde_of(keys), serde_of(values), options_of(store))
         self._sources[topic] = (source, keys, values)
         return GlobalTable(source)
 
@@ -134,7 +134,3 @@ class StreamsBuilder:
             msg = f"topic {topic!r} is read already, with other types: read it once and use the stream twice"
             raise ConfigurationError(msg)
         return known[0]
-
-
-def _options(store: str | Store[Any] | None) -> Store[Any] | None:
-    return Store(store) if isinstance(store, str) else store

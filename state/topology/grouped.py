@@ -17,7 +17,7 @@ from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import KTable
 from state.topology.node import Node
 from state.topology.operators.aggregate import Fold, GroupedTableAggregate, StreamAggregate, Windows
-from state.topology.store import Store
+from state.topology.store import Store, options_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,7 +46,7 @@ class _Folding(Generic[K]):
     def _fold(
         self, kind: str, fold: Fold, store: Any, values: Serde[Any] | None, named: str | None
     ) -> KTable[Any, Any]:
-        options = Store[Any](store) if isinstance(store, str) else store
+        options = options_of(store)
         values = (None if options is None else options.value_serde) or values
         serdes = Serdes(self._serdes.keys, values)
         node = StreamAggregate(
@@ -207,7 +207,7 @@ class KGroupedTable(Generic[K, V]):
     def _table(
         self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None, named: str | None
     ) -> KTable[K, Any]:
-        options = Store[Any](store) if isinstance(store, str) else store
+        options = options_of(store)
         serdes = Serdes(self._serdes.keys, (None if options is None else options.value_serde) or values)
         required = serdes.required(f"{self._node.name}.{kind}")
         return KTable(GroupedTableAggregate(self._node, kind, aggregator, required, options, named=named), serdes)

@@ -22,7 +22,7 @@ from state.topology.operators.source import TableSource
 from state.topology.operators.stateless import Branch, Compile, Merge, Sink, Split, Stateless
 from state.topology.operators.stream_join import StreamJoin
 from state.topology.operators.stream_table_join import GlobalJoin, StreamTableJoin
-from state.topology.store import Store, milliseconds
+from state.topology.store import Store, milliseconds, options_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -131,7 +131,7 @@ class KStream(Generic[K, V]):
     def to_table(self, *, store: str | Store[V] | None = None, named: str | None = None) -> KTable[K, V]:
         """The newest value of each key."""
         stream = self.by_key()
-        options = Store[V](store) if isinstance(store, str) else store
+        options = options_of(store)
         node = TableSource(stream.node, stream.serdes.required(stream.node.name), options, named=named)
         return KTable(node, stream.serdes)
 

@@ -18,7 +18,7 @@ from state.topology.operators.repartition import GroupTableSink
 from state.topology.operators.source import GlobalSource
 from state.topology.operators.stateless import ToStream
 from state.topology.operators.tables import Derive, DerivedTableNode, Suppress, TableJoin, filtered, mapped
-from state.topology.store import Store, milliseconds
+from state.topology.store import Store, milliseconds, options_of
 from state.topology.windows import WindowedSerde
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class KTable(Generic[K, V]):
         )
 
     def _derived(self, kind: str, derive: Derive, values: Any, store: Any, named: str | None) -> KTable[K, Any]:
-        options = Store[Any](store) if isinstance(store, str) else store
+        options = options_of(store)
         serdes = Serdes(self.serdes.keys, values if options is None else options.value_serde or values)
         needed: Any = serdes if options is None else serdes.required(f"{self.node.name}.{kind}")
         node = DerivedTableNode(self.node, kind, derive, needed, options, named=named)
@@ -145,13 +145,13 @@ class KTable(Generic[K, V]):
         self, kind: str, other: KTable[K, Any], joiner: Any, alone: tuple[bool, bool], *, values: Any, store: Any,
         named: str | None,
     ) -> KTable[K, Any]:  # fmt: skip
-        options = Store[Any](store) if isinstance(store, str) else store
+        options = options_of(store)
         known = made_by(joiner, values) or (None if options is None else options.value_serde)
         serdes = Serdes(self.serdes.keys, known)
         needed: Any = serdes if options is None else serdes.required(f"{self.node.name}.{kind}")
         node = TableJoin(
-            self.node, other.node, kind, keyed(joiner), serdes=needed, store=options, left_alone=alone[0], right_alone=alone[1],
-            named=named,
+            self.node, other.node, kind, keyed(joiner), serdes=needed, store=options,
+            left_alone=alone[0], right_alone=alone[1], named=named,
         )  # fmt: skip
         return KTable(node, serdes, windows=self.windows)
 
@@ -159,13 +159,13 @@ class KTable(Generic[K, V]):
         self, kind: str, other: KTable[Any, Any], foreign_key: Any, joiner: Any, *, values: Any, store: Any,
         named: str | None,
     ) -> KTable[K, Any]:  # fmt: skip
-        options = Store[Any](store) if isinstance(store, str) else store
+        options = options_of(store)
         where = f"{self.node.name}.{kind}"
         serdes = (self.serdes.required(where), other.serdes.required(where))
         result = made_by(joiner, values) or (None if options is None else options.value_serde)
         node = ForeignKeyJoin(
-            self.node, other.node, kind, foreign_key=foreign_key, joiner=keyed(joiner), serdes=serdes, values=result, store=options,
-            keeps_unmatched=kind == "foreign-key-left-join", named=named,
+            self.node, other.node, kind, foreign_key=foreign_key, joiner=keyed(joiner), serdes=serdes,
+            values=result, store=options, keeps_unmatched=kind == "foreign-key-left-join", named=named,
         )  # fmt: skip
         return KTable(node, Serdes(self.serdes.keys, result))
 

@@ -81,6 +81,18 @@ class Topology:
         """Where records change their partition."""
         return [node for node in self.graph.nodes if isinstance(node, RepartitionSink)]
 
+    def describe(self) -> str:
+        """The sub-topologies with their operators, stores and topics, as text."""
+        from state.topology.describe import as_text  # noqa: PLC0415 (it describes this class)
+
+        return as_text(self)
+
+    def mermaid(self) -> str:
+        """The same as a Mermaid flow chart."""
+        from state.topology.describe import as_mermaid  # noqa: PLC0415 (it describes this class)
+
+        return as_mermaid(self)
+
     def plan(self, partitions: Mapping[str, int]) -> Plan:
         """Decides how many partitions each repartition has, and checks what is joined.
 

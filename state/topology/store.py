@@ -25,7 +25,7 @@ class StoreKind(StrEnum):
     TTL = "ttl"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Store(Generic[V]):
     """A store's name, the type of its values, and how it is kept.
 
@@ -71,6 +71,11 @@ class Store(Generic[V]):
             object.__setattr__(self, "key_serde", serde_of(self.keys))
         if self.values is not None:
             object.__setattr__(self, "value_serde", serde_of(self.values))
+
+
+def options_of(store: str | Store[Any] | None) -> Store[Any] | None:
+    """The options of a store that is given by its name, or with them."""
+    return Store(store) if isinstance(store, str) else store
 
 
 def milliseconds(time: timedelta | None, otherwise: int = 0) -> int:

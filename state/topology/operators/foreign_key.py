@@ -179,8 +179,8 @@ class ForeignKeyJoin(TableNode):
 
     def __init__(
         self, left: TableNode, right: TableNode, kind: str, *, foreign_key: Callable[[Any], Any],
-        joiner: Callable[[Any, Any, Any], Any], serdes: tuple[tuple[Serde[Any], Serde[Any]], ...], values: Serde[Any] | None,
-        store: Store[Any] | None, keeps_unmatched: bool, named: str | None,
+        joiner: Callable[[Any, Any, Any], Any], serdes: tuple[tuple[Serde[Any], Serde[Any]], ...],
+        values: Serde[Any] | None, store: Store[Any] | None, keeps_unmatched: bool, named: str | None,
     ) -> None:  # fmt: skip
         left_serdes, (right_keys, self._right_values) = serdes
         base = named or joined_name(left.name, f".{kind}-{joined_name(right.name, '')}")

@@ -33,11 +33,11 @@ class StreamJoin(Node):
         values: tuple[Serde[Any], Serde[Any]], alone: tuple[bool, bool], store: Store[Any] | None, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
-        self._joiner = joiner
-        self._windows = windows
+        self.joiner = joiner
+        self.windows = windows
         self._keys = keys
         self._values = values
-        self._alone = alone
+        self.alone = alone
         base = store.name if store is not None and store.name is not None else self.name
         self._buffers = [
             StoreSpec(
@@ -56,57 +56,68 @@ class StreamJoin(Node):
     def keeps_null_keys_of(self, source: Source) -> bool:
         """Whether records without key of this source give results: they stand alone."""
         sides = [source in ancestors(parent) for parent in self.parents]
-        return any(alone and above for alone, above in zip(self._alone, sides, strict=True))
+        return any(alone and above for alone, above in zip(self.alone, sides, strict=True))
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """One entry for each side."""
-        buffers = [wiring.typed(spec.name) for spec in self._buffers]
-        forward = wiring.forward(self)
+        left, right = (wiring.typed(spec.name) for spec in self._buffers)
         waiting = None
         if self._waits:
-            waiting = Waiting(wiring.typed(self.stores[-1].name), self._windows, self._keys, self._values)
-        return (self._entry(wiring, buffers, waiting, forward, left=True),
-                self._entry(wiring, buffers, waiting, forward, left=False))  # fmt: skip
+            waiting = Waiting(wiring.typed(self.stores[-1].name), self.windows, self._keys, self._values)
+        sides = [
+            Side(wiring, self, own, other, waiting, is_left=is_left)
+            for own, other, is_left in ((left, right, True), (right, left, False))
+        ]
+        return tuple(side.take for side in sides)
 
-    def _entry(self, wiring: Wiring, buffers: list[Any], waiting: Waiting | None, forward: Push, *, left: bool) -> Push:
-        own, other = buffers if left else reversed(buffers)
-        windows, joiner, dropped = self._windows, self._joiner, wiring.dropped
-        time = wiring.stream_time(self.name)
-        may_be_alone = self._alone[0 if left else 1]
-        closes_after_ms = windows.closes_after_ms(left=left)
 
-        def emit_alone(key: Any, value: Any, row_ms: int, row_left: bool) -> None:
-            forward(key, joiner(key, value, None) if row_left else joiner(key, None, value), row_ms)
+class Side:
+    """One side of a join: takes its records and looks for partners on the other."""
 
-        def emit_pairs(key: Any, value: Any, timestamp_ms: int) -> bool:
-            partners = list(other.fetch(key, *windows.partners_of(timestamp_ms, left=left)))
-            for partner_ms, partner in partners:
-                if waiting is not None:
-                    waiting.discard(key, partner_ms, left=not left)
-                joined = joiner(key, value, partner) if left else joiner(key, partner, value)
-                forward(key, joined, max(timestamp_ms, partner_ms))
-            return bool(partners)
+    def __init__(
+        self, wiring: Wiring, join: StreamJoin, own: Any, other: Any, waiting: Waiting | None, *, is_left: bool
+    ) -> None:
+        self._forward = wiring.forward(join)
+        self._drop = wiring.dropped.drop
+        self._time = wiring.stream_time(join.name)
+        self._joiner, self._windows = join.joiner, join.windows
+        self._own, self._other = own, other
+        self._waiting = waiting
+        self._is_left = is_left
+        self._may_be_alone = join.alone[0 if is_left else 1]
+        self._closes_after_ms = join.windows.closes_after_ms(left=is_left)
 
-        def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            if value is None or (key is None and not may_be_alone):
-                dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
-                return
-            if key is None:
-                emit_alone(key, value, timestamp_ms, left)
-                return
-            now_ms = time.observe(timestamp_ms)
-            if waiting is not None and now_ms > waiting.next_close_ms:
-                for row in waiting.take_closed(now_ms):
-                    emit_alone(*row)
-            own.put(key, value, timestamp_ms)
-            if emit_pairs(key, value, timestamp_ms) or not may_be_alone:
-                return
-            if waiting is None or timestamp_ms + closes_after_ms < now_ms:
-                emit_alone(key, value, timestamp_ms, left)
+    def take(self, key: Any, value: Any, timestamp_ms: int) -> None:
+        """Takes the side's next record."""
+        if value is None or (key is None and not self._may_be_alone):
+            self._drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
+            return
+        if key is None:
+            self._emit_alone(key, value, timestamp_ms, self._is_left)
+            return
+        now_ms = self._time.observe(timestamp_ms)
+        if self._waiting is not None and now_ms > self._waiting.next_close_ms:
+            for row in self._waiting.take_closed(now_ms):
+                self._emit_alone(*row)
+        self._own.put(key, value, timestamp_ms)
+        if not self._emit_pairs(key, value, timestamp_ms) and self._may_be_alone:
+            if self._waiting is None or timestamp_ms + self._closes_after_ms < now_ms:
+                self._emit_alone(key, value, timestamp_ms, self._is_left)
             else:
-                waiting.add(key, value, timestamp_ms, left=left)
+                self._waiting.add(key, value, timestamp_ms, left=self._is_left)
 
-        return push
+    def _emit_alone(self, key: Any, value: Any, timestamp_ms: int, is_left: bool) -> None:
+        joined = self._joiner(key, value, None) if is_left else self._joiner(key, None, value)
+        self._forward(key, joined, timestamp_ms)
+
+    def _emit_pairs(self, key: Any, value: Any, timestamp_ms: int) -> bool:
+        partners = list(self._other.fetch(key, *self._windows.partners_of(timestamp_ms, left=self._is_left)))
+        for partner_ms, partner in partners:
+            if self._waiting is not None:
+                self._waiting.discard(key, partner_ms, left=not self._is_left)
+            joined = self._joiner(key, value, partner) if self._is_left else self._joiner(key, partner, value)
+            self._forward(key, joined, max(timestamp_ms, partner_ms))
+        return bool(partners)
 
 
 class Waiting:

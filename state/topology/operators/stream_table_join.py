@@ -80,7 +80,7 @@ class GlobalJoin(Node):
         *, keeps_unmatched: bool, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(stream.graph, kind, (stream,), named=named)
-        self._table = table
+        self.table = table
         self._selector = selector
         self._joiner = joiner
         self._keeps_unmatched = keeps_unmatched
@@ -90,7 +90,7 @@ class GlobalJoin(Node):
         forward, dropped, selector, joiner = wiring.forward(self), wiring.dropped, self._selector, self._joiner
         keeps_unmatched = self._keeps_unmatched
         join = _joining(
-            _now(wiring.global_tables[self._table.spec.name].get), joiner, forward, keeps_unmatched=keeps_unmatched
+            _now(wiring.global_tables[self.table.spec.name].get), joiner, forward, keeps_unmatched=keeps_unmatched
         )
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:

@@ -1,0 +1,189 @@
+"""Names, sub-topologies, numbers of partitions, and what a repartition may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from state.errors import ConfigurationError, NotCopartitionedError
+from state.topology import KStream, Processor, ProcessorContext, Store, StreamsBuilder, Topology
+
+
+def built(describe: Callable[[StreamsBuilder], object]) -> Topology:
+    streams = StreamsBuilder("app")
+    describe(streams)
+    return streams.build()
+
+
+def by_value(stream: KStream[str, int]) -> KStream[str, int]:
+    return stream.select_key(lambda _, value: str(value))
+
+
+def names(topology: Topology) -> list[str]:
+    return [spec.name for sub in topology.sub_topologies for spec in sub.stores]
+
+
+def test_names_do_not_change_when_an_operator_is_added_elsewhere() -> None:
+    def before(streams: StreamsBuilder) -> None:
+        stream = streams.stream("in", int)
+        by_value(stream.filter(lambda _, value: value > 0)).group_by_key().count()
+
+    def after(streams: StreamsBuilder) -> None:
+        streams.stream("other", int).group_by_key().count()
+        stream = streams.stream("in", int)
+        stream.map_values(str).to("texts")
+        stream.peek(lambda _, value: value).to("seen")
+        by_value(stream.filter(lambda _, value: value > 0)).group_by_key().count()
+
+    old, new = built(before), built(after)
+    assert set(names(old)) <= set(names(new))
+    assert {sink.topic for sink in old.repartitions} <= {sink.topic for sink in new.repartitions}
+    assert names(old) == ["in.filter.select-key.repartition-source.count-store"]
+
+
+def test_equal_siblings_are_numbered() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        stream = streams.stream("in", int)
+        stream.group_by_key().count()
+        stream.group_by_key().count()
+
+    assert names(built(describe)) == ["in.count-store", "in.count-2-store"]
+
+
+def test_long_names_are_cut_and_stay_different() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        stream = streams.stream("in", int)
+        for _ in range(30):
+            stream = stream.filter(lambda _, value: value > 0)
+        stream.group_by_key().count()
+        stream.group_by_key().count()
+
+    first, second = names(built(describe))
+    assert first != second
+    assert len(second) < 100
+
+
+def test_a_name_of_ones_own() -> None:
+    topology = built(lambda streams: streams.stream("in", int).group_by_key().count(store="counts"))
+    assert names(topology) == ["counts"]
+
+
+def test_two_stores_of_one_name_are_refused() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        streams.stream("in", int).group_by_key().count(store="counts")
+        streams.stream("other", int).group_by_key().count(store="counts")
+
+    with pytest.raises(ConfigurationError, match="counts"):
+        built(describe)
+
+
+def test_a_repartition_behind_stateless_operators_may_be_a_shuffle() -> None:
+    topology = built(lambda streams: by_value(streams.stream("in", int)).group_by_key().count())
+    assert [sink.may_be_shuffle for sink in topology.repartitions] == [True]
+    assert len(topology.sub_topologies) == 2
+
+
+class Doubling:
+    """A processor without state."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.context = context
+
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
+        self.context.forward(key, value * 2)
+
+
+def _behind_state(streams: StreamsBuilder) -> None:
+    counts = streams.stream("in", int).group_by_key().count()
+    by_value(counts.to_stream()).group_by_key().count()
+
+
+def _behind_a_processor(streams: StreamsBuilder) -> None:
+    factory: Callable[[], Processor[str, int, str, int]] = Doubling
+    by_value(streams.stream("in", int).process(factory, values=int)).group_by_key().count()
+
+
+def _behind_a_global_table(streams: StreamsBuilder) -> None:
+    table = streams.global_table("names", str)
+    joined = streams.stream("in", int).join(table, lambda one, _: one, on=lambda key, _: key, values=int)
+    by_value(joined).group_by_key().count()
+
+
+def _wanted(streams: StreamsBuilder) -> None:
+    by_value(streams.stream("in", int)).repartition(topic="mine").group_by_key().count()
+
+
+def _of_a_table(streams: StreamsBuilder) -> None:
+    streams.table("in", int).group_by(lambda key, value: (key, value), values=int).count()
+
+
+@pytest.mark.parametrize("describe", [_behind_state, _behind_a_processor, _behind_a_global_table, _wanted, _of_a_table])
+def test_other_repartitions_are_topics(describe: Callable[[StreamsBuilder], object]) -> None:
+    assert [sink.may_be_shuffle for sink in built(describe).repartitions] == [False]
+
+
+def test_two_groupings_of_one_stream_share_a_repartition() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        stream = by_value(streams.stream("in", int))
+        stream.group_by_key().count(store="one")
+        stream.group_by_key().count(store="two")
+
+    assert len(built(describe).repartitions) == 1
+
+
+def test_a_free_repartition_has_as_many_partitions_as_what_it_is_joined_with() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        table = streams.table("customers", int)
+        by_value(streams.stream("in", int)).join(table, lambda one, two: one + two, values=int).to("out")
+
+    topology = built(describe)
+    (sink,) = topology.repartitions
+    assert topology.plan({"in": 3, "customers": 8}).partitions[sink.topic] == 8
+
+
+def test_topics_that_do_not_fit_are_refused_with_their_numbers() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        table = streams.table("customers", int)
+        streams.stream("in", int).join(table, lambda one, two: one + two, values=int).to("out")
+
+    with pytest.raises(NotCopartitionedError, match="customers has 8, in has 3"):
+        built(describe).plan({"in": 3, "customers": 8})
+
+
+def test_a_topic_whose_partitions_are_not_known_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="in"):
+        built(lambda streams: streams.stream("in", int).to("out")).plan({})
+
+
+def test_an_unknown_type_is_refused_where_it_is_needed() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        mapped = streams.stream("in", int).map_values(lambda value: value + 1)
+        mapped.select_key(lambda key, _: key).group_by_key().count()
+
+    with pytest.raises(ConfigurationError, match="type of the values is not known"):
+        built(describe)
+
+
+def test_a_description_names_operators_stores_and_topics() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        by_value(streams.stream("in", int)).group_by_key().count(store=Store("counts", int)).to_stream().to("out")
+
+    topology = built(describe)
+    assert topology.describe().splitlines() == [
+        "Sub-topology 0:",
+        "  in (source): topic in",
+        "  in.select-key (select-key): from in",
+        "  in.select-key.repartition (repartition): repartition by shuffle"
+        + " app-in.select-key.repartition-repartition; from in.select-key",
+        "Sub-topology 1:",
+        "  in.select-key.repartition-source (source): topic app-in.select-key.repartition-repartition",
+        "  in.select-key.repartition-source.count (count): store counts; from in.select-key.repartition-source",
+        "  in.select-key.repartition-source.count.to-stream (to-stream): from in.select-key.repartition-source.count",
+        "  in.select-key.repartition-source.count.to-stream.to (to): "
+        "topic out; from in.select-key.repartition-source.count.to-stream",
+    ]
+    diagram = topology.mermaid()
+    assert diagram.startswith("flowchart TD")
+    assert "-. shuffle .->" in diagram
+    assert '[("counts")]' in diagram
