@@ -77,6 +77,7 @@ class TopologyTestDriver:
         self._changelogs: dict[tuple[str, int], list[Entry]] = {}
         self._backends: dict[tuple[str, int], MemoryStore] = {}
         self._crash: CrashStep | None = None
+        self._batches_before = 0
         subs = sorted(topology.sub_topologies, key=lambda sub: not sub.is_global)
         self._slots = [_Slot(sub, number) for sub in subs for number in range(self.plan.tasks(sub))]
         self._globals = {spec.name: _GlobalRows(slot, spec.name) for slot in self._slots
@@ -146,9 +147,15 @@ class TopologyTestDriver:
             self._batch(slot, [])
         self.run()
 
-    def crash_at(self, step: CrashStep) -> None:
-        """Lets the next batch die at a step of its commit. The task is built anew from what was committed."""
+    def crash_at(self, step: CrashStep, *, batches_before: int = 0) -> None:
+        """Lets a batch die at a step of its commit. Its task is built anew from what was committed.
+
+        Args:
+            step: where it dies.
+            batches_before: how many batches, of any task, are handled before it.
+        """
         self._crash = step
+        self._batches_before = batches_before
 
     def read(self, topic: str) -> list[OutputRecord]:
         """What a reader of a topic that the app writes has not seen yet, by `pipe` and order.
@@ -219,7 +226,7 @@ class TopologyTestDriver:
         except BaseException:
             slot.task = None
             raise
-        crash, self._crash = self._crash, None
+        crash = self._next_crash()
         if crash in {CrashStep.BEFORE_COMMIT, CrashStep.OUTPUTS_WRITTEN}:
             # What an aborted transaction wrote, no reader sees.
             slot.task = None
@@ -235,6 +242,13 @@ class TopologyTestDriver:
             return
         ends = {name: len(log) for (name, number), log in self._changelogs.items() if number == slot.partition}
         task.apply({POSITION: orjson.dumps(ends)})
+
+    def _next_crash(self) -> CrashStep | None:
+        if self._crash is None or self._batches_before:
+            self._batches_before = max(0, self._batches_before - 1)
+            return None
+        crash, self._crash = self._crash, None
+        return crash
 
     def _commit(self, slot: _Slot, records: list[Record], batch: Batch) -> None:
         for output in batch.outputs:

@@ -112,7 +112,7 @@ class Node:
         self.store_names: list[str] = []
         self.replayable = replayable
         self.copartitioned = copartitioned
-        self.name = checked_name(named) if named is not None else _derived_name(kind, parents)
+        self.name = checked_name(named) if named is not None else derived_name(kind, parents)
         graph.add(self)
         for number, parent in enumerate(self.parents):
             parent.children.append((self, number))
@@ -157,7 +157,8 @@ class TableNode(Node):
                 parent.require_rows()
 
 
-def _derived_name(kind: str, parents: Sequence[Node]) -> str:
+def derived_name(kind: str, parents: Sequence[Node]) -> str:
+    """The name of an operator from its place."""
     if not parents:
         return checked_name(kind)
     parent = parents[0]

@@ -11,7 +11,7 @@ from state.tables.change import Change, TableRecord
 from state.tables.grouped_table import GroupedTable
 from state.tables.grouped_table import Selector as TableSelector
 from state.topology.functions import Push
-from state.topology.node import Node, ancestors, descendants
+from state.topology.node import Node, ancestors, derived_name, descendants
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
 from state.topology.wiring import Wiring
@@ -31,15 +31,17 @@ class RepartitionSink(Sink):
         self, parent: Node, keys: Serde[Any], values: Serde[Any], *, partitions: int | None = None,
         topic: str | None = None, named: str | None = None, kind: str = "repartition",
     ) -> None:  # fmt: skip
-        Node.__init__(self, parent.graph, kind, (parent,), named=named, replayable=True)
+        # The reading side bears the name: operators below are named after it.
+        name = checked_name(named) if named is not None else derived_name(kind, (parent,))
+        Node.__init__(self, parent.graph, kind, (parent,), named=f"{name}-sink", replayable=True)
         self.partitions = partitions
         self.forced_topic = topic is not None
         self.automatic = False
-        self.topic = checked_name(topic or f"{self.graph.app}-{self.name}-repartition")
+        self.topic = checked_name(topic or _topic(self.graph.app, name))
         self.key_serde = keys
         self.value_serde = values
         self.keeps_null_keys = False
-        self.source = RepartitionSource(self)
+        self.source = RepartitionSource(self, name)
 
     @property
     def may_be_shuffle(self) -> bool:
@@ -56,8 +58,8 @@ class RepartitionSink(Sink):
 class RepartitionSource(Source):
     """Reads a repartition topic."""
 
-    def __init__(self, sink: RepartitionSink) -> None:
-        super().__init__(sink.graph, sink.topic, sink.key_serde, sink.value_serde, named=f"{sink.name}-source")
+    def __init__(self, sink: RepartitionSink, name: str) -> None:
+        super().__init__(sink.graph, sink.topic, sink.key_serde, sink.value_serde, named=name)
         self.sink = sink
 
 
@@ -102,3 +104,7 @@ class ChangeSerde:
         end = _LENGTH.size + max(length, 0)
         new = None if length < 0 else self._values.deserialize(data[_LENGTH.size : end])
         return Change(new, self._values.deserialize(data[end + 1 :]) if len(data) > end else None)
+
+
+def _topic(app: str, name: str) -> str:
+    return f"{app}-{name}" if name.endswith("repartition") else f"{app}-{name}-repartition"

@@ -25,6 +25,7 @@ MS = timedelta(milliseconds=1)
 KEYS = st.sampled_from("abc")
 TIMES = st.integers(0, 60)
 EVENTS = st.lists(st.tuples(st.sampled_from(["one", "two"]), KEYS, st.integers(0, 9), TIMES), max_size=25)
+CRASHES = st.dictionaries(st.integers(0, 24), st.tuples(st.sampled_from(CrashStep), st.integers(0, 4)), max_size=6)
 
 
 def everything() -> Topology:
@@ -48,19 +49,22 @@ SINKS = ("joined", "counts", "windows", "sessions", "as-of", "sums")
 STORES = ("counts", "windows", "sessions", "newest", "ones", "sums")
 
 
-def outcome(events: list[tuple[str, str, int, int]], crashes: dict[int, CrashStep]) -> list[object]:
+def outcome(events: list[tuple[str, str, int, int]], crashes: dict[int, tuple[CrashStep, int]]) -> list[object]:
     driver = TopologyTestDriver(everything())
     for number, (topic, key, value, timestamp_ms) in enumerate(events):
         if number in crashes:
-            driver.crash_at(crashes[number])
+            step, batches_before = crashes[number]
+            driver.crash_at(step, batches_before=batches_before)
         driver.pipe(topic, key, value, timestamp_ms)
     seen: list[object] = [driver.read(topic) for topic in SINKS]
     return [*seen, *(driver.rows(store) for store in STORES if store != "newest"), driver.dropped.total]
 
 
 @settings(max_examples=40, deadline=None)
-@given(events=EVENTS, crashes=st.dictionaries(st.integers(0, 24), st.sampled_from(CrashStep), max_size=6))
-def test_crashes_change_nothing(events: list[tuple[str, str, int, int]], crashes: dict[int, CrashStep]) -> None:
+@given(events=EVENTS, crashes=CRASHES)
+def test_crashes_change_nothing(
+    events: list[tuple[str, str, int, int]], crashes: dict[int, tuple[CrashStep, int]]
+) -> None:
     assert outcome(events, crashes) == outcome(events, {})
 
 

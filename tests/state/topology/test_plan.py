@@ -39,7 +39,7 @@ def test_names_do_not_change_when_an_operator_is_added_elsewhere() -> None:
     old, new = built(before), built(after)
     assert set(names(old)) <= set(names(new))
     assert {sink.topic for sink in old.repartitions} <= {sink.topic for sink in new.repartitions}
-    assert names(old) == ["in.filter.select-key.repartition-source.count-store"]
+    assert names(old) == ["in.filter.select-key.repartition.count-store"]
 
 
 def test_equal_siblings_are_numbered() -> None:
@@ -167,21 +167,20 @@ def test_an_unknown_type_is_refused_where_it_is_needed() -> None:
 
 def test_a_description_names_operators_stores_and_topics() -> None:
     def describe(streams: StreamsBuilder) -> None:
-        by_value(streams.stream("in", int)).group_by_key().count(store=Store("counts", int)).to_stream().to("out")
+        keyed = streams.stream("in", int).select_key(lambda _, value: str(value), named="keyed")
+        keyed.group_by_key().count(store=Store("counts", int), named="counting").to_stream().to("out")
 
     topology = built(describe)
     assert topology.describe().splitlines() == [
         "Sub-topology 0:",
         "  in (source): topic in",
-        "  in.select-key (select-key): from in",
-        "  in.select-key.repartition (repartition): repartition by shuffle"
-        + " app-in.select-key.repartition-repartition; from in.select-key",
+        "  keyed (select-key): from in",
+        "  keyed.repartition-sink (repartition): repartition by shuffle app-keyed.repartition; from keyed",
         "Sub-topology 1:",
-        "  in.select-key.repartition-source (source): topic app-in.select-key.repartition-repartition",
-        "  in.select-key.repartition-source.count (count): store counts; from in.select-key.repartition-source",
-        "  in.select-key.repartition-source.count.to-stream (to-stream): from in.select-key.repartition-source.count",
-        "  in.select-key.repartition-source.count.to-stream.to (to): "
-        "topic out; from in.select-key.repartition-source.count.to-stream",
+        "  keyed.repartition (source): topic app-keyed.repartition",
+        "  counting (count): store counts; from keyed.repartition",
+        "  counting.to-stream (to-stream): from counting",
+        "  counting.to-stream.to (to): topic out; from counting.to-stream",
     ]
     diagram = topology.mermaid()
     assert diagram.startswith("flowchart TD")
