@@ -145,7 +145,7 @@ class KStream(Generic[K, V]):
         """
         stream = self.by_key() if stores else self
         node = Process(stream.node, factory, stores, named=named, fixes_key=False)
-        return KStream(node, Serdes(made_by(None, keys), made_by(None, values)), rekeyed=True)
+        return KStream(node, Serdes(made_by(None, keys) or serde_of(str), made_by(None, values)), rekeyed=True)
 
     def process_values(
         self, factory: Callable[[], Processor[K, V, K, V2]], *, stores: Sequence[str] = (),

@@ -60,7 +60,7 @@ def outcome(events: list[tuple[str, str, int, int]], crashes: dict[int, tuple[Cr
     return [*seen, *(driver.rows(store) for store in STORES if store != "newest"), driver.dropped.total]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(events=EVENTS, crashes=CRASHES)
 def test_crashes_change_nothing(
     events: list[tuple[str, str, int, int]], crashes: dict[int, tuple[CrashStep, int]]
@@ -90,3 +90,29 @@ def test_of_a_batch_the_last_change_of_a_row_is_logged() -> None:
         driver.append("in", "a", value, value)
     driver.run()
     assert [key for key, _ in driver.changelog("counts")] == [b"a"]
+
+
+def test_what_is_suppressed_outlives_a_task() -> None:
+    streams = StreamsBuilder("app")
+    streams.table("in", int).suppress(until_limit(10 * MS)).to_stream().to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 1, 0)
+    driver.crash_at(CrashStep.COMMITTED)
+    driver.pipe("in", "b", 2, 5)
+    assert driver.read("out") == []
+    driver.pipe("in", "c", 3, 11)
+    assert driver.read("out") == [("a", 1, 0)]
+
+
+def test_windows_emitted_on_close_are_emitted_once() -> None:
+    streams = StreamsBuilder("app")
+    grouped = streams.stream("in", int).group_by_key()
+    windows = grouped.windowed_by(tumbling(10 * MS), emit=EmitStrategy.ON_WINDOW_CLOSE)
+    windows.count(store=Store("windows", int, retention=1000 * MS)).to_stream().to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 1, 1)
+    driver.pipe("in", "b", 1, 12)
+    driver.crash_at(CrashStep.COMMITTED)
+    driver.pipe("in", "b", 1, 13)
+    driver.pipe("in", "c", 1, 25)
+    assert [(record.key.key, record.value) for record in driver.read("out")] == [("a", 1), ("b", 2)]

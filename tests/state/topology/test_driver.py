@@ -1,0 +1,177 @@
+"""A topology in the test driver: types, dead letters, processors, timers, partitions."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from state.errors import InvalidArgumentError, UnknownStoreError
+from state.topology import (
+    ProcessorContext,
+    Store,
+    StoreKind,
+    StreamsBuilder,
+    TimeKind,
+    TopologyTestDriver,
+    hours,
+    tumbling,
+    with_key,
+)
+
+
+class Invoice(msgspec.Struct, frozen=True):
+    card: str
+    amount: Decimal
+
+
+class Spent(msgspec.Struct, frozen=True):
+    total: Decimal = Decimal(0)
+
+    @classmethod
+    def nothing(cls) -> Spent:
+        return cls()
+
+    def plus(self, invoice: Invoice) -> Spent:
+        return Spent(self.total + invoice.amount)
+
+
+def spending() -> TopologyTestDriver:
+    streams = StreamsBuilder("app")
+    invoices = streams.stream("pos", Invoice)
+    spent = invoices.select_key(lambda _, invoice: invoice.card).group_by_key()
+    table = spent.aggregate(Spent.nothing, Spent.plus, store=Store("spent", Spent))
+    names = streams.table("names", str)
+
+    def greeting(spent: Spent, name: str | None) -> str:
+        return f"{name or 'somebody'} spent {spent.total}"
+
+    table.to_stream().left_join(names, greeting).to("greetings")
+    return TopologyTestDriver(streams.build(), {"pos": 3, "names": 4})
+
+
+def test_money_stays_exact_over_repartition_store_and_join() -> None:
+    driver = spending()
+    driver.pipe("names", "7", "Ada", 1)
+    for amount in ("0.10", "0.20"):
+        driver.pipe("pos", None, Invoice("7", Decimal(amount)), 2)
+    assert driver.rows("spent") == [("7", Spent(Decimal("0.30")))]
+    assert [record.value for record in driver.read("greetings")] == ["Ada spent 0.10", "Ada spent 0.30"]
+    assert driver.read("greetings") == []
+
+
+def test_what_does_not_decode_is_a_dead_letter_with_its_place() -> None:
+    driver = spending()
+    driver.append_bytes("pos", b"key", b'{"card": 7}', partition=2)
+    driver.pipe("pos", None, Invoice("7", Decimal(1)), 2, partition=2)
+    (letter,) = driver.dead_letters
+    assert (letter.record.topic, letter.record.partition, letter.record.offset) == ("pos", 2, 0)
+    assert (letter.record.key, letter.record.value) == (b"key", b'{"card": 7}')
+    assert "Invoice" in letter.reason
+    assert driver.rows("spent") == [("7", Spent(Decimal(1)))]
+
+
+def test_an_error_of_a_function_says_which_record_it_was() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).map_values(lambda value: 1 // value, values=int).to("out")
+    driver = TopologyTestDriver(streams.build())
+    with pytest.raises(ZeroDivisionError) as raised:
+        driver.pipe("in", "a", 0)
+    assert raised.value.__notes__ == ["while in[0]@0 was processed"]
+
+
+class Reminder:
+    """Sends what came in the last interval, by either clock."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.context = context
+        self.seen = context.store("seen")
+        context.schedule(10, TimeKind.STREAM_TIME, lambda now_ms: self.send("stream", now_ms))
+        context.schedule(1000, TimeKind.WALL_CLOCK, lambda now_ms: self.send("wall", now_ms - self.started_ms))
+        self.started_ms = 1_700_000_000_000
+
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
+        self.seen.put(key, (self.seen.get(key) or 0) + value)
+
+    def send(self, clock: str, now_ms: int) -> None:
+        total = sum(value for _, value in self.seen.all())
+        self.context.forward(f"{clock} {now_ms}", total)
+
+
+def reminding() -> TopologyTestDriver:
+    streams = StreamsBuilder("app")
+    streams.add_store(Store("seen", int))
+    streams.stream("in", int).process(Reminder, stores=["seen"], values=int).to("out")
+    return TopologyTestDriver(streams.build())
+
+
+def test_a_processor_with_a_store_and_timers_of_both_clocks() -> None:
+    driver = reminding()
+    driver.pipe("in", "a", 1, 100)
+    driver.pipe("in", "a", 2, 105)
+    driver.pipe("in", "a", 4, 131)
+    assert [record[:2] for record in driver.read("out")] == [("stream 100", 1), ("stream 131", 7)]
+    driver.advance(999)
+    assert driver.read("out") == []
+    driver.advance(1)
+    assert [record[:2] for record in driver.read("out")] == [("wall 1000", 7)]
+    assert driver.rows("seen") == [("a", 7)]
+
+
+def test_a_processor_may_use_its_own_stores_only() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).process(Reminder, values=int).to("out")
+    with pytest.raises(UnknownStoreError, match="stores="):
+        TopologyTestDriver(streams.build())
+
+
+def test_stores_of_every_kind_for_processors() -> None:
+    streams = StreamsBuilder("app")
+    for kind in StoreKind:
+        hour = hours(1)
+        streams.add_store(Store(f"s-{kind}", int, kind=kind, retention=hour, history=hour, ttl=hour))
+
+    class Writer:
+        def init(self, context: ProcessorContext[str, int]) -> None:
+            self.store = {kind: context.store(f"s-{kind}") for kind in StoreKind}
+
+        def process(self, key: str, value: int, timestamp_ms: int) -> None:
+            self.store[StoreKind.KEY_VALUE].put(key, value)
+            self.store[StoreKind.WINDOW].put(key, value, timestamp_ms)
+            self.store[StoreKind.SESSION].put(key, timestamp_ms, timestamp_ms, value)
+            self.store[StoreKind.VERSIONED].put(key, value, timestamp_ms)
+            self.store[StoreKind.TTL].put(key, value, timestamp_ms)
+
+    streams.stream("in", int).process(Writer, stores=[f"s-{kind}" for kind in StoreKind], values=int)
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 5, 7)
+    assert driver.store("s-window").fetch_one("a", 7) == 5
+    assert driver.store("s-session").fetch_session("a", 7, 7) == 5
+    assert driver.store("s-versioned").get("a", 8).value == 5
+    assert driver.store("s-ttl").get("a") == 5
+
+
+def test_records_of_several_topics_are_taken_by_time() -> None:
+    streams = StreamsBuilder("app")
+    one, two = streams.stream("one", int), streams.stream("two", int)
+    one.merge(two).to("out")
+    driver = TopologyTestDriver(streams.build())
+    for topic, value, timestamp_ms in (("one", 1, 10), ("one", 2, 30), ("two", 3, 5), ("two", 4, 20)):
+        driver.append(topic, "a", value, timestamp_ms)
+    driver.run()
+    assert [record.value for record in driver.read("out")] == [3, 1, 4, 2]
+
+
+def test_windowed_keys_can_be_written_and_read() -> None:
+    streams = StreamsBuilder("app")
+    windows = streams.stream("in", int).group_by_key().windowed_by(tumbling(hours(1)))
+    windows.count().to_stream().map_values(with_key(lambda key, count: count), values=int).to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 1, 5)
+    assert driver.read("out") == [(("a", 0, 3_600_000), 1, 5)]
+
+
+def test_a_topic_that_is_not_read_is_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="does not read 'else'"):
+        spending().pipe("else", "a", 1)
