@@ -36,6 +36,7 @@ class KTable(ABC, Generic[K, V]):
     def __init__(self, store: object = None) -> None:
         """Starts without subscribers. If `store` has a cache, its flushes forward the changes that are written."""
         self._downstream: list[Forward[K, V]] = []
+        self._subscribers = self._downstream
         self._sends_old_values = False
         self._changes: ChangeForwarder[K, V] = ChangeForwarder(store, self._forward)
 
@@ -72,7 +73,32 @@ class KTable(ABC, Generic[K, V]):
 
     def subscribe(self, forward: Forward[K, V]) -> None:
         """Sends every later change to `forward`, after those that subscribed before."""
-        self._downstream.append(forward)
+        self._subscribers.append(forward)
+
+    def hold_back(self) -> Callable[[], None]:
+        """Holds changes back from those that subscribe later.
+
+        Returns:
+            A function that lets the last change of each key go, with the old value from before the first.
+        """
+        subscribers: list[Forward[K, V]] = []
+        self._subscribers = subscribers
+        held: dict[K, TableRecord[K, V]] = {}
+
+        def hold(record: TableRecord[K, V]) -> None:
+            earlier = held.pop(record.key, None)
+            change = record.change if earlier is None else Change(record.change.new, earlier.change.old)
+            held[record.key] = TableRecord(record.key, change, record.timestamp_ms)
+
+        def release() -> None:
+            records = list(held.values())
+            held.clear()
+            for record in records:
+                for forward in subscribers:
+                    forward(record)
+
+        self._downstream.append(hold)
+        return release
 
     def to_stream(self, forward: Callable[[K, V | None, int], None]) -> None:
         """Sends every later change to `forward` as a record of key, new value (None: tombstone) and timestamp."""

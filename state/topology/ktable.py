@@ -81,7 +81,7 @@ class KTable(Generic[K, V]):
         """The changes as a stream: the new value, or None for a row that is gone."""
         from state.topology.kstream import KStream  # noqa: PLC0415 (the two refer to each other)
 
-        return KStream(ToStream(self.node, named=named), self._stream_serdes())
+        return KStream(ToStream(self.node, named=named), Serdes(self._row_keys(), self.serdes.values))
 
     def group_by(
         self, selector: Callable[[K, V], tuple[K2, V2]], *, keys: Type[K2] | None = None,
@@ -137,7 +137,7 @@ class KTable(Generic[K, V]):
     def _derived(self, kind: str, derive: Derive, values: Any, store: Any, named: str | None) -> KTable[K, Any]:
         options = options_of(store)
         serdes = Serdes(self.serdes.keys, values if options is None else options.value_serde or values)
-        needed: Any = serdes if options is None else serdes.required(f"{self.node.name}.{kind}")
+        needed = self._row_serdes(serdes, options, kind)
         node = DerivedTableNode(self.node, kind, derive, needed, options, named=named)
         return KTable(node, serdes, windows=self.windows)
 
@@ -148,7 +148,7 @@ class KTable(Generic[K, V]):
         options = options_of(store)
         known = made_by(joiner, values) or (None if options is None else options.value_serde)
         serdes = Serdes(self.serdes.keys, known)
-        needed: Any = serdes if options is None else serdes.required(f"{self.node.name}.{kind}")
+        needed = self._row_serdes(serdes, options, kind)
         node = TableJoin(
             self.node, other.node, kind, keyed(joiner), serdes=needed, store=options,
             left_alone=alone[0], right_alone=alone[1], named=named,
@@ -169,11 +169,14 @@ class KTable(Generic[K, V]):
         )  # fmt: skip
         return KTable(node, Serdes(self.serdes.keys, result))
 
-    def _stream_serdes(self) -> Serdes:
+    def _row_serdes(self, serdes: Serdes, options: Store[Any] | None, kind: str) -> Any:
+        """What a store of this table's keys needs; without a store nothing is needed."""
+        known = Serdes(self._row_keys(), serdes.values)
+        return known if options is None else known.required(f"{self.node.name}.{kind}")
+
+    def _row_keys(self) -> Serde[Any] | None:
         keys = self.serdes.keys
-        return Serdes(
-            WindowedSerde(keys) if self.windows is not None and keys is not None else keys, self.serdes.values
-        )
+        return WindowedSerde(keys) if self.windows is not None and keys is not None else keys
 
 
 def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:

@@ -105,7 +105,9 @@ class Task:
             end()
         outputs, wiring.outputs[:] = wiring.outputs.copy(), []
         letters, self._dead_letters = self._dead_letters, []
-        changes = [change for store in wiring.stores.values() for change in store.changes()]
+        changes = [
+            change for store in wiring.stores.values() for change in store.changes() if store.spec.options.logging
+        ]
         return Batch(outputs, changes, letters, orjson.dumps(wiring.progress()))
 
     def apply(self, metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:

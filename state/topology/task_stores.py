@@ -37,7 +37,7 @@ class TableRows(Generic[V]):
 
     def __init__(self, spec: StoreSpec, inner: BytesStore, context: RecordContext) -> None:
         serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(spec.value_serde)
-        self._spec = spec
+        self.spec = spec
         self._inner = inner
         self._read = inner.get
         self._context = context
@@ -72,7 +72,7 @@ class TableRows(Generic[V]):
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row."""
-        encode, rows, name = self._encode, self._rows, self._spec.name
+        encode, rows, name = self._encode, self._rows, self.spec.name
         for key, timestamp_ms in self._changed.items():
             row = rows[key]
             data = None if row is None else encode(row)
@@ -114,7 +114,7 @@ class TypedStore:
     """A store of any kind whose writes wait in a transaction."""
 
     def __init__(self, spec: StoreSpec, inner: BytesStore, context: RecordContext) -> None:
-        self._spec = spec
+        self.spec = spec
         arranged = _arranged(spec, inner)
         self._transaction = StampedTransaction(arranged, context)
         self._segments = arranged if isinstance(arranged, SegmentedStore) else None
@@ -127,7 +127,7 @@ class TypedStore:
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row."""
-        return self._transaction.changes(self._spec.name)
+        return self._transaction.changes(self.spec.name)
 
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below, then lets expired rows go."""

@@ -80,7 +80,9 @@ class Wiring:
         """The table of a node."""
         if node not in self._tables:
             assert isinstance(node, TableNode)  # noqa: S101 (for the type checker)
-            self._tables[node] = node.table(self)
+            table = self._tables[node] = node.table(self)
+            if any(spec.options.caching for spec in node.stores):
+                self.batch_ends.append(table.hold_back())
         return self._tables[node]
 
     def rows(self, spec: StoreSpec) -> TableRows[Any]:

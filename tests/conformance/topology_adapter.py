@@ -91,7 +91,8 @@ class TopologyCase:
         if source["kind"] == "stream":
             return self.builder.stream(source["topic"], ANY, keys=ANY)
         if source["kind"] == "global_table":
-            return self.builder.global_table(source["topic"], ANY, keys=ANY)
+            store = Store(name, ANY) if name in self.stored else None
+            return self.builder.global_table(source["topic"], ANY, keys=ANY, store=store)
         history = timedelta(milliseconds=source["versioned_ms"]) if "versioned_ms" in source else None
         store = Store(name, ANY, history=history) if history or name in self.stored else None
         return self.builder.table(source["topic"], ANY, keys=ANY, store=store)

@@ -17,6 +17,7 @@ from state.topology import (
     TopologyTestDriver,
     hours,
     tumbling,
+    until_window_closes,
     with_key,
 )
 
@@ -175,3 +176,44 @@ def test_windowed_keys_can_be_written_and_read() -> None:
 def test_a_topic_that_is_not_read_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="does not read 'else'"):
         spending().pipe("else", "a", 1)
+
+
+def counted(options: Store[int]) -> TopologyTestDriver:
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).group_by_key().count(store=options).to_stream().to("out")
+    driver = TopologyTestDriver(streams.build())
+    for timestamp_ms, key in enumerate("aab"):
+        driver.append("in", key, 1, timestamp_ms)
+    driver.run()
+    return driver
+
+
+def test_without_caching_every_update_goes_on() -> None:
+    assert counted(Store("counts", int)).read("out") == [("a", 1, 0), ("a", 2, 1), ("b", 1, 2)]
+
+
+def test_with_caching_the_last_update_of_a_batch_goes_on() -> None:
+    assert counted(Store("counts", int, caching=True)).read("out") == [("a", 2, 1), ("b", 1, 2)]
+
+
+def test_a_store_without_logging_has_no_changelog() -> None:
+    driver = counted(Store("counts", int, logging=False))
+    assert driver.changelog("counts") == []
+    assert driver.rows("counts") == [("a", 2), ("b", 1)]
+
+
+def test_tables_of_windows_are_derived_joined_and_suppressed() -> None:
+    streams = StreamsBuilder("app")
+    window = tumbling(hours(1))
+    numbers = streams.stream("in", int).group_by_key().windowed_by(window)
+    counts, sums = numbers.count(), numbers.reduce(lambda one, two: one + two)
+    busy = counts.filter(lambda _, count: count > 1, store="busy")
+    means = busy.join(sums, lambda count, total: total / count, values=float, store=Store("means", float))
+    means.suppress(until_window_closes(window)).to_stream().to("out")
+    driver = TopologyTestDriver(streams.build())
+    for value, timestamp_ms in ((1, 0), (4, 1), (7, 3_600_000)):
+        driver.pipe("in", "a", value, timestamp_ms)
+    assert driver.read("out") == []
+    driver.pipe("in", "a", 1, 3_600_001)
+    assert driver.read("out") == [(("a", 0, 3_600_000), 2.5, 1)]
+    assert driver.rows("means")[0] == (("a", 0, 3_600_000), 2.5)
