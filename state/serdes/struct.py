@@ -22,7 +22,7 @@ class StructSerde(Generic[T]):
     def __init__(self, type_: type[T]) -> None:
         try:
             self._decoder = msgspec.json.Decoder(type_)
-        except TypeError as error:
+        except (TypeError, NameError) as error:
             msg = f"values of type {type_!r} have no JSON form: use a msgspec.Struct, or pass a serde ({error})"
             raise ConfigurationError(msg) from error
         self._encode = msgspec.json.Encoder(decimal_format="string").encode
