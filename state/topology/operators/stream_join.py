@@ -9,6 +9,7 @@ third store until its window is closed. Waiting rows are in the order in which t
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -121,29 +122,32 @@ class Side:
 
 
 class Waiting:
-    """Records that have no partner yet.
-
-    Attributes:
-        next_close_ms: no row's window is closed until stream time is greater.
-    """
+    """Records that have no partner yet. A heap says which closes next; the store has the rows."""
 
     def __init__(
         self, store: Any, windows: JoinWindows, keys: Serde[Any], values: tuple[Serde[Any], Serde[Any]]
     ) -> None:
         self._store = store
-        self._windows = windows
+        self._closes_after_ms = {left: windows.closes_after_ms(left=left) for left in (True, False)}
         self._keys = keys
         self._values = values
-        self.next_close_ms = FOREVER_MS
+        self._heap: list[tuple[int, bytes]] = []
         for row_key, _ in store.all():
-            self._expect(*_place(row_key))
+            self._expect(row_key)
+
+    @property
+    def next_close_ms(self) -> int:
+        """No row's window is closed until stream time is greater."""
+        return self._heap[0][0] if self._heap else FOREVER_MS
 
     def add(self, key: Any, value: Any, timestamp_ms: int, *, left: bool) -> None:
         """Adds a record."""
         row_key = self._row_key(key, timestamp_ms, left=left)
         data = self._values[0 if left else 1].serialize(value)
-        self._store.put(row_key, (self._store.get(row_key) or b"") + len(data).to_bytes(4, "big") + data)
-        self._expect(timestamp_ms, left)
+        earlier = self._store.get(row_key)
+        self._store.put(row_key, (earlier or b"") + len(data).to_bytes(4, "big") + data)
+        if earlier is None:
+            self._expect(row_key)
 
     def discard(self, key: Any, timestamp_ms: int, *, left: bool) -> None:
         """Forgets the records of a key and time, if there are any: they have a partner."""
@@ -152,30 +156,24 @@ class Waiting:
             self._store.put(row_key, None)
 
     def take_closed(self, now_ms: int) -> list[tuple[Any, Any, int, bool]]:
-        """Takes out key, value, time and side of the records whose window is closed, by time."""
-        soonest_ms = min(self._windows.closes_after_ms(left=left) for left in (True, False))
-        closed = []
-        self.next_close_ms = FOREVER_MS
-        for row_key, data in self._store.all():
-            timestamp_ms, left = _place(row_key)
-            if timestamp_ms + self._windows.closes_after_ms(left=left) < now_ms:
-                closed.append((row_key, data, timestamp_ms, left))
+        """Takes out key, value, time and side of the records whose window is closed, by time and key."""
+        closed = set()
+        while self.next_close_ms < now_ms:
+            closed.add(heapq.heappop(self._heap)[1])
+        taken = []
+        for row_key in sorted(closed):
+            data = self._store.get(row_key)
+            if data is None:
                 continue
-            self._expect(timestamp_ms, left)
-            if timestamp_ms + soonest_ms >= now_ms:
-                # A later row of the side that closes sooner may be the next.
-                self.next_close_ms = min(self.next_close_ms, timestamp_ms + soonest_ms)
-                break
-        for row_key, _, _, _ in closed:
             self._store.put(row_key, None)
-        return [
-            (self._keys.deserialize(row_key[9:]), self._values[0 if left else 1].deserialize(value), timestamp_ms, left)
-            for row_key, data, timestamp_ms, left in closed
-            for value in _parts(data)
-        ]
+            timestamp_ms, left = _place(row_key)
+            key, serde = self._keys.deserialize(row_key[9:]), self._values[0 if left else 1]
+            taken += [(key, serde.deserialize(part), timestamp_ms, left) for part in _parts(data)]
+        return taken
 
-    def _expect(self, timestamp_ms: int, left: bool) -> None:
-        self.next_close_ms = min(self.next_close_ms, timestamp_ms + self._windows.closes_after_ms(left=left))
+    def _expect(self, row_key: bytes) -> None:
+        timestamp_ms, left = _place(row_key)
+        heapq.heappush(self._heap, (timestamp_ms + self._closes_after_ms[left], row_key))
 
     def _row_key(self, key: Any, timestamp_ms: int, *, left: bool) -> bytes:
         return timestamp_ms.to_bytes(8, "big") + (b"\x01" if left else b"\x00") + self._keys.serialize(key)

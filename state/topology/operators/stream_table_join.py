@@ -8,12 +8,12 @@ A join as of the record's time may wait for rows of the table that are late. The
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
 from state.tables.dropped_records import DropReason
-from state.tables.windows import FOREVER_MS
 from state.topology.functions import Push
 from state.topology.node import Node, StoreSpec, TableNode, ancestors
 from state.topology.operators.source import GlobalSource, Source
@@ -115,11 +115,9 @@ class GraceBuffer:
         self._store = store
         self._grace_ms = grace_ms
         self._keys, self._values = serdes
-        self._earliest_ms = FOREVER_MS
-        self._number = 0
-        for row_key, _ in store.all():
-            self._earliest_ms = min(self._earliest_ms, int.from_bytes(row_key[:8], "big"))
-            self._number = max(self._number, int.from_bytes(row_key[-4:], "big"))
+        # Rows in the order of their keys, which begin with the time.
+        self._order = [row_key for row_key, _ in store.all()]
+        self._number = max((int.from_bytes(row_key[-4:], "big") for row_key in self._order), default=0)
 
     def add(self, key: Any, value: Any, timestamp_ms: int, now_ms: int) -> bool:
         """Adds a record; False if its grace is over already, so that it need not wait."""
@@ -129,25 +127,17 @@ class GraceBuffer:
         data = self._keys.serialize(key)
         row_key = timestamp_ms.to_bytes(8, "big") + data + self._number.to_bytes(4, "big")
         self._store.put(row_key, len(data).to_bytes(4, "big") + data + self._values.serialize(value))
-        self._earliest_ms = min(self._earliest_ms, timestamp_ms)
+        heapq.heappush(self._order, row_key)
         return True
 
     def take_due(self, now_ms: int) -> list[tuple[Any, Any, int]]:
         """Takes out the records whose grace is over, by time and key."""
-        until_ms = now_ms - self._grace_ms
-        if self._earliest_ms > until_ms:
-            return []
         due = []
-        self._earliest_ms = FOREVER_MS
-        for row_key, data in self._store.all():
-            timestamp_ms = int.from_bytes(row_key[:8], "big")
-            if timestamp_ms > until_ms:
-                self._earliest_ms = timestamp_ms
-                break
-            due.append((row_key, data, timestamp_ms))
-        for row_key, _, _ in due:
+        while self._order and int.from_bytes(self._order[0][:8], "big") + self._grace_ms <= now_ms:
+            row_key = heapq.heappop(self._order)
+            due.append((*self._record(self._store.get(row_key)), int.from_bytes(row_key[:8], "big")))
             self._store.put(row_key, None)
-        return [(*self._record(data), timestamp_ms) for _, data, timestamp_ms in due]
+        return due
 
     def _record(self, data: bytes) -> tuple[Any, Any]:
         end = 4 + int.from_bytes(data[:4], "big")
