@@ -115,6 +115,11 @@ class Task:
         for store in self._wiring.stores.values():
             store.apply(metadata)
 
+    def close(self) -> None:
+        """Closes the stores. What was not applied is gone."""
+        for store in self._wiring.stores.values():
+            store.close()
+
     def _reader(self, source: Source) -> Callable[[Iterable[Record]], None]:
         push: Push = self._wiring.entry(source)
         decode_key, decode = source.key_serde.deserialize, source.value_serde.deserialize

@@ -85,6 +85,10 @@ class TableRows(Generic[V]):
             self._inner.write(self._pending, metadata)
         self._rows, self._changed, self._pending = {}, {}, []
 
+    def close(self) -> None:
+        """Closes the store below. What was not applied is gone."""
+        self._inner.close()
+
 
 class StampedTransaction(TransactionStore):
     """A transaction that knows when each of its rows was written, in the time of the records."""
@@ -135,6 +139,10 @@ class TypedStore:
         self._transaction.commit()
         if self._segments is not None and isinstance(self.store, WindowStore | SessionStore):
             self._segments.expire_before(self.store.stream_time.oldest_live_ms)
+
+    def close(self) -> None:
+        """Closes the store below. What was not applied is gone."""
+        self.store.close()
 
 
 def opened(spec: StoreSpec, supplier: StoreSupplier, context: RecordContext) -> TableRows[Any] | TypedStore:

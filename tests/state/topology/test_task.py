@@ -1,0 +1,108 @@
+"""A task as an engine runs it: over stores that outlive it, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+from state.stores.bytes_store import BytesStore
+from state.stores.suppliers import RocksDBSupplier
+from state.topology import JoinWindows, Store, StreamsBuilder, SubTopology, sessions, tumbling, until_limit
+from state.topology.records import Batch, Record
+from state.topology.task import Task
+from state.topology.task_stores import restore
+
+MS = timedelta(milliseconds=1)
+
+
+def everything() -> SubTopology:
+    streams = StreamsBuilder("app")
+    one, two = streams.stream("one", int), streams.stream("two", int)
+    one.outer_join(two, lambda left, right: [left, right], JoinWindows(5, 5, 5), values=list).to("out")
+    one.group_by_key().count(store="counts")
+    one.group_by_key().windowed_by(tumbling(10 * MS)).count(store="windows")
+    one.group_by_key().windowed_by(sessions(10 * MS)).count(store="sessions")
+    table = two.to_table(store=Store("newest", int, history=100 * MS))
+    one.join(table, lambda left, right: [left, right], grace=5 * MS, values=list).to("out")
+    table.suppress(until_limit(10 * MS)).to_stream().to("out")
+    (sub_topology,) = streams.build().sub_topologies
+    return sub_topology
+
+
+def records(start: int, end: int) -> list[Record]:
+    topics = ("one", "two", "one")
+    return [Record(topics[i % 3], 0, i, i * 3 % 47 + i, b"k%d" % (i % 4), b"%d" % i) for i in range(start, end)]
+
+
+def batch(task: Task, start: int, end: int) -> Batch:
+    task.process(records(start, end))
+    task.advance(0)
+    ended = task.end_batch()
+    task.apply({b"batch": b"%d" % end})
+    return ended
+
+
+def in_batches(directory: Path, *, reopen: Callable[[Task, str], Task]) -> tuple[list[object], list[object]]:
+    task = Task(everything(), 0, RocksDBSupplier(directory))
+    outputs: list[object] = []
+    for start in range(0, 60, 10):
+        ended = batch(task, start, start + 10)
+        outputs += ended.outputs
+        task = reopen(task, ended.progress.decode())
+    rows = [list(task.store("counts").all()), list(task.store("windows").all())]
+    rows.append(list(task.store("sessions").fetch_range(None, None)))
+    task.close()
+    return outputs, rows
+
+
+def test_a_task_that_is_opened_for_each_batch_gives_what_one_that_stays_gives(tmp_path: Path) -> None:
+    def opened(task: Task, progress: str) -> Task:
+        task.close()
+        return Task(everything(), 0, RocksDBSupplier(tmp_path / "opened"), progress=progress.encode())
+
+    staying = in_batches(tmp_path / "staying", reopen=lambda task, _: task)
+    assert in_batches(tmp_path / "opened", reopen=opened) == staying
+    assert len(staying[0]) > 50
+
+
+def test_a_batch_that_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
+    supplier = RocksDBSupplier(tmp_path)
+    task = Task(everything(), 0, supplier)
+    task.process(records(0, 30))
+    task.end_batch()
+    task.close()
+    for spec in everything().stores:
+        store = supplier.open(spec.name)
+        with store.scan(None, None) as rows:
+            assert list(rows) == []
+        store.close()
+
+
+def test_the_engines_mark_is_in_every_store(tmp_path: Path) -> None:
+    supplier = RocksDBSupplier(tmp_path)
+    task = Task(everything(), 0, supplier)
+    batch(task, 0, 30)
+    task.close()
+    marks = []
+    for spec in everything().stores:
+        store: BytesStore = supplier.open(spec.name)
+        marks.append(store.metadata(b"batch"))
+        store.close()
+    assert set(marks) == {b"30"}
+
+
+def test_stores_restored_from_the_changelog_go_on_alike(tmp_path: Path) -> None:
+    task = Task(everything(), 0, RocksDBSupplier(tmp_path / "first"))
+    first = batch(task, 0, 30)
+    fresh = RocksDBSupplier(tmp_path / "second")
+    for spec in everything().stores:
+        backend = fresh.open(spec.name)
+        restore(spec, backend, [(key, value) for store, key, value, _ in first.changes if store == spec.name])
+        backend.close()
+    restored = Task(everything(), 0, fresh, progress=first.progress)
+    one, other = batch(task, 30, 60), batch(restored, 30, 60)
+    assert one.outputs == other.outputs
+    assert sorted(one.changes, key=repr) == sorted(other.changes, key=repr)
+    task.close()
+    restored.close()
