@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.read_only import Windowed
@@ -14,8 +13,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[V]):
+class Change(NamedTuple, Generic[V]):
     """One row's new value and, where the table sends old values, the one before it.
 
     A None `new` is a tombstone: the row is gone. A None `old` says that there was no row, or that the table doesn't
@@ -26,8 +24,7 @@ class Change(Generic[V]):
     old: V | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TableRecord(Generic[K, V]):
+class TableRecord(NamedTuple, Generic[K, V]):
     """One change of one row, stamped with event time in epoch ms."""
 
     key: K

@@ -100,9 +100,11 @@ class StampedTransaction(TransactionStore):
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Adds writes."""
-        rows = list(entries)
+        rows = entries if isinstance(entries, tuple) else list(entries)
         super().write(rows, metadata)
-        self._stamps.update(dict.fromkeys((key for key, _ in rows), self._context.timestamp_ms))
+        stamps, timestamp_ms = self._stamps, self._context.timestamp_ms
+        for key, _ in rows:
+            stamps[key] = timestamp_ms
 
     def changes(self, store: str) -> Iterable[StoreChange]:
         """The last change of each row."""
