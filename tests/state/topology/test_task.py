@@ -50,7 +50,7 @@ def in_batches(directory: Path, *, reopen: Callable[[Task, str], Task]) -> tuple
         ended = batch(task, start, start + 10)
         outputs += ended.outputs
         task = reopen(task, ended.progress.decode())
-    rows = [list(task.store("counts").all()), list(task.store("windows").all())]
+    rows: list[object] = [list(task.store("counts").all()), list(task.store("windows").all())]
     rows.append(list(task.store("sessions").fetch_range(None, None)))
     task.close()
     return outputs, rows
