@@ -45,7 +45,7 @@ def offset_client(
     )
 
 
-def told_offsets(
+def known_offsets(
     client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float
 ) -> dict[TopicAndPartition, int]:
     """The offset of each of `wanted`, which is `FIRST` or `END`, but for those that the broker tells nothing of.
@@ -53,7 +53,7 @@ def told_offsets(
     Raises:
         KafkaException: no answer within `timeout_s`.
     """
-    answers = _told(client, wanted, timeout_s)
+    answers = _asked(client, wanted, timeout_s)
     return {(one.topic, one.partition): one.offset for one in answers if one.error is None and one.offset >= 0}
 
 
@@ -65,7 +65,7 @@ def log_offsets(
     Raises:
         KafkaException: no answer within `timeout_s`, or a partition that the broker doesn't know.
     """
-    answers = _told(client, wanted, timeout_s)
+    answers = _asked(client, wanted, timeout_s)
     for one in answers:
         if one.error is not None:
             raise KafkaException(one.error)
@@ -85,7 +85,7 @@ def log_bounds(client: Consumer, topic: str, partition: int, timeout_s: float) -
     return first, log_offsets(client, {where: END}, timeout_s)[where]
 
 
-def _told(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float) -> list[TopicPartition]:
+def _asked(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float) -> list[TopicPartition]:
     # The broker takes FIRST and END for times: https://kafka.apache.org/protocol#The_Messages_ListOffsets
     asked = [TopicPartition(*where, which) for where, which in wanted.items()]
     if not asked:

@@ -14,7 +14,7 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from state.changelog.log_bounds import END, offset_client, told_offsets
+from state.changelog.log_bounds import END, known_offsets, offset_client
 from state.changelog.log_reader import LogEnd, TopicAndPartition
 
 
@@ -77,7 +77,7 @@ class KafkaLogEnds:
 
     def _ask(self, client: Consumer, partitions: Sequence[TopicAndPartition]) -> dict[TopicAndPartition, int]:
         try:
-            return told_offsets(client, dict.fromkeys(partitions, END), self._timeout_s)
+            return known_offsets(client, dict.fromkeys(partitions, END), self._timeout_s)
         except KafkaException:
             return {}
 

@@ -13,7 +13,7 @@ from state.topology.operators.process import Processor, ProcessorContext
 from state.topology.plan import Plan, SubTopology, Topology
 from state.topology.store import Store, StoreKind
 from state.topology.timers import TimeKind
-from state.topology.windows import days, hopping, hours, minutes, seconds, sessions, sliding, tumbling
+from state.topology.windows import hopping, sessions, sliding, tumbling
 
 __all__ = [
     "BufferConfig",
@@ -37,11 +37,7 @@ __all__ = [
     "TimeKind",
     "Topology",
     "TopologyTestDriver",
-    "days",
     "hopping",
-    "hours",
-    "minutes",
-    "seconds",
     "sessions",
     "sliding",
     "tumbling",

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from state.serdes.serde import Serde
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 Push = Callable[[Any, Any, int], None]
@@ -19,6 +21,16 @@ class WithKey(Generic[F]):
     """A function that takes the key before its other arguments."""
 
     function: F
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+R = TypeVar("R")
+Type = type[W] | Serde[W]
+"""What keys or values are: a type, or the serde that writes them."""
+ValueMapper = Callable[[V], R] | WithKey[Callable[[K, V], R]]
+Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
 
 
 def with_key(function: F) -> WithKey[F]:

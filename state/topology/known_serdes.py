@@ -30,10 +30,7 @@ class Serdes(NamedTuple):
         Raises:
             ConfigurationError: it is not known.
         """
-        if self.keys is None:
-            msg = f"{where}: the type of the keys is not known here: pass keys= where they are made"
-            raise ConfigurationError(msg)
-        return self.keys
+        return _known(self.keys, f"{where}: the type of the keys is not known here: pass keys= where they are made")
 
     def required_values(self, where: str) -> Serde[Any]:
         """The serde of values.
@@ -41,10 +38,14 @@ class Serdes(NamedTuple):
         Raises:
             ConfigurationError: it is not known.
         """
-        if self.values is None:
-            msg = f"{where}: the type of the values is not known here: annotate what makes them, or pass values="
-            raise ConfigurationError(msg)
-        return self.values
+        way_on = "annotate what makes them, or pass values="
+        return _known(self.values, f"{where}: the type of the values is not known here: {way_on}")
+
+
+def _known(serde: Serde[Any] | None, why_not: str) -> Serde[Any]:
+    if serde is None:
+        raise ConfigurationError(why_not)
+    return serde
 
 
 def made_by(function: object, spec: Any = None) -> Serde[Any] | None:

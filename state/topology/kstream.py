@@ -7,9 +7,8 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar, overload
 
 from state.errors import ConfigurationError
-from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
-from state.topology.functions import WithKey, element_type, keyed
+from state.topology.functions import Joiner, Type, ValueMapper, WithKey, element_type, keyed
 from state.topology.grouped import KGroupedStream
 from state.topology.join_windows import JoinWindows
 from state.topology.known_serdes import Serdes, made_by
@@ -30,10 +29,6 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 W = TypeVar("W")
 R = TypeVar("R")
-
-Type = type[W] | Serde[W]
-ValueMapper = Callable[[V], R] | WithKey[Callable[[K, V], R]]
-Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
 
 
 class KStream(Generic[K, V]):

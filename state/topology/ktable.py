@@ -9,7 +9,7 @@ from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
 from state.tables.suppress import UNBOUNDED, BufferConfig, Suppressed, until_time_limit
 from state.tables.suppress import until_window_closes as window_closes
-from state.topology.functions import WithKey, keyed
+from state.topology.functions import Joiner, Type, ValueMapper, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.node import TableNode
 from state.topology.operators.aggregate import Windows
@@ -33,10 +33,6 @@ W = TypeVar("W")
 R = TypeVar("R")
 K2 = TypeVar("K2")
 V2 = TypeVar("V2")
-
-Type = type[W] | Serde[W]
-ValueMapper = Callable[[V], R] | WithKey[Callable[[K, V], R]]
-Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
 
 
 class GlobalTable(Generic[K, V]):

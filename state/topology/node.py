@@ -7,6 +7,7 @@ several children of that kind. So an operator that is added elsewhere changes no
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -134,15 +135,15 @@ class Node:
         return spec
 
 
-class TableNode(Node):
+class TableNode(Node, ABC):
     """An operator whose result is a table."""
 
+    @abstractmethod
     def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
         """Builds the table of one task."""
-        raise NotImplementedError
 
     def realise(self, wiring: Wiring) -> None:
-        """Builds the table in its turn, so that tables are told of changes in the order of declaration."""
+        """Builds the table in its turn, so that tables get changes in the order of declaration."""
         wiring.table(self)
 
     @property

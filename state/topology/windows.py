@@ -14,26 +14,6 @@ K = TypeVar("K")
 NONE = timedelta()
 
 
-def seconds(number: float) -> timedelta:
-    """So many seconds."""
-    return timedelta(seconds=number)
-
-
-def minutes(number: float) -> timedelta:
-    """So many minutes."""
-    return timedelta(minutes=number)
-
-
-def hours(number: float) -> timedelta:
-    """So many hours."""
-    return timedelta(hours=number)
-
-
-def days(number: float) -> timedelta:
-    """So many days."""
-    return timedelta(days=number)
-
-
 def tumbling(size: timedelta, *, grace: timedelta = NONE) -> TimeWindows:
     """Windows side by side: each record falls into one."""
     return TimeWindows.tumbling(milliseconds(size), grace_ms=milliseconds(grace))

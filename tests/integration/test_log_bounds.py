@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from state.changelog.log_bounds import END, log_bounds, log_offsets, offset_client, told_offsets
+from state.changelog.log_bounds import END, known_offsets, log_bounds, log_offsets, offset_client
 from state.changelog.log_ends import KafkaLogEnds
 from tests.broker import Broker, start_broker
 from tests.integration import asking_loop
@@ -55,7 +55,7 @@ def test_a_topic_that_is_not_there_keeps_no_other_from_being_told(broker: Broker
     broker.create_topic(topic, 1)
     wanted = {(topic, 0): END, ("log-bounds-gone", 0): END}
     with closing(offset_client(broker.bootstrap)) as client:
-        assert told_offsets(client, wanted, 30) == {(topic, 0): 0}
+        assert known_offsets(client, wanted, 30) == {(topic, 0): 0}
         with pytest.raises(KafkaException) as caught:
             log_offsets(client, wanted, 30)
         assert caught.value.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
@@ -105,4 +105,4 @@ def test_partitions_that_were_added_meanwhile_are_known_too(broker: Broker, aske
         broker.add_partitions(topic, 3)
         wanted = {(topic, partition): END for partition in asked}
         assert log_offsets(client, wanted, 30) == dict.fromkeys(wanted, 0)
-        assert told_offsets(client, wanted, 30) == dict.fromkeys(wanted, 0)
+        assert known_offsets(client, wanted, 30) == dict.fromkeys(wanted, 0)

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from state.changelog.log_bounds import END, FIRST, log_bounds, log_offsets, told_offsets
+from state.changelog.log_bounds import END, FIRST, known_offsets, log_bounds, log_offsets
 from state.changelog.log_reader import TopicAndPartition
 
 NOT_TOLD = -1001
@@ -55,7 +55,7 @@ def test_bounds_are_what_is_told() -> None:
 def test_no_answer_is_no_offset() -> None:
     silent = client({END: {("t", 0): 4, ("t", 1): NOT_TOLD}})
     wanted = {("t", 0): END, ("t", 1): END}
-    assert told_offsets(silent, wanted, 7) == {("t", 0): 4}
+    assert known_offsets(silent, wanted, 7) == {("t", 0): 4}
     with pytest.raises(KafkaException) as caught:
         log_offsets(silent, wanted, 7)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
@@ -64,14 +64,14 @@ def test_no_answer_is_no_offset() -> None:
 def test_a_partition_that_is_not_known_is_no_offset() -> None:
     gone = client({END: {("t", 0): 4, ("t", 1): KafkaError(KafkaError._UNKNOWN_PARTITION)}})
     wanted = {("t", 0): END, ("t", 1): END}
-    assert told_offsets(gone, wanted, 7) == {("t", 0): 4}
+    assert known_offsets(gone, wanted, 7) == {("t", 0): 4}
     with pytest.raises(KafkaException) as caught:
         log_offsets(gone, wanted, 7)
     assert caught.value.args[0].code() == KafkaError._UNKNOWN_PARTITION
 
 
 def test_nothing_is_asked_where_nothing_is_wanted() -> None:
-    assert told_offsets(client({}), {}, 7) == {}
+    assert known_offsets(client({}), {}, 7) == {}
 
 
 def test_nobody_asks_in_the_way_that_may_end_the_process() -> None:

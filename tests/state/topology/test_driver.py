@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 
 import msgspec
@@ -15,7 +16,6 @@ from state.topology import (
     StreamsBuilder,
     TimeKind,
     TopologyTestDriver,
-    hours,
     tumbling,
     until_window_closes,
     with_key,
@@ -130,7 +130,7 @@ def test_a_processor_may_use_its_own_stores_only() -> None:
 def test_stores_of_every_kind_for_processors() -> None:
     streams = StreamsBuilder("app")
     for kind in StoreKind:
-        hour = hours(1)
+        hour = timedelta(hours=1)
         streams.add_store(Store(f"s-{kind}", int, kind=kind, retention=hour, history=hour, ttl=hour))
 
     class Writer:
@@ -166,7 +166,7 @@ def test_records_of_several_topics_are_taken_by_time() -> None:
 
 def test_windowed_keys_can_be_written_and_read() -> None:
     streams = StreamsBuilder("app")
-    windows = streams.stream("in", int).group_by_key().windowed_by(tumbling(hours(1)))
+    windows = streams.stream("in", int).group_by_key().windowed_by(tumbling(timedelta(hours=1)))
     windows.count().to_stream().map_values(with_key(lambda key, count: count), values=int).to("out")
     driver = TopologyTestDriver(streams.build())
     driver.pipe("in", "a", 1, 5)
@@ -204,7 +204,7 @@ def test_a_store_without_logging_has_no_changelog() -> None:
 
 def test_tables_of_windows_are_derived_joined_and_suppressed() -> None:
     streams = StreamsBuilder("app")
-    window = tumbling(hours(1))
+    window = tumbling(timedelta(hours=1))
     numbers = streams.stream("in", int).group_by_key().windowed_by(window)
     counts, sums = numbers.count(), numbers.reduce(lambda one, two: one + two)
     busy = counts.filter(lambda _, count: count > 1, store="busy")

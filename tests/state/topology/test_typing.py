@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from state.errors import ConfigurationError
 from state.stores.read_only import Windowed
-from state.topology import JoinWindows, KStream, KTable, Store, StreamsBuilder, minutes, tumbling, with_key
+from state.topology import JoinWindows, KStream, KTable, Store, StreamsBuilder, tumbling, with_key
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -31,11 +33,11 @@ def test_functions_are_checked_against_what_they_are_given() -> None:
     )
     windowed: KTable[Windowed[str], int] = (
         by_customer.group_by_key()
-        .windowed_by(tumbling(minutes(5)))
+        .windowed_by(tumbling(timedelta(minutes=5)))
         .aggregate(lambda: 0, lambda total, order: total + order.pieces, store=Store("pieces", int))
     )
     pairs: KStream[str, int] = orders.join(
-        orders, with_key(lambda key, one, two: len(key) + one.pieces + two.pieces), JoinWindows.of(minutes(1))
+        orders, with_key(lambda key, one, two: len(key) + one.pieces + two.pieces), JoinWindows.of(timedelta(minutes=1))
     )
     assert {named.rekeyed, left.rekeyed, pairs.rekeyed} == {False}
     assert windowed.windows is not None
