@@ -13,7 +13,10 @@ T = TypeVar("T")
 
 
 class StructSerde(Generic[T]):
-    """One type of value. A decimal is written as text, so that no digit is lost.
+    """One type of value. A decimal is written as a number with all its digits, and read without rounding.
+
+    Attributes:
+        type: the type.
 
     Raises:
         ConfigurationError: msgspec knows no form for this type.
@@ -25,9 +28,9 @@ class StructSerde(Generic[T]):
         except (TypeError, NameError) as error:
             msg = f"values of type {type_!r} have no JSON form: use a msgspec.Struct, or pass a serde ({error})"
             raise ConfigurationError(msg) from error
-        self._encode = msgspec.json.Encoder(decimal_format="string").encode
+        self._encode = msgspec.json.Encoder(decimal_format="number").encode
         self._decode = self._decoder.decode
-        self._type = type_
+        self.type = type_
 
     def serialize(self, value: T) -> bytes:
         """The value as JSON.
@@ -36,7 +39,10 @@ class StructSerde(Generic[T]):
             SerializationError: a part of it has no JSON form.
         """
         try:
-            return self._encode(value)
+            data = self._encode(value)
+            if b"NaN" in data or b"Infinity" in data:
+                self._decode(data)  # the encoder writes a decimal that is no number as it is
+            return data
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             msg = f"a {type(value).__name__} has no JSON form: {error}"
             raise SerializationError(msg) from error
@@ -50,8 +56,15 @@ class StructSerde(Generic[T]):
         try:
             return self._decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            msg = f"{len(data)} bytes are no {getattr(self._type, '__name__', self._type)}: {error}"
+            msg = f"{len(data)} bytes are no {getattr(self.type, '__name__', self.type)}: {error}"
             raise SerializationError(msg) from error
+
+
+def encoded_names(serde: Serde[Any]) -> tuple[str, ...]:
+    """The names of the fields that values have as JSON objects; none if the serde is not that of a struct."""
+    if isinstance(serde, StructSerde) and isinstance(serde.type, type) and issubclass(serde.type, msgspec.Struct):
+        return serde.type.__struct_encode_fields__
+    return ()
 
 
 def serde_of(spec: type[T] | Serde[T]) -> Serde[T]:

@@ -18,12 +18,27 @@ class Price(msgspec.Struct, frozen=True):
     notes: list[str] = []
 
 
-def test_a_struct_comes_back_equal_and_a_decimal_is_text() -> None:
+def test_a_struct_comes_back_equal_and_a_decimal_is_a_number_with_all_its_digits() -> None:
     serde = StructSerde(Price)
     price = Price(Decimal("12345678901234567890.10"), ["a"])
     data = serde.serialize(price)
-    assert data == b'{"amount":"12345678901234567890.10","notes":["a"]}'
+    assert data == b'{"amount":12345678901234567890.10,"notes":["a"]}'
     assert serde.deserialize(data) == price
+
+
+def test_a_decimal_is_read_from_text_as_well() -> None:
+    assert StructSerde(Price).deserialize(b'{"amount":"0.10"}') == Price(Decimal("0.10"))
+
+
+@pytest.mark.parametrize("amount", ["NaN", "sNaN", "Infinity", "-Infinity"])
+def test_a_decimal_that_is_no_number_is_refused(amount: str) -> None:
+    with pytest.raises(SerializationError, match="Price"):
+        StructSerde(Price).serialize(Price(Decimal(amount)))
+
+
+def test_a_text_may_say_that_it_is_no_number() -> None:
+    price = Price(Decimal(1), ["NaN", "Infinity"])
+    assert StructSerde(Price).deserialize(StructSerde(Price).serialize(price)) == price
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"amount": "x"}', b'{"amount": 1', b"\xff", b'{"amount":"1"} trailing'])
