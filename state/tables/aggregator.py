@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from state.errors import InvalidArgumentError
+from state.stores.read_only import Windowed
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -32,12 +33,20 @@ class Aggregator(Generic[K, V, A]):
             need it; their `initialize()` must be neutral to it.
         subtract: `subtract(key, value, aggregate)` undoes `add`. Only aggregations of tables need it. None removes
             the row.
+        add_in_window: in the place of `add` where aggregates are of windows or sessions: it gets the windowed key.
     """
 
     initialize: Initializer[A]
     add: Adder[K, V, A]
     merge: Merger[K, A] | None = None
     subtract: Adder[K, V, A] | None = None
+    add_in_window: Adder[Windowed[K], V, A] | None = None
+
+    def added(self, window: Windowed[K], value: V, aggregate: A) -> A:
+        """The window's aggregate with the value in it."""
+        if self.add_in_window is not None:
+            return self.add_in_window(window, value, aggregate)
+        return self.add(window.key, value, aggregate)
 
     @property
     def merger(self) -> Merger[K, A]:

@@ -88,7 +88,8 @@ class SessionAggregation(StreamAggregation[K, V, A]):
             for neighbour, neighbour_aggregate in neighbours:
                 self._replace(neighbour, None, old=neighbour_aggregate)
         old = neighbours[0][1] if merged == alone and neighbours else None
-        self._replace(windowed(key, merged), self._aggregator.add(key, value, aggregate), old=old)
+        session = windowed(key, merged)
+        self._replace(session, self._aggregator.added(session, value, aggregate), old=old)
 
     def _replace(self, session: Windowed[K], aggregate: A | None, *, old: A | None) -> None:
         if self._emit is EmitStrategy.ON_WINDOW_CLOSE:

@@ -80,7 +80,8 @@ class WindowedTable(StreamAggregation[K, V, A]):
             return
         aggregate = self._aggregator.initialize() if base is None else base.value
         newest_ms = timestamp_ms if base is None else max(base.timestamp_ms, timestamp_ms)
-        self._put(key, window, self._aggregator.add(key, value, aggregate), newest_ms, old=old)
+        added = self._aggregator.added(windowed(key, window), value, aggregate)
+        self._put(key, window, added, newest_ms, old=old)
 
     def _put(self, key: K, window: Window, aggregate: A | None, timestamp_ms: int, *, old: A | None) -> None:
         row = None if aggregate is None else ValueAndTimestamp(aggregate, timestamp_ms)

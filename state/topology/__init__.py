@@ -1,10 +1,11 @@
 """Apps as topologies: streams, tables, joins and windows, described once and run by a test driver or on Spark."""
 
+from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.suppress import BufferConfig, BufferFullStrategy
 from state.topology.builder import StreamsBuilder
 from state.topology.driver import CrashStep, OutputRecord, TopologyTestDriver
-from state.topology.functions import with_key
+from state.topology.functions import with_key, with_window
 from state.topology.grouped import KGroupedStream, KGroupedTable
 from state.topology.join_windows import JoinWindows
 from state.topology.kstream import KStream
@@ -19,6 +20,7 @@ __all__ = [
     "BufferConfig",
     "BufferFullStrategy",
     "CrashStep",
+    "DropReason",
     "EmitStrategy",
     "GlobalTable",
     "JoinWindows",
@@ -44,4 +46,5 @@ __all__ = [
     "until_limit",
     "until_window_closes",
     "with_key",
+    "with_window",
 ]

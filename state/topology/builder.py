@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 from state.errors import ConfigurationError
 from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
+from state.topology.functions import Check, TimestampExtractor
 from state.topology.known_serdes import Serdes
 from state.topology.kstream import KStream
 from state.topology.ktable import GlobalTable, KTable
@@ -32,26 +33,37 @@ class StreamsBuilder:
         self._stores: dict[str, StoreSpec] = {}
 
     @overload
-    def stream(self, topic: str, values: type[V] | Serde[V], *, named: str | None = None) -> KStream[str, V]: ...
+    def stream(
+        self, topic: str, values: type[V] | Serde[V], *, check: Check[str, V] | None = None,
+        timestamps: TimestampExtractor[str, V] | None = None, named: str | None = None,
+    ) -> KStream[str, V]: ...  # fmt: skip
 
     @overload
     def stream(
-        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K], named: str | None = None
-    ) -> KStream[K, V]: ...
+        self, topic: str, values: type[V] | Serde[V], *, keys: type[K] | Serde[K], check: Check[K, V] | None = None,
+        timestamps: TimestampExtractor[K, V] | None = None, named: str | None = None,
+    ) -> KStream[K, V]: ...  # fmt: skip
 
-    def stream(self, topic: str, values: Any, *, keys: Any = str, named: str | None = None) -> KStream[Any, Any]:
+    def stream(
+        self, topic: str, values: Any, *, keys: Any = str, check: Any = None, timestamps: Any = None,
+        named: str | None = None,
+    ) -> KStream[Any, Any]:  # fmt: skip
         """The records of a topic. One that does not decode becomes a dead letter.
 
         Args:
             topic: the topic.
             values: the type of the values, or a serde.
             keys: the type of the keys, or a serde; text if it is not given.
+            check: `check(key, value, timestamp_ms)` gets each record as it was decoded, with its own timestamp. If it
+                raises a `SerializationError`, the record becomes a dead letter.
+            timestamps: `timestamps(key, value)` is the event's time, epoch ms, which takes the place of the record's
+                own timestamp. A record with a negative one becomes a dead letter. One without a value keeps its own.
             named: the operator's name; the topic's if None.
 
         Raises:
-            ConfigurationError: the topic is read already, with other types.
+            ConfigurationError: the topic is read already, with other types, another check or other timestamps.
         """
-        source = self._source(topic, keys, values, named)
+        source = self._source(topic, keys, values, named, check=check, timestamps=timestamps)
         return KStream(source, Serdes(source.key_serde, source.value_serde))
 
     @overload
@@ -124,13 +136,22 @@ class StreamsBuilder:
         """
         return Topology(self._graph, self._stores)
 
-    def _source(self, topic: str, keys: Any, values: Any, named: str | None) -> Source:
+    def _source(
+        self, topic: str, keys: Any, values: Any, named: str | None, *, check: Any = None, timestamps: Any = None
+    ) -> Source:
         known = self._sources.get(topic)
         if known is None:
-            source = Source(self._graph, topic, serde_of(keys), serde_of(values), named=named)
+            source = Source(
+                self._graph, topic, serde_of(keys), serde_of(values), check=check, timestamps=timestamps, named=named
+            )
             self._sources[topic] = (source, keys, values)
             return source
-        if known[1:] != (keys, values) or isinstance(known[0], GlobalSource):
-            msg = f"topic {topic!r} is read already, with other types: read it once and use the stream twice"
+        source = known[0]
+        same = (*known[1:], source.check, source.timestamps) == (keys, values, check, timestamps)
+        if not same or isinstance(source, GlobalSource):
+            msg = (
+                f"topic {topic!r} is read already, with other types, another check or other timestamps: "
+                "read it once and use the stream twice"
+            )
             raise ConfigurationError(msg)
-        return known[0]
+        return source

@@ -11,16 +11,24 @@ from typing import Any, Generic, TypeVar
 from state.serdes.serde import Serde
 
 F = TypeVar("F", bound=Callable[..., Any])
+F_co = TypeVar("F_co", bound=Callable[..., Any], covariant=True)
 
 Push = Callable[[Any, Any, int], None]
 """Takes one record: key, value, timestamp in epoch ms."""
 
 
 @dataclass(frozen=True, slots=True)
-class WithKey(Generic[F]):
+class WithKey(Generic[F_co]):
     """A function that takes the key before its other arguments."""
 
-    function: F
+    function: F_co
+
+
+@dataclass(frozen=True, slots=True)
+class WithWindow(Generic[F_co]):
+    """A function that takes the windowed key before its other arguments."""
+
+    function: F_co
 
 
 K = TypeVar("K")
@@ -33,9 +41,24 @@ ValueMapper = Callable[[V], R] | WithKey[Callable[[K, V], R]]
 Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
 
 
+Check = Callable[[K | None, V | None, int], object]
+"""`check(key, value, timestamp_ms)` raises a `SerializationError` for a record that must not be processed."""
+TimestampExtractor = Callable[[K, V], int]
+"""`timestamps(key, value)` gives the time of the event, epoch ms."""
+
+
 def with_key(function: F) -> WithKey[F]:
     """Marks a function that wants the key first: `map_values(with_key(lambda key, value: ...))`."""
     return WithKey(function)
+
+
+def with_window(function: F) -> WithWindow[F]:
+    """Marks an adder of windows that wants the windowed key first: `with_window(lambda window, total, value: ...)`.
+
+    `window.key`, `window.start_ms` and `window.end_ms` are those of the row that is written; of sessions, of the merged
+    one.
+    """
+    return WithWindow(function)
 
 
 def keyed(function: Callable[..., Any] | WithKey[Any]) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from state.stores.read_only import Windowed
 from state.tables.aggregator import Aggregator, count, reduction
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.windows import SessionWindows
-from state.topology.functions import WithKey, keyed
+from state.topology.functions import WithKey, WithWindow, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import KTable
 from state.topology.node import Node
@@ -26,6 +26,8 @@ W = TypeVar("W")
 
 Adder = Callable[[A, V], A | None] | WithKey[Callable[[K, A, V], A | None]]
 """`adder(aggregate, value)` gives the aggregate with the value in it, or None, which removes the row."""
+WindowAdder = Adder[A, V, K] | WithWindow[Callable[[Windowed[K], A, V], A | None]]
+"""An adder of windows: `with_window(adder)` gets the windowed key, too."""
 Merger = Callable[[A, A], A] | WithKey[Callable[[K, A, A], A]]
 """`merger(earlier, later)` joins the aggregates of two sessions."""
 AnyStore = str | Store[A] | None
@@ -71,9 +73,18 @@ class _Folding(Generic[K]):
     ) -> KTable[Any, Any]:
         if isinstance(self._windows, SessionWindows) and merger is None:
             raise ConfigurationError("sessions are merged: give aggregate a merger=")
-        adds = [_value_first(keyed(adder)) for adder in adders]
+        adds = [_value_first(self._placed(adder)) for adder in adders]
         fold = Fold(initialize, adds, None if merger is None else keyed(merger))
         return self._fold("aggregate", fold, store, made_by(initialize), named)
+
+    def _placed(self, adder: Any) -> Callable[[Any, Any, Any], Any]:
+        """The adder, taking first what the operator hands it: the key, and where there are windows the windowed key."""
+        if isinstance(adder, WithWindow):
+            return adder.function
+        plain = keyed(adder)
+        if self._windows is None:
+            return plain
+        return lambda window, aggregate, value: plain(window.key, aggregate, value)
 
 
 class KGroupedStream(_Folding[K], Generic[K, V]):
@@ -128,10 +139,13 @@ class WindowedStream(_Folding[K], Generic[K, V]):
         return self._reduce(reducer, store, named)
 
     def aggregate(
-        self, initialize: Callable[[], A], adder: Adder[A, V, K], merger: Merger[A, K] | None = None,
+        self, initialize: Callable[[], A], adder: WindowAdder[A, V, K], merger: Merger[A, K] | None = None,
         *, store: AnyStore[A] = None, named: str | None = None,
     ) -> KTable[Windowed[K], A]:  # fmt: skip
-        """The values of each key and window folded into an aggregate. Sessions need a merger."""
+        """The values of each key and window folded into an aggregate. Sessions need a merger.
+
+        `with_window(adder)` gets the windowed key before the aggregate and the value.
+        """
         return self._aggregate(initialize, [adder], merger, store, named)
 
 

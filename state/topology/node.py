@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from state.errors import ConfigurationError
 from state.names import checked_name
 from state.serdes.serde import Serde
+from state.serdes.struct import encoded_names
 from state.topology.store import Store, StoreKind
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class StoreSpec:
         retain_duplicates: whether a window store keeps several values of one key and time.
         timestamped: whether values carry the timestamp of their record.
         internal: whether its rows mean something to its operator only.
+
+    Raises:
+        ConfigurationError: it is to be ranked, and its rows are not by key, or have no such field.
     """
 
     name: str
@@ -52,6 +56,17 @@ class StoreSpec:
     retain_duplicates: bool = False
     timestamped: bool = False
     internal: bool = False
+
+    def __post_init__(self) -> None:
+        field_name = self.options.ranked_by
+        if field_name is None:
+            return
+        if self.kind is not StoreKind.KEY_VALUE:
+            msg = f"store {self.name}: rows of kind {self.kind} can't be ranked; rank a table that is not windowed"
+            raise ConfigurationError(msg)
+        if field_name not in encoded_names(self.value_serde):
+            msg = f"store {self.name}: ranked_by={field_name!r} is no field of its values as they are encoded"
+            raise ConfigurationError(msg)
 
 
 def rows_spec(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> StoreSpec:

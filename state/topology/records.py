@@ -34,10 +34,17 @@ class StoreChange(NamedTuple):
 
 
 class DeadLetter(NamedTuple):
-    """A record that could not be decoded, and why."""
+    """A record that could not be decoded or was refused, and why.
+
+    Attributes:
+        record: as it was read.
+        reason: the error's message.
+        error_class: the name of the error's class.
+    """
 
     record: Record
     reason: str
+    error_class: str
 
 
 @dataclass(slots=True)
@@ -47,7 +54,7 @@ class Batch:
     Attributes:
         outputs: records for sink and repartition topics, in order.
         changes: for the changelogs.
-        dead_letters: records that could not be decoded.
+        dead_letters: records that could not be decoded or were refused.
         progress: what the task needs to go on after this batch: stream times and timers. Write it with the marker.
     """
 

@@ -40,9 +40,13 @@ class Store(Generic[V]):
         history: how long a versioned table knows its earlier values. Given, the table is versioned.
         ttl: how long rows of a store of kind TTL live, in stream time.
         logging: whether changes go to a changelog. Without one the rows are lost with the machine.
+        changelog: the changelog's topic. None: its name follows from those of app and store.
+        ranked_by: the field of the rows' JSON by which query nodes rank them. Rows by key only.
+        everywhere: whether every query node holds all partitions.
+        bounded: whether the app itself bounds the number of rows.
 
     Raises:
-        InvalidNameError: the name can't name a store.
+        InvalidNameError: the name or the changelog can't name a store or a topic.
         ConfigurationError: a time is negative.
     """
 
@@ -56,12 +60,17 @@ class Store(Generic[V]):
     history: timedelta | None = None
     ttl: timedelta | None = None
     logging: bool = True
+    changelog: str | None = None
+    ranked_by: str | None = None
+    everywhere: bool = False
+    bounded: bool = False
     key_serde: Serde[Any] | None = field(init=False, default=None)
     value_serde: Serde[V] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        if self.name is not None:
-            checked_name(self.name)
+        for name in (self.name, self.changelog):
+            if name is not None:
+                checked_name(name)
         for name in ("retention", "history", "ttl"):
             time = getattr(self, name)
             if time is not None and time < timedelta():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from state.errors import SerializationError
+from state.errors import InvalidTimestampError, SerializationError, StateError
 from state.stores.bytes_store import NO_METADATA
 from state.stores.suppliers import StoreSupplier
 from state.tables.dropped_records import DroppedRecords
@@ -125,6 +125,7 @@ class Task:
         decode_key, decode = source.key_serde.deserialize, source.value_serde.deserialize
         context, time, timers = self._wiring.context, self._stream_time, self._wiring.timers
         letters = self._dead_letters_of
+        check, time_of = source.check, source.timestamps
 
         def read(records: Iterable[Record]) -> None:
             now_ms = time.now_ms
@@ -133,11 +134,15 @@ class Task:
                 try:
                     key = None if key_bytes is None else decode_key(key_bytes)
                     value = None if value_bytes is None else decode(value_bytes)
+                    if check is not None:
+                        check(key, value, timestamp_ms)
+                    if time_of is not None and value is not None:
+                        timestamp_ms = time_of(key, value)
+                    if timestamp_ms < 0:
+                        letters(record, InvalidTimestampError(f"its timestamp is {timestamp_ms} ms"))
+                        continue
                 except SerializationError as error:
-                    letters(record, str(error))
-                    continue
-                if timestamp_ms < 0:
-                    letters(record, f"its timestamp is {timestamp_ms} ms")
+                    letters(record, error)
                     continue
                 context.topic, context.partition, context.offset = topic, partition, offset
                 context.timestamp_ms, context.headers = timestamp_ms, headers
@@ -153,5 +158,5 @@ class Task:
 
         return read
 
-    def _dead_letters_of(self, record: Record, reason: str) -> None:
-        self._dead_letters.append(DeadLetter(record, reason))
+    def _dead_letters_of(self, record: Record, error: StateError) -> None:
+        self._dead_letters.append(DeadLetter(record, str(error), type(error).__name__))

@@ -32,7 +32,7 @@ class Fold:
 
     Attributes:
         initialize: makes the aggregate of no values.
-        adders: `add(key, value, aggregate)`, one for each stream.
+        adders: `add(key, value, aggregate)`, one for each stream. In windows and sessions the key is the windowed key.
         merge: `merge(key, one, two)` for sessions.
     """
 
@@ -62,9 +62,13 @@ class StreamAggregate(TableNode):
         """The aggregation over its store."""
         if self.windows is None:
             return KeyAggregation(self._fold.initialize, wiring.rows(self.spec), wiring.dropped)
+
         # Each value comes with its stream's adder: several streams share the table.
+        def add(key: Any, pair: Any, aggregate: Any) -> Any:
+            return pair[0](key, pair[1], aggregate)
+
         aggregator: Aggregator[Any, Any, Any] = Aggregator(
-            self._fold.initialize, lambda key, pair, aggregate: pair[0](key, pair[1], aggregate), self._fold.merge
+            self._fold.initialize, add, self._fold.merge, add_in_window=add
         )
         table = self._windowed(aggregator, wiring)
         table.dropped = wiring.dropped

@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from state.errors import UnknownStoreError
 from state.stores.record_context import Header
+from state.tables.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.node import Node
 from state.topology.timers import TimeKind, Timer
@@ -58,6 +59,10 @@ class ProcessorContext(Generic[K2, V2]):
     def forward(self, key: K2, value: V2, timestamp_ms: int | None = None) -> None:
         """Sends a record downstream, with the timestamp of the record under way unless another is given."""
         self._forward(key, value, self._record.timestamp_ms if timestamp_ms is None else timestamp_ms)
+
+    def drop(self, reason: DropReason) -> None:
+        """Counts the record under way as left out."""
+        self._wiring.dropped.drop(reason)
 
     def store(self, name: str) -> Any:
         """A store that was named in `process(stores=...)`.

@@ -9,7 +9,7 @@ from state.serdes.serde import Serde
 from state.tables.table import KTable as TableRuntime
 from state.tables.table import SourceTable
 from state.tables.versioned_table import VersionedTable
-from state.topology.functions import Push
+from state.topology.functions import Check, Push, TimestampExtractor
 from state.topology.node import Graph, Node, StoreSpec, TableNode, rows_spec
 from state.topology.store import Store, StoreKind, milliseconds
 from state.topology.wiring import Wiring
@@ -19,12 +19,15 @@ class Source(Node):
     """A topic that is read: one of the user's, or a repartition topic."""
 
     def __init__(
-        self, graph: Graph, topic: str, keys: Serde[Any], values: Serde[Any], *, named: str | None = None
-    ) -> None:
+        self, graph: Graph, topic: str, keys: Serde[Any], values: Serde[Any], *, check: Check[Any, Any] | None = None,
+        timestamps: TimestampExtractor[Any, Any] | None = None, named: str | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(graph, topic, named=named, replayable=True)
         self.topic = topic
         self.key_serde = keys
         self.value_serde = values
+        self.check = check
+        self.timestamps = timestamps
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Its records go on as they are."""

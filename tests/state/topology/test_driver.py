@@ -10,6 +10,7 @@ import pytest
 
 from state.errors import InvalidArgumentError, UnknownStoreError
 from state.topology import (
+    DropReason,
     ProcessorContext,
     Store,
     StoreKind,
@@ -80,6 +81,25 @@ def test_an_error_of_a_function_says_which_record_it_was() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         driver.pipe("in", "a", 0)
     assert raised.value.__notes__ == ["while in[0]@0 was processed"]
+
+
+class Leaving:
+    """Leaves every record out."""
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        self.context = context
+
+    def process(self, key: str, value: int, timestamp_ms: int) -> None:
+        self.context.drop(DropReason.EXPIRED_WINDOW)
+
+
+def test_a_processor_counts_what_it_leaves_out() -> None:
+    streams = StreamsBuilder("app")
+    streams.stream("in", int).process_values(Leaving, values=int).to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "a", 1)
+    driver.pipe("in", "a", 2)
+    assert driver.dropped.by_reason[DropReason.EXPIRED_WINDOW] == 2
 
 
 class Reminder:
