@@ -83,6 +83,14 @@ class StrictDecoder(Generic[_Struct]):
         _present(key)
         if value is None:
             raise PoisonRecordError("the value is null")
+        return self.decode_value(value)
+
+    def decode_value(self, value: bytes) -> _Struct:
+        """The struct in `value`.
+
+        Raises:
+            PoisonRecordError: as `decode`, where the reason is the value's.
+        """
         if len(value) > self._max_record_bytes:
             msg = f"the value is larger than {self._max_record_bytes} bytes"
             raise PoisonRecordError(msg)

@@ -1,0 +1,1 @@
+"""The platform's apps as topologies: one function `topology(streams, settings)` each, free of Spark."""

@@ -1,0 +1,41 @@
+"""From events to totals.
+
+The key of an event says what it belongs to; its value is {"Amount": 5}.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from spark_apps.new_app.template_app.spec import EVENTS
+from spark_apps.records.poison import Count
+from spark_apps.records.source import KeySerde, ValueSerde, has_key_and_value
+from spark_apps.settings import AppSettings
+from state.topology import Store, StreamsBuilder, with_key
+
+
+class Event(msgspec.Struct, frozen=True, rename="pascal"):
+    """What a record of the source topic holds. Anything else becomes a dead letter."""
+
+    amount: Count
+
+
+class Totals(msgspec.Struct, frozen=True, rename="pascal"):
+    """What a key has added up to: a row of the store."""
+
+    key: str = ""
+    events: int = 0
+    total: int = 0
+
+
+def with_event(key: str, totals: Totals, event: Event) -> Totals:
+    """The totals with one more event."""
+    return Totals(key, totals.events + 1, totals.total + event.amount)
+
+
+def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """Adds up the number and the sum of each key's events."""
+    events = streams.stream(
+        EVENTS, ValueSerde(Event, settings.max_record_bytes), keys=KeySerde(), check=has_key_and_value
+    )
+    events.group_by_key().aggregate(Totals, with_key(with_event), store=Store("totals", Totals))
