@@ -1,0 +1,68 @@
+"""What becomes of the invoices of the tills.
+
+| topic         | key             | value                                                                    |
+|---------------|-----------------|--------------------------------------------------------------------------|
+| `pos`         | StoreID         | an invoice                                                               |
+| `hadoop-sink` | StoreID, masked | a line item, masked                                                      |
+| `shipment`    | StoreID         | the invoice of a home delivery, byte by byte                             |
+| `loyalty`     | CustomerCardNo  | what a purchase of a prime customer earned, and the total including it   |
+
+Store `rewards` holds the totals of prime customers by CustomerCardNo.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from functools import partial
+
+from spark_apps.records.invoice import InvoiceSerde, Sale
+from spark_apps.records.leaks import masked_code
+from spark_apps.records.masked import masked_values
+from spark_apps.records.money import PointsFactor
+from spark_apps.records.rewards import Notification, PrimePurchase, Rewards
+from spark_apps.records.source import has_key_and_value
+from spark_apps.settings import AppSettings
+from state.topology import Store, StreamsBuilder, with_key
+
+
+def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """Invoices to shipments, masked line items, and the rewards of prime customers."""
+    sales = streams.stream(
+        settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=bytes, check=has_key_and_value
+    )
+    sales.flat_map(partial(masked_lines, settings.quality_code_digits), keys=bytes, values=bytes).to(
+        settings.topic_hadoop_sink
+    )
+    sales.flat_map(shipment, keys=bytes, values=bytes).to(settings.topic_shipment)
+
+    purchases = sales.flat_map(partial(purchase, PointsFactor(settings.loyalty_factor)), keys=str, values=PrimePurchase)
+    rewards = purchases.group_by_key().aggregate(
+        Rewards, with_key(Rewards.with_purchase), store=Store("rewards", Rewards, profile="read_heavy")
+    )
+    # The table is there first: so a purchase meets the total that includes it.
+    purchases.join(rewards, with_key(Notification.of)).to(settings.topic_loyalty)
+
+
+def masked_lines(code_digits: int, _key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:
+    """A masked record for each line item."""
+    store = masked_code(sale.invoice.store_id, code_digits).encode()
+    return [(store, line) for line in masked_values(sale.invoice, code_digits=code_digits)]
+
+
+def shipment(_key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:
+    """The invoice as it came, if it is a home delivery."""
+    return [(sale.invoice.store_id.encode(), sale.data)] if sale.invoice.is_home_delivery else []
+
+
+def purchase(factor: PointsFactor, _key: bytes, sale: Sale) -> list[tuple[str, PrimePurchase]]:
+    """The purchase by card, if it is a prime customer's."""
+    invoice = sale.invoice
+    if not invoice.is_prime:
+        return []
+    earned = Decimal(factor.earned_units(invoice.total_amount)).scaleb(-4)
+    return [
+        (
+            invoice.customer_card_no,
+            PrimePurchase(invoice.invoice_number, invoice.created_time_ms, invoice.total_amount, earned),
+        )
+    ]
