@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ W = TypeVar("W")
 R = TypeVar("R")
 Type = type[W] | Serde[W]
 """What keys or values are: a type, or the serde that writes them."""
-ValueMapper = Callable[[V], R] | WithKey[Callable[[K, V], R]]
+ValueMapper = Callable[[V], R | None] | WithKey[Callable[[K, V], R | None]]
+"""A mapper's None is a tombstone."""
 Joiner = Callable[[V, W], R] | WithKey[Callable[[K, V, W], R]]
 
 
@@ -70,7 +72,10 @@ def keyed(function: Callable[..., Any] | WithKey[Any]) -> Callable[..., Any]:
 
 
 def returned_type(function: object) -> Any:
-    """The type that a function is annotated to return, a class itself, or None if it does not say."""
+    """The type that a function is annotated to return, a class itself, or None if it does not say.
+
+    A value that may be None is of the other type: None is a tombstone, which no serde sees.
+    """
     if isinstance(function, WithKey):
         return returned_type(function.function)
     if isinstance(function, type):
@@ -79,6 +84,9 @@ def returned_type(function: object) -> Any:
         found = typing.get_type_hints(inspect.unwrap(function) if callable(function) else function).get("return")
     except (NameError, TypeError, AttributeError):
         return None
+    present = [part for part in typing.get_args(found) if part is not type(None)]
+    if isinstance(found, types.UnionType) or typing.get_origin(found) is typing.Union:
+        found = present[0] if len(present) == 1 else found
     return None if found is Any or isinstance(found, TypeVar) else found
 
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from state.errors import ConfigurationError
+from state.serdes.struct import StructSerde
 from state.stores.read_only import Windowed
 from state.topology import JoinWindows, KStream, KTable, Store, StreamsBuilder, tumbling, with_key
 
@@ -52,3 +53,15 @@ def test_a_stream_is_joined_with_a_stream_within_a_window_only() -> None:
     orders = StreamsBuilder("app").stream("orders", Order)
     with pytest.raises(ConfigurationError, match="windows"):
         orders.join(orders, lambda one, two: one)  # type: ignore[call-overload]
+
+
+def maybe(name: str) -> Customer | None:
+    return Customer(name) if name else None
+
+
+def test_a_mapper_may_give_a_tombstone() -> None:
+    customers: KStream[str, Customer] = StreamsBuilder("app").stream("names", str).map_values(maybe)
+    table: KTable[str, Customer] = customers.to_table(store=Store("customers", Customer))
+    serde = table.serdes.values
+    assert isinstance(serde, StructSerde)
+    assert serde.type is Customer
