@@ -1,0 +1,58 @@
+"""The last price of each symbol: a topic read as a table, filtered, and kept under a name.
+
+The key is the symbol, the value its price as text, such as `1250.40`. Each record replaces the one before it; no value,
+or an empty one, deletes the symbol. Symbols that the pattern does not match as a whole never get in.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+import msgspec
+
+from spark_apps.records.poison import PoisonRecordError
+from spark_apps.records.source import KeySerde, has_key
+from spark_apps.settings import AppSettings
+from state.topology import Store, StreamsBuilder, with_key
+
+_is_price = re.compile(rb"-?(?:0|[1-9]\d{0,9})(?:\.\d{1,8})?").fullmatch
+
+
+class Price(msgspec.Struct, frozen=True, rename="pascal"):
+    """A row of the store."""
+
+    symbol: str
+    price: Annotated[Decimal, msgspec.Meta(extra={"sql": "decimal(18,8)"})]
+
+
+class PriceSerde:
+    """Prices as text."""
+
+    def deserialize(self, data: bytes) -> Decimal | None:
+        """The price; None for an empty text, which deletes as no value does.
+
+        Raises:
+            PoisonRecordError: it is no such number.
+        """
+        if data and not _is_price(data):
+            raise PoisonRecordError("the price is not a number with at most ten digits and eight decimals")
+        return Decimal(data.decode()) if data else None
+
+    def serialize(self, value: Decimal | None) -> bytes:
+        """The price as text."""
+        return b"" if value is None else f"{value:f}".encode()
+
+
+def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """Keeps the last price of each symbol that the pattern matches."""
+    matches = re.compile(settings.ticks_pattern).fullmatch
+    ticks = streams.stream(settings.topic_ticks, PriceSerde(), keys=KeySerde(), check=has_key)
+    wanted = ticks.filter(lambda symbol, _: matches(symbol) is not None)
+    wanted.map_values(with_key(row)).to_table(store=Store("prices", Price))
+
+
+def row(symbol: str, price: Decimal | None) -> Price | None:
+    """The symbol's row, or None to delete it."""
+    return None if price is None else Price(symbol, price)
