@@ -51,6 +51,13 @@ class AppSettings(RunDirSettings):
         default="1g", pattern=r"^\d+[mgkMG]$", description="Heap of each of its executors on a cluster."
     )
     shuffle_partitions: int = Field(default=4, ge=1, le=4096, description="State partitions; fixed by the first start.")
+    state_memory_mb: int = Field(
+        default=128, ge=8, description="Memory for the local stores of each worker process, of which a core has one."
+    )
+    executor_state_dir: Path | None = Field(
+        default=None,
+        description="Folder of the tasks' local stores, on the machine that they run on; by default in the run folder.",
+    )
     spark_log_level: Literal["ERROR", "WARN", "INFO"] = Field(default="ERROR", description="What Spark itself logs.")
     spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
 
@@ -214,6 +221,11 @@ class AppSettings(RunDirSettings):
     def generation_dir(self, app: str) -> Path:
         """Where the seed of this generation of an app is."""
         return self.run_dir / "generations" / app / f"gen-{self.generation}"
+
+    @property
+    def state_dir(self) -> Path:
+        """Where tasks keep their local stores."""
+        return self.executor_state_dir or self.run_dir / "state"
 
     @property
     def cluster_secret_file(self) -> Path:

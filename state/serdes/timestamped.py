@@ -16,6 +16,8 @@ UNKNOWN_TIMESTAMP_MS = -1
 """The timestamp of a value that was written before timestamps were kept."""
 
 _STAMP = struct.Struct(">q")
+STAMP_BYTES = _STAMP.size
+"""How many bytes the timestamp takes."""
 
 
 class ValueAndTimestamp(NamedTuple, Generic[T]):
@@ -59,6 +61,17 @@ class TimestampedSerde(Generic[T]):
             msg = f"{len(data)} bytes can't hold a timestamp: the value was written without one"
             raise SerializationError(msg)
         return ValueAndTimestamp(self._deserialize(data[8:]), _STAMP.unpack_from(data)[0])
+
+
+def stamped(plain: bytes | None, timestamp_ms: int) -> bytes | None:
+    """Puts a timestamp in front of a serialized value. None stays None."""
+    return None if plain is None else _STAMP.pack(timestamp_ms) + plain
+
+
+def stamp_of(data: bytes) -> int:
+    """The timestamp in front of a serialized value."""
+    timestamp_ms: int = _STAMP.unpack_from(data)[0]
+    return timestamp_ms
 
 
 def with_unknown_timestamp(plain: bytes) -> bytes:

@@ -89,6 +89,13 @@ class SegmentedStore(WrappedStore):
             prefix = segment.to_bytes(_PREFIX_BYTES, "big")
             self._inner.delete_range(prefix + start, prefix + stop)
 
+    def expired_before(self, horizon_ms: int) -> Iterator[bytes]:
+        """The keys of the rows that `expire_before` would delete."""
+        for segment in self._segments:
+            if segment < horizon_ms // self._interval_ms:
+                with self._scan_segment(segment, None, None, reverse=False) as rows:
+                    yield from (key for key, _ in _without_prefix(rows))
+
     def expire_before(self, horizon_ms: int) -> int:
         """Deletes the segments whose rows are all older than `horizon_ms`; returns how many went."""
         self._oldest_live = max(self._oldest_live, horizon_ms // self._interval_ms)

@@ -17,7 +17,7 @@ from state.tables.dropped_records import DroppedRecords
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
 from state.topology.plan import SubTopology, Topology
-from state.topology.records import Batch, DeadLetter, Output, Record
+from state.topology.records import Batch, DeadLetter, Output, Record, StoreChange
 from state.topology.task import Task
 from state.topology.task_stores import restore
 
@@ -74,7 +74,7 @@ class TopologyTestDriver:
         self._sinks: dict[str, Sink] = {sink.topic: sink for sub in topology.sub_topologies for sink in sub.sinks}
         self._logs: dict[tuple[str, int], list[Record]] = {}
         self._read: dict[str, list[OutputRecord]] = {}
-        self._changelogs: dict[tuple[str, int], list[Entry]] = {}
+        self._changelogs: dict[tuple[str, int], list[StoreChange]] = {}
         self._backends: dict[tuple[str, int], MemoryStore] = {}
         self._crash: CrashStep | None = None
         self._batches_before = 0
@@ -192,7 +192,7 @@ class TopologyTestDriver:
 
     def changelog(self, store: str, partition: int = 0) -> list[Entry]:
         """What was written to a store's changelog, in order."""
-        return list(self._changelogs.get((store, partition), ()))
+        return [(change.key, change.value) for change in self._changelogs.get((store, partition), ())]
 
     def _source(self, topic: str) -> Source:
         if topic not in self._sources:
@@ -241,7 +241,7 @@ class TopologyTestDriver:
             slot.task = None
             return
         ends = {name: len(log) for (name, number), log in self._changelogs.items() if number == slot.partition}
-        task.apply({POSITION: orjson.dumps(ends)})
+        task.apply(lambda _: {POSITION: orjson.dumps(ends)})
 
     def _next_crash(self) -> CrashStep | None:
         if self._crash is None or self._batches_before:
@@ -254,7 +254,7 @@ class TopologyTestDriver:
         for output in batch.outputs:
             self._write(slot, output)
         for change in batch.changes:
-            self._changelogs.setdefault((change.store, slot.partition), []).append((change.key, change.value))
+            self._changelogs.setdefault((change.store, slot.partition), []).append(change)
         for record in records:
             slot.positions[record.topic, record.partition] = record.offset + 1
         self.dead_letters += batch.dead_letters

@@ -44,6 +44,11 @@ class SubTopology:
         """What each of its tasks keeps."""
         return [spec for node in self.nodes for spec in node.stores]
 
+    def leading_to(self, sinks: Iterable[Node]) -> SubTopology:
+        """The part of it that the records of some sinks come through."""
+        wanted = {node for sink in sinks for node in ancestors(sink)}
+        return SubTopology(self.number, tuple(node for node in self.nodes if node in wanted))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -25,7 +25,10 @@ class Record(NamedTuple):
 
 
 class StoreChange(NamedTuple):
-    """The last change of one row in a batch: what goes to the store's changelog. A None value is a tombstone."""
+    """The last change of one row in a batch: what goes to the store's changelog. A None value is a tombstone.
+
+    The value has no timestamp in front: that is the changelog record's own.
+    """
 
     store: str
     key: bytes

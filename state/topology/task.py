@@ -110,10 +110,18 @@ class Task:
         ]
         return Batch(outputs, changes, letters, orjson.dumps(wiring.progress()))
 
-    def apply(self, metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        """Writes the committed batch's changes to the stores, with `metadata` in the same write of each."""
-        for store in self._wiring.stores.values():
-            store.apply(metadata)
+    def apply(self, metadata: Callable[[str], Mapping[bytes, bytes | None]] = lambda _: NO_METADATA) -> None:
+        """Writes the committed batch's changes to the stores.
+
+        Args:
+            metadata: by a store's name, what is written with its rows in the same step.
+        """
+        for name, store in self._wiring.stores.items():
+            store.apply(metadata(name))
+
+    def metadata(self, store: str, key: bytes) -> bytes | None:
+        """What `apply` wrote with a store's rows."""
+        return self._wiring.stores[store].metadata(key)
 
     def close(self) -> None:
         """Closes the stores. What was not applied is gone."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from state.keys.sessions import session_end_ms
 from state.keys.windows import window_start_ms
 from state.serdes.serde import Serde
-from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp
+from state.serdes.timestamped import STAMP_BYTES, TimestampedSerde, ValueAndTimestamp, stamp_of, stamped
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.expiry_index import ExpiryIndexStore
 from state.stores.key_value import KeyValueStore
@@ -75,15 +75,23 @@ class TableRows(Generic[V]):
         encode, rows, name = self._encode, self._rows, self.spec.name
         for key, timestamp_ms in self._changed.items():
             row = rows[key]
-            data = None if row is None else encode(row)
-            self._pending.append((key, data))
-            yield StoreChange(name, key, data, timestamp_ms)
+            if row is None:
+                self._pending.append((key, None))
+                yield StoreChange(name, key, None, timestamp_ms)
+            else:
+                data = encode(row)
+                self._pending.append((key, data))
+                yield StoreChange(name, key, data[STAMP_BYTES:], timestamp_ms)
 
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below."""
         if self._pending or metadata:
             self._inner.write(self._pending, metadata)
         self._rows, self._changed, self._pending = {}, {}, []
+
+    def metadata(self, key: bytes) -> bytes | None:
+        """What was applied with the rows."""
+        return self._inner.metadata(key)
 
     def close(self) -> None:
         """Closes the store below. What was not applied is gone."""
@@ -106,9 +114,9 @@ class StampedTransaction(TransactionStore):
         for key, _ in rows:
             stamps[key] = timestamp_ms
 
-    def changes(self, store: str) -> Iterable[StoreChange]:
-        """The last change of each row."""
-        return [StoreChange(store, key, value, self._stamps[key]) for key, value in self.pending]
+    def changes(self) -> Iterable[tuple[bytes, bytes | None, int]]:
+        """The last change of each row, and when it was made."""
+        return [(key, value, self._stamps[key]) for key, value in self.pending]
 
     def abort(self) -> None:
         """Forgets the writes since the last commit."""
@@ -132,15 +140,35 @@ class TypedStore:
         self.store: StateStore = _typed(spec, layers)
 
     def changes(self) -> Iterable[StoreChange]:
-        """The last change of each row."""
-        return self._transaction.changes(self.spec.name)
+        """The last change of each row; then tombstones of the rows that expire with this batch."""
+        name, is_stamped = self.spec.name, self.spec.timestamped
+        changed = self._transaction.changes()
+        for key, value, timestamp_ms in changed:
+            if is_stamped and value is not None:
+                yield StoreChange(name, key, value[STAMP_BYTES:], stamp_of(value))
+            else:
+                yield StoreChange(name, key, value, timestamp_ms)
+        if self._segments is not None:
+            written = {key for key, _, _ in changed}
+            for key in self._segments.expired_before(self._horizon_ms):
+                if key not in written:
+                    yield StoreChange(name, key, None, self._horizon_ms)
 
     def apply(self, metadata: Mapping[bytes, bytes | None]) -> None:
         """Writes the changes to the store below, then lets expired rows go."""
         self._transaction.write((), metadata)
         self._transaction.commit()
-        if self._segments is not None and isinstance(self.store, WindowStore | SessionStore):
-            self._segments.expire_before(self.store.stream_time.oldest_live_ms)
+        if self._segments is not None:
+            self._segments.expire_before(self._horizon_ms)
+
+    @property
+    def _horizon_ms(self) -> int:
+        assert isinstance(self.store, WindowStore | SessionStore)  # noqa: S101 (only these have segments)
+        return self.store.stream_time.oldest_live_ms
+
+    def metadata(self, key: bytes) -> bytes | None:
+        """What was applied with the rows."""
+        return self._transaction.metadata(key)
 
     def close(self) -> None:
         """Closes the store below. What was not applied is gone."""
@@ -156,9 +184,16 @@ def opened(spec: StoreSpec, supplier: StoreSupplier, context: RecordContext) -> 
 
 
 def restore(
-    spec: StoreSpec, backend: BytesStore, entries: Sequence[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA
+    spec: StoreSpec,
+    backend: BytesStore,
+    changes: Iterable[StoreChange],
+    metadata: Mapping[bytes, bytes | None] = NO_METADATA,
 ) -> None:
-    """Writes rows of a store's changelog to its backend, before a task is built over it."""
+    """Writes changes from a store's changelog to its backend, before a task is built over it."""
+    entries: list[Entry] = [
+        (change.key, stamped(change.value, change.timestamp_ms) if spec.timestamped else change.value)
+        for change in changes
+    ]
     if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
         backend.write(entries, metadata)
         return

@@ -50,6 +50,7 @@ class Wiring:
         self.emitted: dict[str, Callable[[], int]] = {}
         self.batch_ends: list[Callable[[], None]] = []
         self.global_tables = global_tables
+        self._nodes: frozenset[Node] = frozenset()
         self._supplier = supplier
         self._progress = progress
         self._entries: dict[Node, tuple[Push, ...]] = {}
@@ -58,6 +59,7 @@ class Wiring:
 
     def wire(self, nodes: Sequence[Node]) -> None:
         """Opens the stores and realises the nodes, in the order of their declaration."""
+        self._nodes = frozenset(nodes)
         for node in nodes:
             for spec in node.stores:
                 self.stores[spec.name] = opened(spec, self._supplier, self.context)
@@ -73,7 +75,8 @@ class Wiring:
     def forward(self, node: Node) -> Push:
         """The function that gives a record to all that hang below a stream node, in the order of declaration."""
         if node not in self._forwards:
-            self._forwards[node] = _all_of([self.entry(child, number) for child, number in node.children])
+            here = [self.entry(child, number) for child, number in node.children if child in self._nodes]
+            self._forwards[node] = _all_of(here)
         return self._forwards[node]
 
     def table(self, node: Node) -> TableRuntime[Any, Any]:

@@ -98,7 +98,7 @@ def test_stores_restored_from_the_changelog_go_on_alike(tmp_path: Path) -> None:
     fresh = RocksDBSupplier(tmp_path / "second")
     for spec in everything().stores:
         backend = fresh.open(spec.name)
-        restore(spec, backend, [(key, value) for store, key, value, _ in first.changes if store == spec.name])
+        restore(spec, backend, [change for change in first.changes if change.store == spec.name])
         backend.close()
     restored = Task(everything(), 0, fresh, progress=first.progress)
     one, other = batch(task, 30, 60), batch(restored, 30, 60)

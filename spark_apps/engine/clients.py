@@ -1,0 +1,16 @@
+"""Clients that a worker process keeps."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from confluent_kafka import Consumer
+
+from state.changelog.connecting import CONNECT_AT_ONCE
+from state.changelog.log_bounds import offset_client
+
+
+@lru_cache(maxsize=2)
+def asking_client(bootstrap: str) -> Consumer:
+    """A client to ask for offsets. Kept: a new one asks before it is connected."""
+    return offset_client(bootstrap, more=CONNECT_AT_ONCE)

@@ -1,0 +1,61 @@
+"""Errors of tasks on their way to the driver.
+
+Spark tells a driver of a task's error only as text. So the name and the message of an error of ours are put where the
+driver finds them again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import state.changelog.errors
+import state.errors
+from spark_apps import errors
+from spark_apps.generations.errors import UnconvertibleRowsError
+from spark_apps.records.poison import PoisonRecordError
+from spark_apps.sink import errors as sink_errors
+from spark_apps.sink.task_input import TruncatedInputError
+from state.errors import StateError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_TOLD = re.compile(r"storekeeper-task-error (\{.*\})")
+_KINDS = {
+    name: kind
+    for module in (state.errors, state.changelog.errors, errors, sink_errors)
+    for name, kind in vars(module).items()
+    if isinstance(kind, type) and issubclass(kind, StateError)
+} | {kind.__name__: kind for kind in (UnconvertibleRowsError, TruncatedInputError, PoisonRecordError)}
+
+
+class TaskError(Exception):
+    """What a task failed with, as text that Spark passes on."""
+
+
+def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
+    """A stage whose errors of ours reach the driver."""
+
+    @wraps(stage)
+    def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        try:
+            yield from stage(*args, **kwargs)
+        except StateError as error:
+            told = json.dumps({"kind": type(error).__name__, "message": str(error)})
+            msg = f"storekeeper-task-error {told}"
+            raise TaskError(msg) from error
+
+    return run
+
+
+def told_error(text: str) -> StateError | None:
+    """The error of ours in what Spark tells of a failure; None if it is another's."""
+    found = _TOLD.search(text)
+    if found is None:
+        return None
+    told = json.loads(found.group(1))
+    return _KINDS.get(told["kind"], StateError)(told["message"])

@@ -1,0 +1,142 @@
+"""Global tables: each worker process has a copy of its own, and brings it up to date before each task.
+
+A copy is a folder that the process locks: RocksDB lets one process open a store. The next process that needs one goes
+on with a copy that nobody holds.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import orjson
+import structlog
+from confluent_kafka import KafkaException
+
+from spark_apps.engine.clients import asking_client
+from state.changelog.errors import BrokerUnavailableError
+from state.changelog.log_bounds import END, FIRST, log_offsets
+from state.changelog.stretch import read_stretch
+from state.errors import InvalidArgumentError
+from state.stores.suppliers import RocksDBSupplier
+from state.topology.plan import Plan, SubTopology
+from state.topology.records import Record
+from state.topology.task import Task
+
+_POSITION = b"global-position"
+_BATCH_RECORDS = 20_000
+_ASK_TIMEOUT_S = 30.0
+
+_log = structlog.get_logger(__name__)
+
+
+class GlobalTable:
+    """This process's copy of one global table. Not thread-safe.
+
+    Args:
+        sub: the sub-topology that reads the topic.
+        partitions: how many the topic has.
+        folder: where the copies are.
+        bootstrap: the brokers.
+    """
+
+    def __init__(self, sub: SubTopology, partitions: int, folder: Path, bootstrap: str) -> None:
+        self._sub = sub
+        [source] = sub.sources
+        [spec] = sub.stores
+        self._topic = source.topic
+        self.name = spec.name
+        self._partitions = range(partitions)
+        self._bootstrap = bootstrap
+        self._folder, self._lock = _locked_copy(folder)
+        self._open()
+
+    def catch_up(self) -> None:
+        """Reads what the topic holds now and the copy doesn't.
+
+        Raises:
+            BrokerUnavailableError: the broker doesn't answer.
+        """
+        ends = self._ends(END)
+        if ends == self._position:
+            return
+        starts = self._ends(FIRST)
+        if not all(starts[at] <= self._position.get(at, starts[at]) <= ends[at] for at in self._partitions):
+            _log.warning("global_table_emptied", store=self.name, why="the topic holds other records than before")
+            self._task.close()
+            shutil.rmtree(self._folder / self.name)
+            self._open()
+        for at in self._partitions:
+            records = self._read(at, self._position.get(at, starts[at]), ends[at])
+            while part := list(islice(records, _BATCH_RECORDS)):
+                self._task.process(part)
+                self._apply(at, part[-1].offset + 1)
+            self._apply(at, ends[at])
+
+    def get(self, key: Any) -> Any:
+        """The row of a key, or None."""
+        return self._task.store(self.name).get(key)
+
+    def put(self, key: Any, row: Any) -> None:
+        """Refused: its topic alone writes it."""
+        raise InvalidArgumentError("a global table is written by its topic alone")
+
+    def _open(self) -> None:
+        self._task = Task(self._sub, 0, RocksDBSupplier(self._folder))
+        stored = self._task.metadata(self.name, _POSITION)
+        told = {} if stored is None else orjson.loads(stored)
+        self._position: dict[int, int] = {int(at): end for at, end in told.items()}
+
+    def _apply(self, partition: int, position: int) -> None:
+        for letter in self._task.end_batch().dead_letters:
+            _log.warning("global_record_left_out", topic=self._topic, partition=partition, offset=letter.record.offset)
+        self._position[partition] = position
+        told = orjson.dumps(self._position, option=orjson.OPT_NON_STR_KEYS)
+        self._task.apply(lambda _: {_POSITION: told})
+
+    def _ends(self, which: int) -> dict[int, int]:
+        wanted = {(self._topic, at): which for at in self._partitions}
+        try:
+            return {
+                at: offset
+                for (_, at), offset in log_offsets(asking_client(self._bootstrap), wanted, _ASK_TIMEOUT_S).items()
+            }
+        except KafkaException as error:
+            msg = f"the broker at {self._bootstrap} does not tell where {self._topic} ends: {error.args[0].str()}"
+            raise BrokerUnavailableError(msg) from error
+        return {at: offset for (_, at), offset in found.items()}
+
+    def _read(self, partition: int, start: int, end: int) -> Iterator[Record]:
+        for message in read_stretch(self._bootstrap, self._topic, partition, start, end):
+            _, timestamp_ms = message.timestamp()
+            yield Record(self._topic, partition, message.offset() or 0, timestamp_ms, message.key(), message.value())
+
+
+def global_tables(plan: Plan, folder: Path, bootstrap: str) -> dict[str, GlobalTable]:
+    """This process's copies of all global tables of a topology, by store."""
+    tables = [
+        GlobalTable(sub, plan.partitions[sub.sources[0].topic], folder / sub.stores[0].name, bootstrap)
+        for sub in plan.topology.sub_topologies
+        if sub.is_global
+    ]
+    return {table.name: table for table in tables}
+
+
+def _locked_copy(folder: Path) -> tuple[Path, int]:
+    """The first copy that no process holds, and its lock."""
+    for number in count():
+        copy = folder / f"copy-{number}"
+        copy.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(copy / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+        else:
+            return copy, lock
+    raise AssertionError

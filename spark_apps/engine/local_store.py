@@ -1,0 +1,181 @@
+"""A task's local stores: replicas of their changelogs that the task itself writes.
+
+A store's metadata say how far it follows its changelog, in the same write as its rows. Each batch's commit adds the
+batch's changes and a mark of the transaction to the changelog, so the store knows where the changelog ends if nobody
+else writes there. If it ends elsewhere, somebody did: a clean-up, an attempt that was given up, or this task on another
+machine. Then the store reads on from where it stood.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import structlog
+from confluent_kafka import Message
+
+from state.changelog.checkpoint import METADATA_KEY, Checkpoint
+from state.changelog.restore import LogState, RestoreAction, plan_restore
+from state.changelog.skipped import headers_of, skip_reason
+from state.changelog.stretch import bounds_of, read_stretch
+from state.clock import Clock
+from state.errors import StorageError, StoreCorruptedError
+from state.stores.bytes_store import BytesStore
+from state.stores.rocksdb import open_rocksdb
+from state.stores.rocksdb_options import Profile, RocksDBOptions
+from state.stores.set_aside import set_aside
+from state.topology.node import StoreSpec
+from state.topology.records import StoreChange
+from state.topology.task_stores import restore
+
+_OWN_END = b"changelog-own-end"
+_RESTORE_RECORDS = 20_000
+_LOCK_PATIENCE_S = 20.0
+_LOCK_PAUSE_S = 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Changelog:
+    """A store's changelog, as the driver found it.
+
+    Attributes:
+        topic: its name.
+        topic_id: the broker's id of it.
+        delete_retention_ms: how long tombstones are kept.
+        schema_version: the version of the values that are written to it.
+    """
+
+    topic: str
+    topic_id: str
+    delete_retention_ms: int
+    schema_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """How far a restore has come: `done` of `total` offsets of a store's changelog partition."""
+
+    store: str
+    partition: int
+    done: int
+    total: int
+
+
+class LocalStore:
+    """One store of one task, open and equal to its changelog. Not thread-safe.
+
+    Attributes:
+        backend: its rows.
+        restored: how many records of the changelog were read to bring it up to date.
+    """
+
+    def __init__(self, spec: StoreSpec, folder: Path, changelog: Changelog, partition: int, clock: Clock) -> None:
+        self.restored = 0
+        self._spec = spec
+        self._folder = folder
+        self._changelog = changelog
+        self._partition = partition
+        self._clock = clock
+        self.backend = _opened(spec, folder)
+        self._position = 0
+
+    def catch_up(self, bootstrap: str, end: int, report: Callable[[Restored], None]) -> None:
+        """Reads what is in the changelog below `end` and not in the store.
+
+        Raises:
+            BrokerUnavailableError: the broker doesn't answer.
+        """
+        own_end = self.backend.metadata(_OWN_END)
+        checkpoint = self._checkpoint()
+        log, now_ms = self._changelog, self._clock.now_ms()
+        if (
+            checkpoint is not None
+            and (checkpoint.topic_id, checkpoint.partition) == (log.topic_id, self._partition)
+            and own_end is not None
+            and int(own_end) == end
+        ):
+            self._position = end
+            return
+        start, _ = bounds_of(bootstrap, log.topic, self._partition)
+        state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
+        behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
+        plan = plan_restore(checkpoint, empty=self._is_empty(), log=state, behind_ms=behind_ms)
+        if plan.action is RestoreAction.WIPE:
+            _log.warning("local_store_emptied", store=self._spec.name, partition=self._partition, why=plan.reason.value)
+            self._empty()
+        self._read(bootstrap, plan.offset, end, report)
+        self._position = end
+
+    def written(self, changes: int) -> Mapping[bytes, bytes | None]:
+        """What to write with a batch's rows, `changes` of which are in the committed transaction."""
+        end = self._position + changes + 1 if changes else self._position
+        return {METADATA_KEY: self._mark(self._position), _OWN_END: b"%d" % end}
+
+    def close(self) -> None:
+        """Closes the store."""
+        self.backend.close()
+
+    def _read(self, bootstrap: str, start: int, end: int, report: Callable[[Restored], None]) -> None:
+        messages = read_stretch(bootstrap, self._changelog.topic, self._partition, start, end)
+        while part := list(islice(messages, _RESTORE_RECORDS)):
+            self.restored += len(part)
+            reached = (part[-1].offset() or 0) + 1
+            restore(self._spec, self.backend, _changes(self._spec.name, part), {METADATA_KEY: self._mark(reached)})
+            report(Restored(self._spec.name, self._partition, reached - start, end - start))
+        self.backend.write((), {METADATA_KEY: self._mark(end), _OWN_END: b"%d" % end})
+
+    def _mark(self, offset: int) -> bytes:
+        log = self._changelog
+        return Checkpoint(log.topic, log.topic_id, self._partition, offset, self._clock.now_ms()).encode()
+
+    def _checkpoint(self) -> Checkpoint | None:
+        stored = self.backend.metadata(METADATA_KEY)
+        try:
+            return None if stored is None else Checkpoint.decode(stored)
+        except StoreCorruptedError:
+            self._empty()
+            return None
+
+    def _is_empty(self) -> bool:
+        with self.backend.scan(None, None) as rows:
+            return next(rows, None) is None
+
+    def _empty(self) -> None:
+        self.backend.close()
+        shutil.rmtree(self._folder)
+        self.backend = _opened(self._spec, self._folder)
+
+
+def _opened(spec: StoreSpec, folder: Path) -> BytesStore:
+    """The store in a folder; a damaged one is set aside and begins anew.
+
+    An attempt that was given up may have it open for a moment more.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    options = RocksDBOptions(profile=Profile(spec.options.profile))
+    deadline_s = time.monotonic() + _LOCK_PATIENCE_S
+    while True:
+        try:
+            return open_rocksdb(folder, spec.name, options)
+        except StoreCorruptedError as error:
+            _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder)), why=str(error))
+        except StorageError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_LOCK_PAUSE_S)
+
+
+def _changes(store: str, messages: list[Message]) -> Iterator[StoreChange]:
+    """The rows and tombstones in records of a changelog. A record that is no row deletes its key, as for any reader."""
+    for message in messages:
+        key, value, (_, timestamp_ms) = message.key(), message.value(), message.timestamp()
+        if key is None:
+            continue
+        is_row = value is not None and skip_reason(key, value, timestamp_ms, headers_of(message)) is None
+        yield StoreChange(store, key, value if is_row else None, timestamp_ms)

@@ -1,0 +1,85 @@
+"""What a task has committed last: one record in the same transaction as its output.
+
+Topic `<app>-gen-<n>-<slot>-markers`, compacted, made by the app itself. Each task of a sub-topology has a partition of
+its own: an open transaction of another task would hide what lies behind it.
+
+The key is the query's id, the value JSON: {"batch": 17, "rows": 20000, "progress": {…}}. A query id is new with each
+checkpoint: what an abandoned one has written says nothing about a new one's batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import orjson
+
+from state.changelog.stretch import bounds_of, read_stretch
+from state.errors import ChangelogError
+
+MARKER_TOPIC_CONFIG = {
+    "cleanup.policy": "compact",
+    # Only the newest marker of a task counts; small segments keep the topic as short as that allows.
+    "segment.bytes": str(1024 * 1024),
+    "segment.ms": str(10 * 60 * 1000),
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_FIRST_STEP_BACK = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The last committed batch of a task.
+
+    Attributes:
+        batch_id: the batch.
+        rows: how many records it took.
+        progress: what the task needs to go on after it, JSON.
+    """
+
+    batch_id: int
+    rows: int
+    progress: bytes
+
+    def encode(self) -> bytes:
+        """The marker's value."""
+        return orjson.dumps({"batch": self.batch_id, "rows": self.rows, "progress": orjson.Fragment(self.progress)})
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Reads a marker's value.
+
+        Raises:
+            ChangelogError: it is none.
+        """
+        try:
+            content = orjson.loads(value)
+            return cls(int(content["batch"]), int(content["rows"]), orjson.dumps(content["progress"]))
+        except (ValueError, TypeError, KeyError) as error:
+            msg = "a record of a markers topic is no marker: is something else writing to it?"
+            raise ChangelogError(msg) from error
+
+
+def markers_topic(app: str, generation: int, slot: str) -> str:
+    """The topic of the markers of one sub-topology of one generation of an app."""
+    return f"{app}-gen-{generation}-{slot}-markers"
+
+
+def read_marker(bootstrap: str, topic: str, partition: int, key: bytes) -> Marker | None:
+    """The newest committed marker with that key in a task's partition; None if there is none.
+
+    The task's transactional id must be initialised before, so that no transaction is open in the partition.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer (the one of `state.changelog.errors`).
+    """
+    start, end = bounds_of(bootstrap, topic, partition)
+    step, begin = _FIRST_STEP_BACK, end
+    while begin > start:
+        stop, begin = begin, max(start, end - step)
+        stretch = read_stretch(bootstrap, topic, partition, begin, stop)
+        found = [message.value() or b"" for message in stretch if message.key() == key]
+        if found:
+            return Marker.decode(found[-1])
+        step *= 8
+    return None

@@ -1,0 +1,68 @@
+"""What tasks restore at the moment: each worker process reports into a file, and the driver reads them all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from spark_apps.engine.local_store import Restored
+
+_EVERY_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """A store partition that is being restored.
+
+    Attributes:
+        store, partition: which one.
+        done, total: offsets of its changelog.
+        eta_s: how long it will take at the rate so far.
+    """
+
+    store: str
+    partition: int
+    done: int
+    total: int
+    eta_s: float
+
+
+@contextlib.contextmanager
+def reporting(folder: Path) -> Iterator[Callable[[Restored], None]]:
+    """A function that reports how far a restore of this process has come. Nothing is left behind at the end."""
+    file = folder / f"{socket.gethostname()}-{os.getpid()}.json"
+    began_s, last_s, wrote = time.monotonic(), 0.0, False
+
+    def report(restored: Restored) -> None:
+        nonlocal last_s, wrote
+        now_s = time.monotonic()
+        if now_s - last_s < _EVERY_S or restored.done >= restored.total:
+            return
+        eta_s = (now_s - began_s) * (restored.total - restored.done) / max(restored.done, 1)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = file.with_suffix(".new")
+        draft.write_bytes(orjson.dumps(asdict(Restoring(**asdict(restored), eta_s=round(eta_s, 1)))))
+        draft.replace(file)
+        last_s, wrote = now_s, True
+
+    try:
+        yield report
+    finally:
+        if wrote:
+            file.unlink(missing_ok=True)
+
+
+def restores(folder: Path) -> list[Restoring]:
+    """What is being restored now. A file that vanishes meanwhile is a restore that has ended."""
+    found = []
+    for file in sorted(folder.glob("*.json")):
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            found.append(Restoring(**orjson.loads(file.read_bytes())))
+    return found

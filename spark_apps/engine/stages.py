@@ -1,0 +1,117 @@
+"""The stages of a batch as Spark's Python workers run them, on Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+
+from spark_apps.engine.errors import task_errors
+from spark_apps.engine.global_tables import GlobalTable, global_tables
+from spark_apps.engine.layout import Layout
+from spark_apps.engine.partitioning import partitions_of
+from spark_apps.engine.rows import (
+    SCHEMA,
+    forwarded_rows,
+    gathered_records,
+    in_order,
+    outcome_row,
+    passed_rows,
+    source_records,
+)
+from spark_apps.engine.task_run import TaskRun
+from spark_apps.engine.work import AppWork, BatchWork
+from state.stores.rocksdb_options import bound_process_memory
+from state.topology.plan import SubTopology
+from state.topology.records import Output, Record
+
+encode_outcome = msgspec.msgpack.Encoder().encode
+
+
+@task_errors
+def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterator[pa.RecordBatch]:
+    """Stage 0: the rows of one partition of one topic, as Spark reads them. A task runs here or later."""
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return
+    layout = _app(work.app).layout
+    topic, partition = first.column("topic")[0].as_py(), first.column("partition")[0].as_py()
+    sub, rows = layout.reader(topic), chain([first], batches)
+    stage = layout.stages[sub.number]
+    if stage == 0:
+        records = [record for batch in rows for record in source_records(batch)]
+        yield from _run(work, sub, partition, records)
+        return
+    place = layout.place(sub, partition)
+    for batch in rows:
+        yield passed_rows(batch, stage, np.full(batch.num_rows, place, np.int32))
+
+
+@task_errors
+def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: int) -> Iterator[pa.RecordBatch]:
+    """A later stage: the rows of one task. Outcomes and what goes to stages after it pass."""
+    own: list[pa.RecordBatch] = []
+    for batch in batches:
+        is_own = pc.fill_null(pc.equal(batch.column("stage"), stage), False)
+        others = batch.filter(pc.invert(is_own))
+        if others.num_rows:
+            yield others
+        own.append(batch.filter(is_own))
+    rows = pa.Table.from_batches(own, SCHEMA).combine_chunks().to_batches()
+    if not rows or not rows[0].num_rows:
+        return
+    layout = _app(work.app).layout
+    context = TaskContext.get()
+    assert context is not None  # noqa: S101 (only Spark runs this)
+    sub, partition = layout.tasks(stage)[context.partitionId()]
+    yield from _run(work, sub, partition, list(gathered_records(in_order(rows[0]))))
+
+
+def _run(work: BatchWork, sub: SubTopology, partition: int, records: list[Record]) -> Iterator[pa.RecordBatch]:
+    app = _app(work.app)
+    layout = app.layout
+    outcome, forwarded = TaskRun(work, layout, sub, partition, app.global_tables)(records)
+    place = layout.place(sub, partition)
+    by_topic: dict[str, list[Output]] = {}
+    for output in forwarded:
+        by_topic.setdefault(output[0], []).append(output)
+    for topic, outputs in by_topic.items():
+        stage, tasks = _destinations(layout, topic, outputs)
+        yield forwarded_rows(stage, tasks, place, topic, outputs)
+    yield outcome_row(encode_outcome(outcome))
+
+
+def _destinations(layout: Layout, topic: str, outputs: Iterable[Output]) -> tuple[int, npt.NDArray[np.int32]]:
+    """The stage that the records of a shuffle go to, and the place there of each one's task."""
+    sub = layout.shuffles[topic]
+    count = layout.plan.tasks(sub)
+    keys = [key or b"" for _, key, *_ in outputs]
+    return layout.stages[sub.number], layout.place(sub, 0) + partitions_of(keys, count)
+
+
+@dataclass(frozen=True, slots=True)
+class _App:
+    """What a worker process keeps of the app that it works for."""
+
+    layout: Layout
+    global_tables: Mapping[str, GlobalTable]
+
+
+_APPS: dict[str, _App] = {}
+
+
+def _app(work: AppWork) -> _App:
+    """The app; described once in each worker process, as its query never changes."""
+    if work.query_id not in _APPS:
+        bound_process_memory(work.memory_bytes)
+        layout = work.layout()
+        tables = global_tables(layout.plan, work.store_root / "global", work.writer.bootstrap)
+        _APPS[work.query_id] = _App(layout, tables)
+    return _APPS[work.query_id]

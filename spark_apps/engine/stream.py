@@ -1,0 +1,205 @@
+"""The driver's part of the engine: finds an app's topics, and runs each batch's stages on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+
+from spark_apps.engine.errors import told_error
+from spark_apps.engine.layout import Layout, check_runnable
+from spark_apps.engine.local_store import Changelog
+from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, markers_topic
+from spark_apps.engine.rows import DDL, RECORD_COLUMNS
+from spark_apps.engine.stages import run_gathered, run_sources
+from spark_apps.engine.transaction import WriterPlan
+from spark_apps.engine.work import AppWork, BatchWork, Describe, Outcome, described, internal_name
+from spark_apps.kafka_io import read_stream
+from spark_apps.ledger import BatchWritten
+from spark_apps.settings import AppSettings
+from spark_apps.sink.batch_sink import producer_options
+from spark_apps.stream import Stream, StreamContext
+from spark_apps.topics import Topics
+from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.names import changelog_topic, dead_letter_topic
+from state.topology.plan import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_log = structlog.get_logger(__name__)
+_decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
+
+CHANGELOG_CONFIG = {
+    "cleanup.policy": "compact",
+    # A snapshot folds up to the last committed batch: records that a newer batch supersedes must still be there then.
+    "min.compaction.lag.ms": str(10 * 60 * 1000),
+    # So long a clean-up can be undone, and a replica can be away and still be sure of what was deleted meanwhile.
+    "delete.retention.ms": str(7 * 24 * 60 * 60 * 1000),
+}
+REPARTITION_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
+"""As in Kafka Streams, records go when they have been read, and not before."""
+
+
+def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
+    """The stream of an app that is a topology.
+
+    Raises:
+        ConfigurationError: the topology can't run on the topics that there are.
+    """
+    settings, app = context.settings, context.spec.name
+    topology = described(internal_name(app, settings.generation), describe, settings)
+    check_runnable(topology)
+    topics = Topics(settings.kafka_bootstrap)
+    layout = planned(topology, topics)
+    _make_topics(app, layout, topics, settings)
+    frame = read_stream(context.spark, settings, *layout.topics, headers=True, start=context.start)
+    frame = frame.withColumn("timestamp_ms", F.unix_millis("timestamp")).select(*RECORD_COLUMNS)
+    return Stream(frame, Batches(context, describe, layout))
+
+
+def planned(topology: Topology, topics: Topics) -> Layout:
+    """The topology's tasks on the topics that there are.
+
+    Raises:
+        ConfigurationError: topics are missing, or topics that are joined have different numbers of partitions.
+    """
+    internal = {sink.topic for sink in topology.repartitions}
+    external = {source.topic for sub in topology.sub_topologies for source in sub.sources} - internal
+    return Layout(topology.plan(topics.partition_counts(external)))
+
+
+class Batches:
+    """Runs the batches of one app. Called by Spark's thread alone."""
+
+    def __init__(self, context: StreamContext, describe: Describe, layout: Layout) -> None:
+        self._context = context
+        self._describe = describe
+        self._layout = layout
+        self._work: AppWork | None = None
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Runs all tasks of a batch, and returns once each has committed.
+
+        Raises:
+            StateError: a task failed. Nothing of it is visible; other tasks may be complete.
+        """
+        context = self._context
+        if self._work is None:  # Spark gives a query its id when it starts
+            self._work = self._app_work()
+        work = BatchWork(
+            app=self._work,
+            batch_id=batch_id,
+            source=context.checkpoint.source_ranges(batch_id),
+            speaks=context.generation is None or context.generation.writes_outputs(batch_id),
+        )
+        frame = batch.mapInArrow(partial(run_sources, work=work), DDL)
+        for stage in range(1, self._layout.last_stage + 1):
+            gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
+            frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
+        try:
+            rows = frame.select("outcome").collect()
+        except PySparkException as error:
+            raise told_error(str(error)) or error from error
+        self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
+
+    def _count(self, batch_id: int, outcomes: Iterable[Outcome]) -> None:
+        outcomes = list(outcomes)
+        replayed = sum(outcome.replayed for outcome in outcomes)
+        if replayed:
+            _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=replayed)
+        self._context.ledger.add(
+            BatchWritten(
+                records=sum(outcome.records for outcome in outcomes),
+                dead_letters=sum(outcome.dead_letters for outcome in outcomes),
+                replayed_tasks=replayed,
+                write_ms=max((outcome.process_ms for outcome in outcomes), default=0),
+                commit_ms=max((outcome.open_ms + outcome.commit_ms for outcome in outcomes), default=0),
+            )
+        )
+
+    def _app_work(self) -> AppWork:
+        context, settings, layout = self._context, self._context.settings, self._layout
+        app, topics = context.spec.name, Topics(settings.kafka_bootstrap)
+        sources = [topic for topic in layout.topics if topic not in _internal(layout.topology)]
+        dead_letters = {topic: dead_letter_topic(topic) for topic in sources}
+        changelogs = changelogs_of(app, layout.topology, settings)
+        written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
+        limited = [*written, *dead_letters.values(), *(log.topic for log in changelogs.values())]
+        return AppWork(
+            app=app,
+            generation=settings.generation,
+            query_id=context.checkpoint.query_id() or "",
+            describe=self._describe,
+            settings=settings,
+            partitions=layout.plan.partitions,
+            changelogs=changelogs,
+            dead_letters=dead_letters,
+            writer=WriterPlan(
+                bootstrap=settings.kafka_bootstrap,
+                app=app,
+                partitions=changelog_partitions(layout, changelogs),
+                rules=topics.rules(dict.fromkeys(limited)),
+                refused_to=next(iter(dead_letters.values()), None),
+                producer=producer_options(settings),
+                timeout_s=settings.transaction_timeout_ms / 1000,
+            ),
+            state_dir=settings.state_dir,
+            progress_dir=settings.generation_dir(app) / "restoring",
+            memory_bytes=settings.state_memory_mb * 1024 * 1024,
+        )
+
+
+def changelogs_of(app: str, topology: Topology, settings: AppSettings) -> dict[str, Changelog]:
+    """The changelogs of a topology's stores, by store, as the broker describes them."""
+    found = {}
+    with closing(ChangelogReader(ReaderSettings(settings.kafka_bootstrap))) as reader:
+        for store, topic in changelog_topics(app, topology).items():
+            facts = reader.facts(topic)
+            found[store] = Changelog(topic, facts.topic_id, facts.delete_retention_ms, 1)
+    return found
+
+
+def changelog_topics(app: str, topology: Topology) -> dict[str, str]:
+    """The changelog topic of each store that has one."""
+    return {
+        spec.name: changelog_topic(app, spec.name)
+        for sub in topology.sub_topologies
+        if not sub.is_global
+        for spec in sub.stores
+        if spec.options.logging
+    }
+
+
+def changelog_partitions(layout: Layout, changelogs: Mapping[str, Changelog]) -> dict[str, int]:
+    """How many partitions each changelog must have: as many as its store has tasks."""
+    return {
+        changelogs[spec.name].topic: layout.plan.tasks(sub)
+        for sub in layout.topology.sub_topologies
+        for spec in sub.stores
+        if spec.name in changelogs
+    }
+
+
+def _make_topics(app: str, layout: Layout, topics: Topics, settings: AppSettings) -> None:
+    """Makes the topics that only the app itself writes."""
+    for slot, count in layout.slots().items():
+        topics.ensure_internal(markers_topic(app, settings.generation, slot), count, MARKER_TOPIC_CONFIG)
+    for sink in layout.topology.repartitions:
+        if sink.topic not in layout.shuffles:
+            topics.ensure_internal(sink.topic, layout.plan.partitions[sink.topic], REPARTITION_CONFIG)
+    names = changelog_topics(app, layout.topology)
+    for sub in layout.topology.sub_topologies:
+        for spec in sub.stores:
+            if spec.name in names:
+                topics.ensure_internal(names[spec.name], layout.plan.tasks(sub), CHANGELOG_CONFIG)
+
+
+def _internal(topology: Topology) -> set[str]:
+    return {sink.topic for sink in topology.repartitions}

@@ -1,0 +1,226 @@
+"""One task of one batch: from its records to its committed transaction and its local stores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from confluent_kafka import KafkaException
+
+from spark_apps.engine.clients import asking_client
+from spark_apps.engine.global_tables import GlobalTable
+from spark_apps.engine.layout import Layout, shuffle_sinks
+from spark_apps.engine.local_store import LocalStore
+from spark_apps.engine.restores import reporting
+from spark_apps.engine.transaction import Transaction
+from spark_apps.engine.work import BatchWork, Outcome
+from spark_apps.sink.task_input import check_input_complete
+from state.changelog.errors import BrokerUnavailableError
+from state.changelog.log_bounds import END, log_offsets
+from state.clock import Clock, SystemClock
+from state.errors import UnknownStoreError
+from state.stores.bytes_store import BytesStore
+from state.stores.rocksdb import open_rocksdb
+from state.topology.plan import SubTopology
+from state.topology.records import Batch, DeadLetter, Output, Record
+from state.topology.task import Task
+
+_ASK_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """One task of one batch.
+
+    Attributes:
+        work: the batch.
+        layout: the app's tasks.
+        sub: what the task runs.
+        partition: of all that it reads, and of its stores.
+        global_tables: this process's copies, by store.
+        clock: tells the time to wall-clock timers.
+    """
+
+    work: BatchWork
+    layout: Layout
+    sub: SubTopology
+    partition: int
+    global_tables: Mapping[str, GlobalTable] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __call__(self, records: Sequence[Record]) -> tuple[Outcome, list[Output]]:
+        """Runs the task; returns what became of it, and the records that go on by a shuffle.
+
+        Raises:
+            StateError: it can't be committed. Nothing of it is visible, and its local stores are as they were.
+        """
+        app, began_s = self.work.app, time.monotonic()
+        slot = app.slot(self.sub, self.partition)
+        transaction = Transaction(app.writer, slot, self.work.batch_id)
+        if transaction.is_replay:
+            transaction.check_replay(len(records))
+            return Outcome(slot.name, len(records), replayed=True), self._forwarded_again(records)
+        try:
+            with closing(_LocalStores(self)) as stores:
+                restored = stores.catch_up()
+                outcome, forwarded = self._run(records, transaction, stores)
+        except BaseException:
+            transaction.abandon()
+            raise
+        open_ms = _ms_since(began_s) - outcome.process_ms - outcome.commit_ms
+        return msgspec.structs.replace(outcome, restored=restored, open_ms=open_ms), forwarded
+
+    def _run(
+        self, records: Sequence[Record], transaction: Transaction, stores: _LocalStores
+    ) -> tuple[Outcome, list[Output]]:
+        began_s = time.monotonic()
+        progress = b"{}" if transaction.committed is None else transaction.committed.progress
+        for table in self.global_tables.values():
+            table.catch_up()
+        task = Task(self.sub, self.partition, stores, progress=progress, global_tables=self.global_tables)
+        task.process(records)
+        task.advance(self.clock.now_ms())
+        batch = task.end_batch()
+        check_input_complete()
+        processed_s = time.monotonic()
+        forwarded = self._write(batch, transaction)
+        changes = self._write_changes(batch, transaction)
+        transaction.commit(len(records), batch.progress)
+        task.apply(lambda store: stores.written(store, changes.get(store, 0)))
+        outcome = Outcome(
+            slot=self.work.app.slot(self.sub, self.partition).name,
+            rows=len(records),
+            records=transaction.records,
+            dead_letters=len(batch.dead_letters),
+            dropped={reason.value: count for reason, count in task.dropped.by_reason.items() if count},
+            stream_time_ms=task.stream_time.now_ms,
+            state_rows=stores.rows(),
+            process_ms=round((processed_s - began_s) * 1000),
+            commit_ms=_ms_since(processed_s),
+        )
+        return outcome, forwarded
+
+    def _write(self, batch: Batch, transaction: Transaction) -> list[Output]:
+        """Writes outputs and dead letters; returns the outputs that go on by a shuffle."""
+        shuffled = {sink.topic for sink in shuffle_sinks(self.sub)}
+        forwarded = [output for output in batch.outputs if output[0] in shuffled] if shuffled else []
+        if self.work.speaks:
+            written = (output for output in batch.outputs if output[0] not in shuffled) if shuffled else batch.outputs
+            transaction.write(written)
+            transaction.write(map(self._dead_letter, batch.dead_letters))
+        else:
+            internal = {sink.topic for sink in self.layout.topology.repartitions} - shuffled
+            transaction.write(output for output in batch.outputs if output[0] in internal)
+        return forwarded
+
+    def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
+        by_store: dict[str, list[Any]] = {}
+        for change in batch.changes:
+            by_store.setdefault(change.store, []).append(change)
+        topics = self.layout.origins(self.sub)
+        return {
+            store: transaction.change(self.work.app.changelogs[store].topic, self.work.headers(store, topics), changes)
+            for store, changes in by_store.items()
+        }
+
+    def _forwarded_again(self, records: Sequence[Record]) -> list[Output]:
+        """What a committed attempt passed on: it came of operators that give the same again."""
+        sinks = shuffle_sinks(self.sub)
+        if not sinks:
+            return []
+        with closing(Task(self.sub.leading_to(sinks), self.partition, _NO_STORES)) as task:
+            task.process(records)
+            shuffled = {sink.topic for sink in sinks}
+            return [output for output in task.end_batch().outputs if output[0] in shuffled]
+
+    def _dead_letter(self, letter: DeadLetter) -> Output:
+        record, app = letter.record, self.work.app
+        headers = [
+            ("dlq.topic", record.topic.encode()),
+            ("dlq.partition", b"%d" % record.partition),
+            ("dlq.offset", b"%d" % record.offset),
+            ("dlq.timestamp", b"%d" % record.timestamp_ms),
+            ("dlq.app", app.app.encode()),
+            ("dlq.error.class", letter.error_class.encode()),
+            ("dlq.error.message", letter.reason.encode()),
+        ]
+        return app.dead_letters[record.topic], record.key, record.value, max(record.timestamp_ms, 0), headers
+
+
+class _LocalStores:
+    """The local stores of one task, by name. A `StoreSupplier`."""
+
+    def __init__(self, run: TaskRun) -> None:
+        app, self._run = run.work.app, run
+        folder = app.store_dir(run.sub, run.partition)
+        self._logged: dict[str, LocalStore] = {}
+        self._others: dict[str, BytesStore] = {}
+        try:
+            for spec in run.sub.stores:
+                path: Path = folder / spec.name
+                if spec.options.logging:
+                    log = app.changelogs[spec.name]
+                    self._logged[spec.name] = LocalStore(spec, path, log, run.partition, run.clock)
+                else:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    self._others[spec.name] = open_rocksdb(path, spec.name)
+        except BaseException:
+            self.close()
+            raise
+
+    def catch_up(self) -> int:
+        """Brings all stores up to the ends of their changelogs; returns how many records that took.
+
+        Raises:
+            BrokerUnavailableError: the broker doesn't answer.
+        """
+        app, partition = self._run.work.app, self._run.partition
+        topics = {name: app.changelogs[name].topic for name in self._logged}
+        bootstrap = app.writer.bootstrap
+        try:
+            wanted = {(topic, partition): END for topic in topics.values()}
+            ends = log_offsets(asking_client(bootstrap), wanted, _ASK_TIMEOUT_S)
+        except KafkaException as error:
+            msg = f"the broker at {bootstrap} does not tell where changelogs end: {error.args[0].str()}"
+            raise BrokerUnavailableError(msg) from error
+        with reporting(app.progress_dir) as report:
+            for name, store in self._logged.items():
+                store.catch_up(bootstrap, ends[topics[name], partition], report)
+        return sum(store.restored for store in self._logged.values())
+
+    def open(self, name: str) -> BytesStore:
+        """An open store."""
+        return self._logged[name].backend if name in self._logged else self._others[name]
+
+    def written(self, name: str, changes: int) -> Mapping[bytes, bytes | None]:
+        """What to write with a store's rows; see `LocalStore.written`."""
+        return self._logged[name].written(changes) if name in self._logged else {}
+
+    def rows(self) -> int:
+        """About how many rows all stores have."""
+        return sum(store.backend.approximate_num_entries() for store in self._logged.values())
+
+    def close(self) -> None:
+        """Closes all."""
+        for store in self._logged.values():
+            store.close()
+        for other in self._others.values():
+            other.close()
+
+
+class _NoStores:
+    def open(self, name: str) -> BytesStore:
+        msg = f"operators that lead to a shuffle have no store {name}"
+        raise UnknownStoreError(msg)
+
+
+_NO_STORES = _NoStores()
+
+
+def _ms_since(began_s: float) -> int:
+    return round((time.monotonic() - began_s) * 1000)

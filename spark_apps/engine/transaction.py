@@ -1,0 +1,253 @@
+"""One task of a batch writing its records: outputs, changes and marker in one Kafka transaction.
+
+In order: take over the task's transactional id, which ends whatever an earlier attempt left open and shuts out one that
+still runs; read the task's marker; write records and the new marker in one transaction. If the marker is this batch's
+already, everything is there and nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from spark_apps.engine.markers import Marker, read_marker
+from spark_apps.partitions import check_partitions
+from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
+from spark_apps.sink.records import BY_KEY, SinkRecord, TopicRule, dead_letter
+from state.stores.record_context import Header
+from state.topology.records import Output, StoreChange
+
+_POLL_EVERY = 4096
+_ABORT_TIMEOUT_S = 5.0
+_ROOM_BYTES = 4096
+"""A value this much smaller than its topic's limit fits with any key and headers of ours."""
+
+_CONSEQUENCES = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 (librdkafka's own codes)
+
+
+@dataclass(frozen=True, slots=True)
+class WriterPlan:
+    """What every task of an app must know to write.
+
+    Attributes:
+        bootstrap: the brokers.
+        app: the app's name.
+        partitions: by topic, the number of partitions that a topic of changes must have.
+        rules: by topic, what it takes.
+        refused_to: the topic for records that their own topic would refuse; None if there is none.
+        producer: the client's settings, in its own names.
+        timeout_s: how long a step of a transaction may take.
+    """
+
+    bootstrap: str
+    app: str
+    partitions: Mapping[str, int]
+    rules: Mapping[str, TopicRule]
+    refused_to: str | None
+    producer: Mapping[str, str | int]
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A task's place among those that write.
+
+    Attributes:
+        name: its transactional id.
+        markers: the topic of its marker.
+        partition: its partition there, and of its stores' changelogs.
+        key: the key of its marker.
+    """
+
+    name: str
+    markers: str
+    partition: int
+    key: bytes
+
+
+class Transaction:
+    """Writes the records of one task in one batch. Not thread-safe.
+
+    Attributes:
+        committed: the marker of the last batch that the task committed; None before its first.
+        records: how many records were written, without the marker.
+
+    Raises:
+        FencedWriterError: a newer attempt took over.
+        BrokerRefusedError: the broker refused a record, or a step of the transaction, for good.
+        UnrepeatableBatchError: a later batch is committed already.
+        PartitionsChangedError: a topic has another number of partitions than the plan says.
+    """
+
+    def __init__(self, plan: WriterPlan, slot: Slot, batch_id: int) -> None:
+        self._plan = plan
+        self._slot = slot
+        self._batch_id = batch_id
+        self._failed: list[KafkaError] = []
+        self.records = 0
+        settings: dict[str, object] = {
+            **plan.producer,
+            "bootstrap.servers": plan.bootstrap,
+            "transactional.id": slot.name,
+            "on_delivery": lambda error, _: self._failed.append(error) if error is not None else None,
+            "delivery.report.only.error": True,
+        }
+        self._producer = Producer(settings)
+        self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
+        self._until_done(self._producer.init_transactions)
+        self.committed = read_marker(plan.bootstrap, slot.markers, slot.partition, slot.key)
+        if self.committed is not None and self.committed.batch_id > batch_id:
+            raise UnrepeatableBatchError(
+                self._described(f"batch {self.committed.batch_id} is written already: is the checkpoint an old copy?")
+            )
+        if not self.is_replay:
+            self._producer.begin_transaction()
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether this batch is committed already: then nothing may be written."""
+        return self.committed is not None and self.committed.batch_id == self._batch_id
+
+    def check_replay(self, rows: int) -> None:
+        """Refuses a replay with other input than the committed batch had.
+
+        Raises:
+            UnrepeatableBatchError: the numbers of records differ.
+        """
+        assert self.committed is not None  # noqa: S101 (for the type checker)
+        if self.committed.rows != rows:
+            told = f"it has {rows} records, and had {self.committed.rows} when it was written"
+            raise UnrepeatableBatchError(self._described(told))
+
+    def write(self, outputs: Iterable[Output]) -> None:
+        """Hands over outputs. Their keys decide on the partition."""
+        self._produce_all((topic, key, value, timestamp_ms, headers, BY_KEY) for
+                          topic, key, value, timestamp_ms, headers in outputs)  # fmt: skip
+
+    def change(self, topic: str, headers: Sequence[Header], changes: Iterable[StoreChange]) -> int:
+        """Hands over changes of a store; returns how many there were."""
+        before, partition = self.records, self._slot.partition
+        self._produce_all(
+            (topic, key, value, timestamp_ms, headers, partition) for _, key, value, timestamp_ms in changes
+        )
+        return self.records - before
+
+    def commit(self, rows: int, progress: bytes) -> None:
+        """Makes everything visible at once."""
+        self._check_partitions()
+        slot, marker = self._slot, Marker(self._batch_id, rows, progress)
+        try:
+            self._producer.produce(slot.markers, marker.encode(), slot.key, slot.partition)
+        except KafkaException as error:
+            raise self._error(self._cause(error)) from error
+        self._until_done(self._producer.commit_transaction)
+
+    def abandon(self) -> None:
+        """Undoes what was written, as far as that can be done; the task's next writer does the rest."""
+        if not self.is_replay:
+            with contextlib.suppress(KafkaException):
+                self._producer.purge()
+                self._producer.abort_transaction(_ABORT_TIMEOUT_S)
+
+    def _produce_all(
+        self, records: Iterable[tuple[str, bytes | None, bytes | None, int, Sequence[Header], int]]
+    ) -> None:
+        # A loop over millions: what nearly every record passes is decided by comparisons alone.
+        produce, plain_bytes, count = self._producer.produce, self._plain_bytes, 0
+        for topic, key, value, timestamp_ms, headers, partition in records:
+            if value is None or key is None or len(value) > plain_bytes:
+                topic, key, value, found, partition = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
+                headers = found or ()  # noqa: PLW2901
+            count += 1
+            try:
+                # An empty list of headers costs the client more than none.
+                if headers:
+                    produce(topic, value, key, partition, timestamp=timestamp_ms, headers=headers)
+                else:
+                    produce(topic, value, key, partition, timestamp=timestamp_ms)
+            except BufferError:
+                self._produce_later(topic, value, key, partition, timestamp=timestamp_ms, headers=list(headers))
+            except KafkaException as error:  # a producer that is fenced or broken takes nothing any more
+                raise self._error(self._cause(error)) from error
+            if not count % _POLL_EVERY:
+                self._poll(0)
+        self.records += count
+
+    def _produce_later(self, *record: object, **more: object) -> None:
+        while True:
+            self._poll(0.05)
+            with contextlib.suppress(BufferError):
+                self._producer.produce(*record, **more)
+                return
+
+    def _checked(self, record: tuple[str, bytes | None, bytes | None, Sequence[Header], int]) -> SinkRecord:
+        """The record, or a dead letter in its place if its topic would not take it."""
+        plan, (topic, key, value, headers, partition) = self._plan, record
+        rule = plan.rules.get(topic)
+        plain: SinkRecord = topic, key, value, list(headers) or None, partition
+        reason = None if rule is None else rule.refusal(plain)
+        if reason is None:
+            return plain
+        if plan.refused_to is None or partition != BY_KEY:
+            raise BrokerRefusedError(self._described(f"{reason} (topic {topic})"))
+        return dead_letter(plain, reason, app=plan.app, topic=plan.refused_to, rule=plan.rules.get(plan.refused_to))
+
+    def _check_partitions(self) -> None:
+        """Refuses to go on if keys may be in other partitions than their earlier rows are in.
+
+        A transaction is checked after its last record. Partitions are only ever added, so whatever number the producer
+        knew while it wrote is known by then.
+        """
+        for topic in self._plan.partitions:
+            try:
+                found = self._producer.list_topics(topic, self._plan.timeout_s).topics[topic].partitions
+            except KafkaException as error:
+                raise self._error(self._cause(error)) from error
+            check_partitions(self._plan.app, self._plan.partitions, {topic: len(found)})
+
+    def _poll(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+        if self._failed:
+            raise self._error(self._cause(KafkaException(self._failed[0])))
+
+    def _until_done(self, step: object) -> None:
+        """Repeats a step of a transaction for as long as its failure is one that passes."""
+        deadline = time.monotonic() + self._plan.timeout_s
+        while True:
+            try:
+                step(self._plan.timeout_s)  # type: ignore[operator]
+            except KafkaException as error:
+                reason: KafkaError = error.args[0]
+                if not reason.retriable() or time.monotonic() > deadline:
+                    raise self._error(self._cause(error)) from error
+            else:
+                return
+
+    def _cause(self, error: KafkaException) -> KafkaError:
+        """What an error comes of: a refused record, and not that others were thrown away for it."""
+        refused = (failed for failed in self._failed if failed.code() not in _CONSEQUENCES)
+        reason: KafkaError = error.args[0]
+        if reason.code() == KafkaError._FATAL:  # noqa: SLF001
+            reason = self._end_of_the_producer(reason)
+        return next(refused, reason)
+
+    def _end_of_the_producer(self, told: KafkaError) -> KafkaError:
+        """Why it takes nothing any more: who writes is told only that it is so, any step of a transaction why."""
+        try:
+            self._producer.abort_transaction(_ABORT_TIMEOUT_S)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            return reason
+        return told
+
+    def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
+        if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
+            return FencedWriterError(self._described("a newer attempt has taken over"))
+        return BrokerRefusedError(self._described(f"Kafka says {reason.name()}: {reason.str()}"))
+
+    def _described(self, what: str) -> str:
+        return f"{self._plan.app} batch {self._batch_id}, {self._slot.name}: {what}"

@@ -1,0 +1,160 @@
+"""What the driver tells the tasks: once for an app, and for each batch. Travels to the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from spark_apps.engine.layout import Layout, slot_name
+from spark_apps.engine.local_store import Changelog
+from spark_apps.engine.markers import markers_topic
+from spark_apps.engine.transaction import Slot, WriterPlan
+from spark_apps.settings import AppSettings
+from state.changelog.headers import ChangelogHeaders, SourceRanges
+from state.stores.record_context import Header
+from state.topology import StreamsBuilder
+from state.topology.plan import SubTopology, Topology
+
+Describe = Callable[[StreamsBuilder, AppSettings], None]
+"""An app: describes its topology. A function of a module, so that workers find it by its name."""
+
+
+@dataclass(frozen=True)
+class AppWork:
+    """An app on its topics, as its driver found them.
+
+    Attributes:
+        app: its name.
+        generation: which one runs.
+        query_id: of its Spark query.
+        describe: describes its topology.
+        settings: with which it does.
+        partitions: of the topics that it reads.
+        changelogs: by store.
+        dead_letters: by source topic, where records go that can't be processed.
+        writer: how its tasks write.
+        state_dir: where its tasks keep their local stores: a folder of the machine that they run on.
+        progress_dir: where its tasks report what they restore: a folder that the driver reads.
+        memory_bytes: for the local stores of one worker process.
+    """
+
+    app: str
+    generation: int
+    query_id: str
+    describe: Describe
+    settings: AppSettings
+    partitions: Mapping[str, int]
+    changelogs: Mapping[str, Changelog]
+    dead_letters: Mapping[str, str]
+    writer: WriterPlan
+    state_dir: Path
+    progress_dir: Path
+    memory_bytes: int
+
+    def layout(self) -> Layout:
+        """The app's tasks."""
+        name = internal_name(self.app, self.generation)
+        return Layout(described(name, self.describe, self.settings).plan(self.partitions))
+
+    def slot(self, sub: SubTopology, partition: int) -> Slot:
+        """A task's place among the writers."""
+        name = slot_name(sub)
+        return Slot(
+            name=f"{self.app}-gen-{self.generation}-{name}-{partition}",
+            markers=markers_topic(self.app, self.generation, name),
+            partition=partition,
+            key=self.query_id.encode(),
+        )
+
+    @property
+    def store_root(self) -> Path:
+        """Where all of the generation's local stores are."""
+        return self.state_dir / self.app / f"gen-{self.generation}"
+
+    def store_dir(self, sub: SubTopology, partition: int) -> Path:
+        """Where a task keeps its local stores."""
+        return self.store_root / slot_name(sub) / str(partition)
+
+
+@dataclass(frozen=True)
+class BatchWork:
+    """One batch of an app.
+
+    Attributes:
+        app: the app.
+        batch_id: Spark's number of the batch.
+        source: its input.
+        speaks: whether its outputs are written; a generation that only catches up keeps quiet.
+    """
+
+    app: AppWork
+    batch_id: int
+    source: SourceRanges
+    speaks: bool
+
+    def headers(self, store: str, topics: frozenset[str]) -> list[Header]:
+        """The headers of a store's changes.
+
+        Args:
+            store: the store.
+            topics: the source topics that its changes come of.
+        """
+        return ChangelogHeaders(
+            app=self.app.app,
+            store=store,
+            generation=self.app.generation,
+            batch_id=self.batch_id,
+            source={topic: ranges for topic, ranges in self.source.items() if topic in topics},
+            schema_version=self.app.changelogs[store].schema_version,
+        ).encode()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of one task in one batch.
+
+    Attributes:
+        slot: the task's transactional id.
+        rows: how many records it took.
+        records: how many it wrote.
+        dead_letters: how many of these are dead letters.
+        dropped: how many records were left out, by reason.
+        replayed: whether an earlier attempt had committed it.
+        restored: how many records of changelogs its local stores were behind.
+        stream_time_ms: the newest timestamp that it has seen, -1 before the first.
+        state_rows: about how many rows its stores have.
+        open_ms: how long it took to take over and to catch up.
+        process_ms: how long its operators took.
+        commit_ms: how long writing, committing and applying took.
+    """
+
+    slot: str
+    rows: int
+    records: int = 0
+    dead_letters: int = 0
+    dropped: dict[str, int] = {}
+    replayed: bool = False
+    restored: int = 0
+    stream_time_ms: int = -1
+    state_rows: int = 0
+    open_ms: int = 0
+    process_ms: int = 0
+    commit_ms: int = 0
+
+
+def internal_name(app: str, generation: int) -> str:
+    """What the names of an app's repartition topics begin with: each generation has its own."""
+    return app if generation == 1 else f"{app}-gen-{generation}"
+
+
+def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
+    """The topology of an app.
+
+    Raises:
+        ConfigurationError: it can't be built.
+    """
+    streams = StreamsBuilder(app)
+    describe(streams, settings)
+    return streams.build()

@@ -1,0 +1,105 @@
+"""Runs a topology on real Spark and a real broker, query by query."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Producer
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.engine.stream import open_topology_stream
+from spark_apps.engine.work import Describe
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.stream import ProcessBatch, StreamContext
+from spark_apps.topics import Topics
+from state.changelog.stretch import read_topic
+from tests.broker import Broker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+_TIMEOUT_S = 90.0
+
+
+class SparkRun:
+    """One app whose batches run when they are asked for.
+
+    Attributes:
+        context: what its batches may use.
+    """
+
+    def __init__(self, app: str, describe: Describe, broker: Broker, spark: SparkSession, folder: Path) -> None:
+        self._describe = describe
+        self._broker = broker
+        self.settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=folder)
+        spec = AppSpec(app, app, "", lambda _: (), lambda _: ())
+        self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
+        self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+
+    def make_topics(self, topics: Mapping[str, int]) -> None:
+        """Makes source and sink topics, and the dead letters' topics of them."""
+        for name, partitions in topics.items():
+            self._broker.create_topic(name, partitions)
+            self._broker.create_topic(f"{name}-dlq", 1)
+
+    def produce(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None, int]], **more: Any) -> None:
+        """Appends records: key, value, timestamp in epoch milliseconds."""
+        for key, value, timestamp_ms in records:
+            self._producer.produce(topic, value, key, timestamp=timestamp_ms, **more)
+        assert not self._producer.flush(30)
+
+    def run(self, around: Callable[[ProcessBatch], ProcessBatch] = lambda process: process) -> None:
+        """Handles all that waits, in one query that is started and stopped.
+
+        Raises:
+            Exception: what ended the query.
+        """
+        query = self._start(around)
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    def settle(self, topic: str, count: int) -> None:
+        """Runs until a topic holds so many committed records."""
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while len(self.records(topic)) < count:
+            assert time.monotonic() < deadline_s, f"{topic} has {len(self.records(topic))} of {count} records"
+            self.run()
+
+    def records(self, topic: str) -> list[tuple[int, bytes | None, bytes | None, int]]:
+        """The committed records of a topic: partition, key, value, timestamp."""
+        return [
+            (message.partition() or 0, message.key(), message.value(), message.timestamp()[1])
+            for message in read_topic(self.settings.kafka_bootstrap, topic)
+        ]
+
+    def rows(self, changelog: str) -> dict[bytes, bytes]:
+        """The rows of a store, from its changelog."""
+        rows: dict[bytes, bytes] = {}
+        for _, key, value, _ in self.records(changelog):
+            assert key is not None
+            if value is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = value
+        return rows
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """The topics that there are not."""
+        return Topics(self.settings.kafka_bootstrap).missing(names)
+
+    def _start(self, around: Callable[[ProcessBatch], ProcessBatch]) -> StreamingQuery:
+        stream = open_topology_stream(self.context, self._describe)
+        return (
+            stream.frame.writeStream.foreachBatch(around(stream.process))
+            .option("checkpointLocation", str(self.checkpoint.path))
+            .trigger(processingTime="0 seconds")
+            .start()
+        )
