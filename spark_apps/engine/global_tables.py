@@ -102,10 +102,7 @@ class GlobalTable:
     def _ends(self, which: int) -> dict[int, int]:
         wanted = {(self._topic, at): which for at in self._partitions}
         try:
-            return {
-                at: offset
-                for (_, at), offset in log_offsets(asking_client(self._bootstrap), wanted, _ASK_TIMEOUT_S).items()
-            }
+            found = log_offsets(asking_client(self._bootstrap), wanted, _ASK_TIMEOUT_S)
         except KafkaException as error:
             msg = f"the broker at {self._bootstrap} does not tell where {self._topic} ends: {error.args[0].str()}"
             raise BrokerUnavailableError(msg) from error

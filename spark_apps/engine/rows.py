@@ -9,18 +9,19 @@
 | `offset`       | its offset; behind a shuffle its place among what a task gave   | null          |
 | `timestamp_ms` | its timestamp                                                   | null          |
 | `key`, `value` | its key and value                                               | null          |
-| `headers`      | its headers, packed; null if there are none                     | null          |
+| `headers`      | its headers, as Spark's `to_json` tells them; null for none     | null          |
 | `outcome`      | null                                                            | it, packed    |
 """
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 
 from state.stores.record_context import Header
@@ -36,35 +37,39 @@ SCHEMA = pa.schema(
         ("timestamp_ms", pa.int64()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", pa.binary()),
+        ("headers", pa.string()),
         ("outcome", pa.binary()),
     ]
 )
 DDL = (
     "task int, stage int, topic string, partition int, offset bigint, timestamp_ms bigint, key binary, value binary, "
-    "headers binary, outcome binary"
+    "headers string, outcome binary"
 )
 RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
 """What a record is made of, in the order of `Record`'s fields."""
-_encode_headers = msgspec.msgpack.Encoder().encode
-_decode_headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]]).decode
 
 
-def source_records(batch: pa.RecordBatch) -> Iterator[Record]:
-    """The records in rows as Spark reads them from Kafka, with the columns `RECORD_COLUMNS`."""
+def records_of(batch: pa.RecordBatch) -> Iterator[Record]:
+    """The records in rows with the columns `RECORD_COLUMNS`: as Spark reads them from Kafka, or between stages."""
     columns = [cells(batch.column(name)) for name in RECORD_COLUMNS[:-1]]
-    return map(Record._make, zip(*columns, _source_headers(batch), strict=True))
-
-
-def gathered_records(batch: pa.RecordBatch) -> Iterator[Record]:
-    """The records in rows between stages."""
-    columns = [cells(batch.column(name)) for name in RECORD_COLUMNS[:-1]]
-    packed = batch.column("headers")
-    if packed.null_count == len(packed):
-        headers: Iterable[Any] = [()] * len(packed)
+    told = batch.column("headers")
+    if told.null_count == len(told):
+        headers: Iterable[Any] = [()] * len(told)
     else:
-        headers = [() if one is None else _decode_headers(one) for one in packed.to_pylist()]
+        headers = [() if text is None else decoded_headers(text) for text in told.to_pylist()]
     return map(Record._make, zip(*columns, headers, strict=True))
+
+
+def encoded_headers(headers: Sequence[Header]) -> str | None:
+    """Headers as Spark's `to_json` tells them; None if there are none. A missing value becomes an empty one."""
+    if not headers:
+        return None
+    return orjson.dumps([{"key": name, "value": b64encode(value or b"").decode()} for name, value in headers]).decode()
+
+
+def decoded_headers(text: str) -> list[Header]:
+    """The headers in such a text."""
+    return [(header["key"], b64decode(header.get("value", ""))) for header in orjson.loads(text)]
 
 
 def in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -101,7 +106,7 @@ def forwarded_rows(
     """
     count = len(outputs)
     _, keys, values, times, headers = zip(*outputs, strict=True)
-    packed = [_encode_headers(list(one)) if one else None for one in headers]
+    told = list(map(encoded_headers, headers))
     columns = [
         pa.array(tasks, pa.int32()),
         pa.array(np.full(count, stage, np.int32)),
@@ -111,7 +116,7 @@ def forwarded_rows(
         pa.array(times, pa.int64()),
         pa.array(keys, pa.binary()),
         pa.array(values, pa.binary()),
-        pa.array(packed, pa.binary()),
+        pa.array(told, pa.string()),
         pa.nulls(count, pa.binary()),
     ]
     return pa.record_batch(columns, schema=SCHEMA)
@@ -120,12 +125,10 @@ def forwarded_rows(
 def passed_rows(batch: pa.RecordBatch, stage: int, tasks: npt.ArrayLike) -> pa.RecordBatch:
     """Rows as Spark reads them from Kafka, on their way to a task that gathers."""
     count = batch.num_rows
-    packed = [_encode_headers(one) if one else None for one in _source_headers(batch)]
     columns = [
         pa.array(tasks, pa.int32()),
         pa.array(np.full(count, stage, np.int32)),
-        *(batch.column(name).cast(SCHEMA.field(name).type) for name in RECORD_COLUMNS[:-1]),
-        pa.array(packed, pa.binary()),
+        *(batch.column(name).cast(SCHEMA.field(name).type) for name in RECORD_COLUMNS),
         pa.nulls(count, pa.binary()),
     ]
     return pa.record_batch(columns, schema=SCHEMA)
@@ -143,10 +146,3 @@ def cells(column: pa.Array) -> list[Any]:
         listed: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
         return listed
     return column.to_pylist()
-
-
-def _source_headers(batch: pa.RecordBatch) -> list[Sequence[Header]]:
-    column = batch.column("headers")
-    if column.null_count == len(column):
-        return [()] * len(column)
-    return [() if one is None else [(each["key"], each["value"]) for each in one] for one in column.to_pylist()]

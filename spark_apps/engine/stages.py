@@ -20,11 +20,10 @@ from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.rows import (
     SCHEMA,
     forwarded_rows,
-    gathered_records,
     in_order,
     outcome_row,
     passed_rows,
-    source_records,
+    records_of,
 )
 from spark_apps.engine.task_run import TaskRun
 from spark_apps.engine.work import AppWork, BatchWork
@@ -46,7 +45,7 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
     sub, rows = layout.reader(topic), chain([first], batches)
     stage = layout.stages[sub.number]
     if stage == 0:
-        records = [record for batch in rows for record in source_records(batch)]
+        records = [record for batch in rows for record in records_of(batch)]
         yield from _run(work, sub, partition, records)
         return
     place = layout.place(sub, partition)
@@ -71,7 +70,7 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
     context = TaskContext.get()
     assert context is not None  # noqa: S101 (only Spark runs this)
     sub, partition = layout.tasks(stage)[context.partitionId()]
-    yield from _run(work, sub, partition, list(gathered_records(in_order(rows[0]))))
+    yield from _run(work, sub, partition, list(records_of(in_order(rows[0]))))
 
 
 def _run(work: BatchWork, sub: SubTopology, partition: int, records: list[Record]) -> Iterator[pa.RecordBatch]:

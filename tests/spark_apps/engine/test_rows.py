@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 
-from spark_apps.engine.rows import SCHEMA, forwarded_rows, gathered_records, in_order, passed_rows, source_records
+from spark_apps.engine.rows import SCHEMA, encoded_headers, forwarded_rows, in_order, passed_rows, records_of
 from state.topology.records import Record
 
 SOURCE = pa.schema(
@@ -17,23 +17,20 @@ SOURCE = pa.schema(
         ("timestamp_ms", pa.int64()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("headers", pa.string()),
     ]
 )
 
 
 def source_batch(*records: Record) -> pa.RecordBatch:
-    rows = [
-        {**record._asdict(), "headers": [{"key": name, "value": value} for name, value in record.headers] or None}
-        for record in records
-    ]
+    rows = [{**record._asdict(), "headers": encoded_headers(record.headers)} for record in records]
     return pa.RecordBatch.from_pylist(rows, schema=SOURCE)
 
 
 def test_records_come_out_of_sparks_rows() -> None:
     records = [Record("t", 1, 7, 5, b"k", b"v", [("h", b"1")]), Record("t", 1, 8, 6, None, None, ())]
-    assert list(source_records(source_batch(*records))) == records
-    assert list(source_records(source_batch(records[1]))) == [records[1]]
+    assert list(records_of(source_batch(*records))) == records
+    assert list(records_of(source_batch(records[1]))) == [records[1]]
 
 
 def test_records_pass_a_shuffle() -> None:
@@ -41,7 +38,7 @@ def test_records_pass_a_shuffle() -> None:
     rows = forwarded_rows(2, [3, 1], 4, "r", outputs)
     assert rows.column("task").to_pylist() == [3, 1]
     assert rows.column("stage").to_pylist() == [2, 2]
-    assert list(gathered_records(rows)) == [
+    assert list(records_of(rows)) == [
         Record("r", 4, 0, 5, b"k", b"v", [("h", b"1")]),
         Record("r", 4, 1, 6, b"l", None, ()),
     ]
@@ -49,7 +46,7 @@ def test_records_pass_a_shuffle() -> None:
 
 def test_source_records_pass_a_shuffle() -> None:
     records = [Record("t", 1, 7, 5, b"k", b"v", [("h", b"1")]), Record("t", 1, 8, 6, None, None, ())]
-    assert list(gathered_records(passed_rows(source_batch(*records), 1, [0, 0]))) == records
+    assert list(records_of(passed_rows(source_batch(*records), 1, [0, 0]))) == records
 
 
 def test_no_partition_changes_its_order_and_topics_are_merged_by_time() -> None:
@@ -61,7 +58,7 @@ def test_no_partition_changes_its_order_and_topics_are_merged_by_time() -> None:
     ]
     shuffled = [passed_rows(source_batch(record), 1, [0]) for record in random.Random(1).sample(records, len(records))]
     rows = pa.Table.from_batches(shuffled, SCHEMA).combine_chunks().to_batches()[0]
-    ordered = list(gathered_records(in_order(rows)))
+    ordered = list(records_of(in_order(rows)))
     assert [(record.topic, record.partition, record.timestamp_ms) for record in ordered] == [
         ("b", 0, 0), ("a", 0, 1), ("a", 1, 2), ("b", 0, 2), ("a", 1, 4), ("a", 1, 5), ("b", 0, 8), ("a", 0, 9),
         ("a", 0, 3), ("a", 0, 10),
