@@ -13,7 +13,6 @@ from spark_apps.testkit import TopologyDriver
 from spark_apps.testkit.driver import PARTITIONS, START_MS, Piped, encoded
 from state.topology import StreamsBuilder, TopologyTestDriver
 
-TIMESTAMP_BYTES = 8
 AppTopology = Callable[[StreamsBuilder, AppSettings], None]
 
 
@@ -37,8 +36,7 @@ class AppDriver(TopologyTestDriver):
     def raw(self, store: str) -> dict[bytes, bytes]:
         """The rows that a store's changelog adds up to: key and JSON."""
         changes = [entry for number in range(PARTITIONS) for entry in self.changelog(store, number)]
-        skipped = TIMESTAMP_BYTES if self.specs[store].timestamped else 0
-        return {key: data[skipped:] for key, data in dict(changes).items() if data is not None}
+        return {key: data for key, data in dict(changes).items() if data is not None}
 
     def values(self, store: str) -> dict[Any, dict[str, Any]]:
         """The rows as they can be queried: JSON as Python has it, by key. Those of windows by (key, start)."""

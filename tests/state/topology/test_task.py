@@ -39,7 +39,7 @@ def batch(task: Task, start: int, end: int) -> Batch:
     task.process(records(start, end))
     task.advance(0)
     ended = task.end_batch()
-    task.apply({b"batch": b"%d" % end})
+    task.apply(lambda _: {b"batch": b"%d" % end})
     return ended
 
 
