@@ -1,0 +1,139 @@
+"""Sales per store and item in windows of time.
+
+The key of the window stores is `<StoreID>/<ItemCode>` (a slash inside the StoreID is written `%2F`, a percent sign
+`%25`). A window takes sales until `sales_grace_ms` after its end, by stream time; what comes later is left out of that
+window and counted. A window stays in its store for `sales_retention_ms` after its end.
+
+Each invoice counts once for each of its items: it is recognised by store, item, number and time for as long as a window
+of its time is open. Store `seen-sales` knows those.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Annotated
+
+import msgspec
+
+from spark_apps.apps.once import once
+from spark_apps.records.invoice import InvoiceSerde, Sale
+from spark_apps.records.money import to_units
+from spark_apps.records.source import KeySerde, all_of, keyed_by, not_ahead
+from spark_apps.settings import AppSettings
+from state.stores.read_only import Windowed
+from state.topology import Store, StreamsBuilder, hopping, tumbling, with_window
+
+NOTHING = Decimal("0.0000")
+Time = Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
+# Expected, not enforced: an invoice may say otherwise, and its row must still be read.
+Total = Annotated[int, msgspec.Meta(extra={"never_negative": True, "only_grows": True})]
+Amount = Annotated[Decimal, msgspec.Meta(extra={"sql": "decimal(18,4)"})]
+
+
+class SoldItem(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What an invoice holds of one item. An item on two lines is one sale."""
+
+    invoice_number: str
+    store_id: str
+    item_code: str
+    quantity: int
+    amount: Decimal
+
+
+class ItemSales(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "store_id": "StoreID",
+        "item_code": "ItemCode",
+        "start_ms": "WindowStart",
+        "end_ms": "WindowEnd",
+        "sales": "Sales",
+        "quantity": "Quantity",
+        "amount": "Amount",
+    },
+):
+    """A row of the window stores."""
+
+    store_id: str = ""
+    item_code: str = ""
+    start_ms: Time = 0
+    end_ms: Time = 0
+    sales: Total = 0
+    quantity: Total = 0
+    amount: Amount = NOTHING
+
+
+def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """Sums up the sales of each store and item, in tumbling and in hopping windows."""
+    size, hop, grace, kept = (
+        timedelta(milliseconds=time_ms) for time_ms in (
+            settings.sales_window_ms, settings.sales_hop_ms, settings.sales_grace_ms,
+            settings.sales_window_ms + settings.sales_retention_ms,  # a row's time is its window's start
+        )
+    )  # fmt: skip
+    invoices = streams.stream(
+        settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=KeySerde(),
+        check=all_of(keyed_by("StoreID", store_of), not_ahead(time_of, settings.max_ahead_ms)),
+        timestamps=lambda _, sale: sale.invoice.created_time_ms,
+    )  # fmt: skip
+    sold = invoices.flat_map(sold_items, keys=str, values=SoldItem)
+    memory_ms = settings.sales_window_ms + settings.sales_grace_ms
+    grouped = once(streams, sold, number_of, store="seen-sales", memory_ms=memory_ms).group_by_key()
+    for name, windows in (
+        ("sales", tumbling(size, grace=grace)),
+        ("sales-hopping", hopping(size, advance=hop, grace=grace)),
+    ):
+        grouped.windowed_by(windows).aggregate(
+            ItemSales, with_window(with_sale), store=Store(name, ItemSales, retention=kept)
+        )
+
+
+def sold_items(_key: str, sale: Sale) -> list[tuple[str, SoldItem]]:
+    """What was sold of each item, by store and item."""
+    store_id, items = sale.invoice.store_id, dict[str, tuple[int, int]]()
+    for line in sale.invoice.line_items:
+        quantity, units = items.get(line.item_code, (0, 0))
+        items[line.item_code] = quantity + line.item_qty, units + to_units(line.total_value)
+    return [
+        (
+            item_key(store_id, item_code),
+            SoldItem(sale.invoice.invoice_number, store_id, item_code, quantity, Decimal(units).scaleb(-4)),
+        )
+        for item_code, (quantity, units) in items.items()
+    ]
+
+
+def item_key(store_id: str, item_code: str) -> str:
+    """The key of a store's item in the window stores."""
+    return f"{store_id.replace('%', '%25').replace('/', '%2F')}/{item_code}"
+
+
+def with_sale(window: Windowed[str], row: ItemSales, item: SoldItem) -> ItemSales:
+    """The window's row with one more sale."""
+    return ItemSales(
+        item.store_id,
+        item.item_code,
+        window.start_ms,
+        window.end_ms,
+        row.sales + 1,
+        row.quantity + item.quantity,
+        row.amount + item.amount,
+    )
+
+
+def number_of(item: SoldItem) -> str:
+    """What tells it from other sales of its item and time."""
+    return item.invoice_number
+
+
+def store_of(sale: Sale) -> str:
+    """Where it was sold."""
+    return sale.invoice.store_id
+
+
+def time_of(sale: Sale) -> int:
+    """When it was sold."""
+    return sale.invoice.created_time_ms
