@@ -1,0 +1,100 @@
+"""Sessions of users.
+
+Topic `user-events`, key UserID: {EventID, UserID, EventTime}. A session of the store `user-sessions` is replaced when
+an event prolongs it, since start and end are in its key. Sessions that an event connects become one.
+
+Each event counts once: it is recognised by EventID and EventTime for as long as it is not late. So the store is what
+the set of events in time makes it, in whatever order and however often they came. Store `seen-events` knows the events.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import msgspec
+
+from spark_apps.apps.once import once
+from spark_apps.records.poison import Code, TimeMs
+from spark_apps.records.source import KeySerde, ValueSerde, all_of, keyed_by, not_ahead
+from spark_apps.settings import AppSettings
+from state.stores.read_only import Windowed
+from state.topology import Store, StreamsBuilder, sessions, with_window
+
+Time = Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
+Events = Annotated[int, msgspec.Meta(ge=0, extra={"only_grows": True})]
+
+
+class UserEvent(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={"event_id": "EventID", "user_id": "UserID", "event_time_ms": "EventTime"},
+):
+    """Something that a user did. `event_id` tells events of the same time apart."""
+
+    event_id: Code
+    user_id: Code
+    event_time_ms: TimeMs
+
+
+class UserSession(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "user_id": "UserID",
+        "start_ms": "SessionStart",
+        "last_ms": "LastActivity",
+        "events": "EventCount",
+    },
+):
+    """A row of the store: from the first event to the last one, both included."""
+
+    user_id: str = ""
+    start_ms: Time = 0
+    last_ms: Time = 0
+    events: Events = 0
+
+
+def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """Counts the events of each user's sessions."""
+    gap, grace = timedelta(milliseconds=settings.session_gap_ms), timedelta(milliseconds=settings.session_grace_ms)
+    retention = timedelta(milliseconds=settings.session_retention_ms)
+    events = streams.stream(
+        settings.topic_user_events, ValueSerde(UserEvent, settings.max_record_bytes), keys=KeySerde(),
+        check=all_of(keyed_by("UserID", user_of), not_ahead(time_of, settings.max_ahead_ms)),
+        timestamps=lambda _, event: event.event_time_ms,
+    )  # fmt: skip
+    # An event of its own is late once its session would be closed.
+    memory_ms = settings.session_gap_ms + settings.session_grace_ms + 1
+    once(streams, events, id_of, store="seen-events", memory_ms=memory_ms).group_by_key().windowed_by(
+        sessions(gap, grace=grace)
+    ).aggregate(
+        UserSession, with_window(with_event), merged, store=Store("user-sessions", UserSession, retention=retention)
+    )
+
+
+def with_event(session: Windowed[str], row: UserSession, _event: UserEvent) -> UserSession:
+    """The session's row with one more event."""
+    return UserSession(session.key, session.start_ms, session.end_ms, row.events + 1)
+
+
+def merged(one: UserSession, two: UserSession) -> UserSession:
+    """The events of both sessions. The event that connects them brings the bounds."""
+    return UserSession(events=one.events + two.events)
+
+
+def id_of(event: UserEvent) -> str:
+    """What tells it from others of its user and time."""
+    return event.event_id
+
+
+def user_of(event: UserEvent) -> str:
+    """Whose event it is."""
+    return event.user_id
+
+
+def time_of(event: UserEvent) -> int:
+    """When it happened."""
+    return event.event_time_ms
