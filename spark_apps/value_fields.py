@@ -1,0 +1,88 @@
+"""The columns of a store's snapshots, from the type of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from spark_apps.spec import ValueField
+from state.errors import ConfigurationError
+from state.snapshots.columns import arrow_type
+
+_SQL_TYPES: dict[type[inspect.Type], str] = {
+    inspect.StrType: "string",
+    inspect.BytesType: "string",  # base64
+    inspect.IntType: "bigint",
+    inspect.FloatType: "double",
+    inspect.BoolType: "boolean",
+}
+
+
+def value_fields(rows: type[msgspec.Struct]) -> tuple[ValueField, ...]:
+    """A field for each of the struct's, under the name that it has in JSON.
+
+    The SQL type follows from the field's type: `str` is string, `int` bigint, `float` double, `bool` boolean, `bytes`
+    string. `msgspec.Meta(extra={"sql": "timestamp"})` gives another one; a `Decimal` needs one, such as
+    `decimal(18,4)`. A field that may be None is nullable. `Meta(ge=0)` says that it is never negative; where rows may
+    break that and must still be read, `extra={"never_negative": True}` says that it is expected. A field with
+    `extra={"only_grows": True}` never becomes less.
+
+    Args:
+        rows: the type of the store's values.
+
+    Raises:
+        ConfigurationError: rows are no JSON objects, or a field has no SQL type.
+    """
+    shape = inspect.type_info(rows)
+    if not isinstance(shape, inspect.StructType) or shape.array_like:
+        msg = f"rows of type {rows.__name__} are no JSON objects: use a msgspec.Struct that is not array_like"
+        raise ConfigurationError(msg)
+    return tuple(_field(rows.__name__, field.encode_name, _unwrapped(field.type)) for field in shape.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unwrapped:
+    """A field's type without what stands around it."""
+
+    kind: inspect.Type
+    nullable: bool
+    extra: dict[str, Any]
+
+
+def _unwrapped(kind: inspect.Type) -> _Unwrapped:
+    if isinstance(kind, inspect.Metadata):
+        inner = _unwrapped(kind.type)
+        return _Unwrapped(inner.kind, inner.nullable, inner.extra | (kind.extra or {}))
+    if isinstance(kind, inspect.UnionType):
+        present = [part for part in kind.types if not isinstance(part, inspect.NoneType)]
+        if len(present) == 1:
+            inner = _unwrapped(present[0])
+            return _Unwrapped(inner.kind, nullable=True, extra=inner.extra)
+    return _Unwrapped(kind, nullable=False, extra={})
+
+
+def _field(rows: str, name: str, found: _Unwrapped) -> ValueField:
+    sql_type = found.extra.get("sql") or _SQL_TYPES.get(type(found.kind))
+    if sql_type is None:
+        msg = (
+            f"field {name} of {rows} has no SQL type: use str, int, float, bool or bytes, "
+            'or say which with msgspec.Meta(extra={"sql": "decimal(18,4)"})'
+        )
+        raise ConfigurationError(msg)
+    arrow_type(sql_type)
+    return ValueField(
+        name,
+        sql_type,
+        nullable=found.nullable,
+        never_negative=_is_at_least_0(found.kind) or bool(found.extra.get("never_negative")),
+        only_grows=bool(found.extra.get("only_grows")),
+    )
+
+
+def _is_at_least_0(kind: inspect.Type) -> bool:
+    if not isinstance(kind, inspect.IntType | inspect.FloatType):
+        return False
+    return any(bound is not None and bound >= 0 for bound in (kind.ge, kind.gt))
