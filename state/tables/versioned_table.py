@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.versioned import VALID_TO_UNDEFINED_MS, VersionedKeyValueStore
+from state.stores.versioned import NOT_PUT_MS, VALID_TO_UNDEFINED_MS, VersionedKeyValueStore
 from state.tables.change import Change, TableRecord
 from state.tables.dropped_records import DroppedRecords, DropReason
 from state.tables.table import KTable
@@ -17,7 +17,8 @@ V = TypeVar("V")
 class VersionedTable(KTable[K, V]):
     """A table read from a log of upserts and tombstones, ordered by their timestamps.
 
-    A record that is older than its key's newest value changes history alone: nothing goes on downstream.
+    A record that is older than its key's newest value changes history alone: nothing goes on downstream. One that is
+    older than the history is left out and counted.
     """
 
     def __init__(self, store: VersionedKeyValueStore[K, V], dropped: DroppedRecords | None = None) -> None:
@@ -31,7 +32,10 @@ class VersionedTable(KTable[K, V]):
             self.dropped.drop(DropReason.NULL_KEY)
             return
         old = self._store.get(key) if self._sends_old_values else None
-        if self._store.put(key, value, timestamp_ms) == VALID_TO_UNDEFINED_MS:
+        valid_to_ms = self._store.put(key, value, timestamp_ms)
+        if valid_to_ms == NOT_PUT_MS:
+            self.dropped.drop(DropReason.EXPIRED_WINDOW)
+        elif valid_to_ms == VALID_TO_UNDEFINED_MS:
             change = Change(value, None if old is None else old.value)
             self._forward(TableRecord(key, change, timestamp_ms))
 

@@ -102,6 +102,15 @@ def test_a_processor_counts_what_it_leaves_out() -> None:
     assert driver.dropped.by_reason[DropReason.EXPIRED_WINDOW] == 2
 
 
+def test_a_row_that_is_older_than_the_history_is_counted() -> None:
+    streams = StreamsBuilder("app")
+    streams.table("in", int, store=Store("rows", int, history=timedelta(milliseconds=10)))
+    driver = TopologyTestDriver(streams.build())
+    for timestamp_ms in (20, 10, 9):
+        driver.pipe("in", "a", timestamp_ms, timestamp_ms)
+    assert driver.dropped.by_reason[DropReason.EXPIRED_WINDOW] == 1
+
+
 class Reminder:
     """Sends what came in the last interval, by either clock."""
 
