@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
+from spark_apps.engine.topic_rules import BY_KEY, SinkRecord
 from spark_apps.progress import DEAD_LETTERS
 from spark_apps.records.poison import PoisonRecordError
-from spark_apps.sink.records import BY_KEY, SinkRecord
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -44,7 +44,8 @@ class Heartbeat:
     `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is all of them.
     `watermark_ms` is the newest event time that was seen, or Spark's watermark where the app has one. `starts` counts
     the starts of the app in this run directory. `migrations` are those of its stores that the code which it began with
-    knows by name; None if it doesn't say.
+    knows by name; None if it doesn't say. `dropped_total` records came too late or had no key. `restoring` is what its
+    tasks restore now: store, partition, offsets done and in total, and the seconds that are left.
     """
 
     app: str
@@ -62,6 +63,8 @@ class Heartbeat:
     input_rows_per_second: float = 0.0
     batch_duration_ms: int | None = None
     dead_letters_total: int = 0
+    dropped_total: int = 0
+    restoring: Sequence[Mapping[str, Any]] = ()
     state_rows: int | None = None
     state_memory_bytes: int | None = None
     state_disk_bytes: int | None = None

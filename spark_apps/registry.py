@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from spark_apps.apps.leaderboard import LEADERBOARD
+from spark_apps.apps.order_location import ORDER_LOCATION
+from spark_apps.apps.pos import POS
+from spark_apps.apps.sales_windows import SALES_WINDOWS
+from spark_apps.apps.session_tracker import SESSION_TRACKER
+from spark_apps.apps.ticks import TICKS
 from spark_apps.hadoop_export.spec import HADOOP_EXPORT
-from spark_apps.leaderboard.spec import LEADERBOARD
-from spark_apps.loyalty.spec import LOYALTY
-from spark_apps.order_location.spec import ORDER_LOCATION
 from spark_apps.own_apps import check_distinct, imported_app, own_apps
-from spark_apps.pos_fanout.spec import POS_FANOUT
-from spark_apps.sales_windows.spec import SALES_WINDOWS
-from spark_apps.session_tracker.spec import SESSION_TRACKER
 from spark_apps.spec import AppSpec, StoreSpec
-from spark_apps.ticks.spec import TICKS
 from state.errors import ConfigurationError, UnknownStoreError
 
 TOGETHER = "together"
 """The process that runs all on-demand apps, and its lease."""
 
-POS_APPS: dict[str, AppSpec] = {app.name: app for app in (POS_FANOUT, LOYALTY, HADOOP_EXPORT)}
+POS_APPS: dict[str, AppSpec] = {app.name: app for app in (POS, HADOOP_EXPORT)}
 """Those of the tills: each has a process of its own."""
 ON_DEMAND_APPS: dict[str, AppSpec] = {
     app.name: app for app in (TICKS, LEADERBOARD, ORDER_LOCATION, SESSION_TRACKER, SALES_WINDOWS)

@@ -8,13 +8,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from pyspark.errors import PySparkException
 
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.engine.restores import restores
+from spark_apps.engine.stream import open_topology_stream, restore_dir
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.gate import BatchGate
 from spark_apps.generations.catalog import known_migrations
@@ -137,12 +139,11 @@ class AppRun:
 
     def _query(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
-        open_stream: OpenStream = importlib.import_module(self.spec.module).open_stream
         made_with = found.claim.partitions
         context = StreamContext(
             self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with
         )
-        stream = open_stream(context)
+        stream = opened(context)
         process = self._with_partitions(stream.process, checkpoint, made_with)
         gate = BatchGate(self.around_batch(process))
         query = self.begin(stream, gate, checkpoint)
@@ -205,6 +206,19 @@ class AppRun:
         query.stop()
 
 
+def opened(context: StreamContext) -> Stream:
+    """An app's stream: that of its topology, or its module's own.
+
+    Raises:
+        ConfigurationError: it can't run on the topics that there are.
+    """
+    spec = context.spec
+    if spec.describe is not None:
+        return open_topology_stream(context, spec.describe)
+    open_stream: OpenStream = importlib.import_module(str(spec.module)).open_stream
+    return open_stream(context)
+
+
 class Watch:
     """Brings a running app's heartbeat up to date. Called by the pulse's thread alone."""
 
@@ -214,6 +228,7 @@ class Watch:
         self._query = query
         self._checkpoint = context.checkpoint
         self._ledger = context.ledger
+        self._restore_dir = restore_dir(settings, run.spec.name)
         self._storms = StormWatch(
             settings.max_dead_letter_share, settings.dead_letter_window_s, settings.dead_letter_min_records
         )
@@ -233,9 +248,17 @@ class Watch:
         # What a sink makes as it writes is counted by the sink, what a frame holds by Spark, and some by both.
         dead_letters = max(self._progress.dead_letters_total, self._ledger.sum.dead_letters)
         self._watch_for_storm(dead_letters)
+        beat = with_progress(heartbeat, self._progress, now_ms)
+        written = self._ledger.sum
+        if written.stream_time_ms >= 0:
+            beat = replace(beat, watermark_ms=written.stream_time_ms)
+        if written.state_rows:
+            beat = replace(beat, state_rows=sum(written.state_rows.values()))
         beat = replace(
-            with_progress(heartbeat, self._progress, now_ms),
+            beat,
             dead_letters_total=dead_letters,
+            dropped_total=written.dropped,
+            restoring=tuple(map(asdict, restores(self._restore_dir))),
             offsets=offsets_of(position),
             last_progress_ms=now_ms if moved else heartbeat.last_progress_ms,
         )

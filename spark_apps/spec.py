@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from spark_apps.settings import AppSettings
 from state.names import changelog_topic, checked_name
 from state.query.definitions import StoreDefinition, StoreKind
+from state.topology.builder import StreamsBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,9 @@ class Resources:
 class AppSpec:
     """A streaming app.
 
-    `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `module` has the
-    function `open_stream` and is imported only by the process that runs the app. `topology` has the function
+    `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `describe`
+    describes the app's topology: see `topology_app`. An app without one has a `module` with the function `open_stream`,
+    which is imported only by the process that runs the app. `topology` has the function
     `processor`, free of Spark, if the app is a `Processor`. `resources` are its own, in place of the settings.
     `seeding` is `<module>:<variable>` of its `SeedRules`; an app that is a `Processor` needs none. `migrations` is that
     of a tuple of the `StoreMigration`s that its stores can undergo: so plans and steps know them by name.
@@ -118,11 +120,12 @@ class AppSpec:
 
     name: str
     title: str
-    module: str
     sources: Callable[[AppSettings], tuple[str, ...]]
     sinks: Callable[[AppSettings], tuple[str, ...]]
     dead_letters: Callable[[AppSettings], tuple[str, ...]] = lambda _: ()
     stores: tuple[StoreSpec, ...] = field(default=())
+    module: str | None = None
+    describe: Callable[[StreamsBuilder, AppSettings], None] | None = None
     topology: str | None = None
     seeding: str | None = None
     migrations: str | None = None

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_apps.generations.journal import Generation
-    from spark_apps.sink.batch_sink import BatchSink
     from state.changelog.position import Position
 
 SEED = "seed"
@@ -33,7 +32,7 @@ ProcessBatch = Callable[["DataFrame", int], None]
 class StreamContext:
     """What an app may use to open its stream and to write its batches.
 
-    `ledger` is told of what was written; `sinks` are those that have written, by name. `generation` is what the journal
+    `ledger` is told of what was written. `generation` is what the journal
     says of the generation that runs; None if the app is run without regard to it. `partitions` is, by topic, the number
     of partitions that the app's state was made with.
     """
@@ -43,7 +42,6 @@ class StreamContext:
     settings: AppSettings
     checkpoint: SparkCheckpoint
     ledger: Ledger = field(default_factory=Ledger)
-    sinks: dict[str, BatchSink] = field(default_factory=dict)
     generation: Generation | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
 

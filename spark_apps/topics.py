@@ -10,8 +10,8 @@ from typing import TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
+from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.errors import BrokerUnavailableError
-from spark_apps.sink.records import TopicRule
 from state.changelog.log_bounds import END, FIRST, log_offsets, offset_client
 from state.changelog.position import Position
 from state.clock import Clock

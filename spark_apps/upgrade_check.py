@@ -26,7 +26,8 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
         ConfigurationError: the code can't be imported, topics are missing, or a store would be orphaned or broken.
     """
     try:
-        importlib.import_module(spec.module).open_stream  # noqa: B018 (that it is there is what is asked)
+        if spec.module is not None:
+            importlib.import_module(spec.module).open_stream  # noqa: B018 (that it is there is what is asked)
         if spec.topology is not None:
             importlib.import_module(spec.topology).processor  # noqa: B018
     except Exception as error:  # whatever the new code raises when it is imported, it would raise after the drain

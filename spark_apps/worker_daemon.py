@@ -14,18 +14,17 @@ import pyspark.sql.streaming.stateful_processor_api_client
 import pyspark.worker  # noqa: F401 (loaded for the workers)
 from pyspark import daemon
 
-import spark_apps.hadoop_export.app
-import spark_apps.loyalty.app
-import spark_apps.pos_fanout.app
-import spark_apps.processor.on_spark  # noqa: F401 (loaded for the workers)
+import spark_apps.engine.stages
+import spark_apps.hadoop_export.app  # noqa: F401 (loaded for the workers)
+from spark_apps.engine.task_input import remembering
 from spark_apps.registry import OWN_APPS
-from spark_apps.sink.task_input import remembering
 
 # Workers are handed functions of own apps by their names. Loaded here, they are those of when the app began: a worker
 # that is forked later would run what was written meanwhile. What can't be loaded ends the app that needs it alone.
 for app in OWN_APPS.values():
-    with contextlib.suppress(Exception):
-        importlib.import_module(app.module)
+    if app.module is not None:
+        with contextlib.suppress(Exception):
+            importlib.import_module(app.module)
 daemon.worker = remembering(daemon.worker)
 
 # What is loaded stays. The collector would look through all of it again and again, which costs workers that keep many

@@ -21,6 +21,7 @@ import xxhash
 from spark_apps.records.poison import Code, Name, TimeMs
 from spark_apps.records.source import KeySerde, ValueSerde, has_key, keyed_by
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key
 
 REMEMBERED_RESULTS = 64
@@ -179,3 +180,6 @@ def player(player_id: str, standing: Standing) -> Player:
 def product(product_id: str, named: Named | None) -> Product | None:
     """The product's row, or None to delete it."""
     return None if named is None else Product(product_id, named.name)
+
+
+LEADERBOARD = topology_app("leaderboard", topology, title="Leaderboard of players")

@@ -20,6 +20,7 @@ import msgspec
 from spark_apps.records.poison import Code, Name, PoisonRecordError, TimeMs
 from spark_apps.records.source import KeySerde, ValueSerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.keys.windows import MAX_TIMESTAMP_MS
 from state.stores.window import WindowStore
 from state.topology import DropReason, ProcessorContext, Store, StoreKind, StreamsBuilder
@@ -148,3 +149,6 @@ def order_of(event: OrderEvent) -> str:
 def time_of(event: OrderEvent) -> int:
     """When it happened."""
     return event.event_time_ms
+
+
+ORDER_LOCATION = topology_app("order_location", topology, title="Locations of the orders on their way")

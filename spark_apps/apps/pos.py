@@ -22,6 +22,7 @@ from spark_apps.records.money import PointsFactor
 from spark_apps.records.rewards import Notification, PrimePurchase, Rewards
 from spark_apps.records.source import has_key_and_value
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key
 
 
@@ -66,3 +67,6 @@ def purchase(factor: PointsFactor, _key: bytes, sale: Sale) -> list[tuple[str, P
             PrimePurchase(invoice.invoice_number, invoice.created_time_ms, invoice.total_amount, earned),
         )
     ]
+
+
+POS = topology_app("pos", topology, title="Invoices to shipments, masked line items and rewards")

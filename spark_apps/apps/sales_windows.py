@@ -21,6 +21,7 @@ from spark_apps.records.invoice import InvoiceSerde, Sale
 from spark_apps.records.money import to_units
 from spark_apps.records.source import KeySerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.stores.read_only import Windowed
 from state.topology import Store, StreamsBuilder, hopping, tumbling, with_window
 
@@ -137,3 +138,6 @@ def store_of(sale: Sale) -> str:
 def time_of(sale: Sale) -> int:
     """When it was sold."""
     return sale.invoice.created_time_ms
+
+
+SALES_WINDOWS = topology_app("sales_windows", topology, title="Sales per store and item in windows of time")

@@ -18,6 +18,7 @@ from spark_apps.apps.once import once
 from spark_apps.records.poison import Code, TimeMs
 from spark_apps.records.source import KeySerde, ValueSerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.stores.read_only import Windowed
 from state.topology import Store, StreamsBuilder, sessions, with_window
 
@@ -98,3 +99,6 @@ def user_of(event: UserEvent) -> str:
 def time_of(event: UserEvent) -> int:
     """When it happened."""
     return event.event_time_ms
+
+
+SESSION_TRACKER = topology_app("session_tracker", topology, title="Sessions of users")

@@ -15,6 +15,7 @@ import msgspec
 from spark_apps.records.poison import PoisonRecordError
 from spark_apps.records.source import KeySerde, has_key
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key
 
 _is_price = re.compile(rb"-?(?:0|[1-9]\d{0,9})(?:\.\d{1,8})?").fullmatch
@@ -56,3 +57,6 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
 def row(symbol: str, price: Decimal | None) -> Price | None:
     """The symbol's row, or None to delete it."""
     return None if price is None else Price(symbol, price)
+
+
+TICKS = topology_app("ticks", topology, title="Last price per symbol")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,14 +19,14 @@ from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, markers_topic
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
-from spark_apps.engine.transaction import WriterPlan
-from spark_apps.engine.work import AppWork, BatchWork, Describe, Outcome, described, internal_name
-from spark_apps.kafka_io import read_stream
+from spark_apps.engine.transaction import WriterPlan, producer_options
+from spark_apps.engine.work import AppWork, BatchWork, Outcome, internal_name
+from spark_apps.kafka_source import read_stream
 from spark_apps.ledger import BatchWritten
 from spark_apps.settings import AppSettings
-from spark_apps.sink.batch_sink import producer_options
 from spark_apps.stream import Stream, StreamContext
 from spark_apps.topics import Topics
+from spark_apps.topology_app import Describe, described
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.names import changelog_topic, dead_letter_topic
 from state.topology.plan import Topology
@@ -123,6 +124,9 @@ class Batches:
                 replayed_tasks=replayed,
                 write_ms=max((outcome.process_ms for outcome in outcomes), default=0),
                 commit_ms=max((outcome.open_ms + outcome.commit_ms for outcome in outcomes), default=0),
+                dropped=sum(sum(outcome.dropped.values()) for outcome in outcomes),
+                stream_time_ms=max((outcome.stream_time_ms for outcome in outcomes), default=-1),
+                state_rows={outcome.slot: outcome.state_rows for outcome in outcomes if not outcome.replayed},
             )
         )
 
@@ -153,9 +157,14 @@ class Batches:
                 timeout_s=settings.transaction_timeout_ms / 1000,
             ),
             state_dir=settings.state_dir,
-            progress_dir=settings.generation_dir(app) / "restoring",
+            progress_dir=restore_dir(settings, app),
             memory_bytes=settings.state_memory_mb * 1024 * 1024,
         )
+
+
+def restore_dir(settings: AppSettings, app: str) -> Path:
+    """Where an app's tasks report what they restore."""
+    return settings.generation_dir(app) / "restoring"
 
 
 def changelogs_of(app: str, topology: Topology, settings: AppSettings) -> dict[str, Changelog]:
@@ -171,7 +180,7 @@ def changelogs_of(app: str, topology: Topology, settings: AppSettings) -> dict[s
 def changelog_topics(app: str, topology: Topology) -> dict[str, str]:
     """The changelog topic of each store that has one."""
     return {
-        spec.name: changelog_topic(app, spec.name)
+        spec.name: spec.options.changelog or changelog_topic(app, spec.name)
         for sub in topology.sub_topologies
         if not sub.is_global
         for spec in sub.stores

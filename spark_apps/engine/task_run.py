@@ -17,9 +17,9 @@ from spark_apps.engine.global_tables import GlobalTable
 from spark_apps.engine.layout import Layout, shuffle_sinks
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.restores import reporting
+from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Transaction
 from spark_apps.engine.work import BatchWork, Outcome
-from spark_apps.sink.task_input import check_input_complete
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, log_offsets
 from state.clock import Clock, SystemClock

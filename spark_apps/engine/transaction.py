@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from spark_apps.engine.markers import Marker, read_marker
+from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_letter
+from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.partitions import check_partitions
-from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
-from spark_apps.sink.records import BY_KEY, SinkRecord, TopicRule, dead_letter
+from spark_apps.settings import AppSettings
+from state.changelog.connecting import CONNECT_AT_ONCE
 from state.stores.record_context import Header
 from state.topology.records import Output, StoreChange
 
@@ -67,6 +69,26 @@ class Slot:
     markers: str
     partition: int
     key: bytes
+
+
+def producer_options(settings: AppSettings) -> dict[str, str | int]:
+    """The client's settings for many small records, in its own names."""
+    return {
+        "partitioner": "murmur2_random",
+        "enable.idempotence": "true",
+        "compression.type": "lz4",
+        "linger.ms": 50,
+        # Below what any topic takes by default: a batch that is too large would be refused as a whole.
+        "batch.size": 512 * 1024,
+        "message.max.bytes": settings.max_request_bytes,
+        "queue.buffering.max.messages": 200_000,
+        "queue.buffering.max.kbytes": 128 * 1024,
+        "transaction.timeout.ms": settings.transaction_timeout_ms,
+        "delivery.timeout.ms": settings.transaction_timeout_ms,
+        "reconnect.backoff.max.ms": 500,
+        **CONNECT_AT_ONCE,
+        "log_level": 3,
+    }
 
 
 class Transaction:

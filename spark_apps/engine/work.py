@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +13,10 @@ from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import markers_topic
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.stores.record_context import Header
-from state.topology import StreamsBuilder
-from state.topology.plan import SubTopology, Topology
-
-Describe = Callable[[StreamsBuilder, AppSettings], None]
-"""An app: describes its topology. A function of a module, so that workers find it by its name."""
+from state.topology.plan import SubTopology
 
 
 @dataclass(frozen=True)
@@ -147,14 +144,3 @@ class Outcome(msgspec.Struct, frozen=True):
 def internal_name(app: str, generation: int) -> str:
     """What the names of an app's repartition topics begin with: each generation has its own."""
     return app if generation == 1 else f"{app}-gen-{generation}"
-
-
-def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
-    """The topology of an app.
-
-    Raises:
-        ConfigurationError: it can't be built.
-    """
-    streams = StreamsBuilder(app)
-    describe(streams, settings)
-    return streams.build()

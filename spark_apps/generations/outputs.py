@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from spark_apps.engine.topic_rules import Headers, MapRecords, SinkRecord
 from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.errors import GenerationRefusedError, UnconvertibleRowsError
 from spark_apps.generations.journal import Generation
 from spark_apps.generations.migration import Chain
-from spark_apps.sink.records import Headers, MapRecords, SinkRecord
 from state.changelog.headers import STORE
 from state.errors import ConfigurationError
 

@@ -5,6 +5,12 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
+from spark_apps.leaderboard.spec import PLAYERS, PRODUCTS
+from spark_apps.loyalty.spec import REWARDS
+from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
+from spark_apps.sales_windows.spec import SALES, SALES_HOPPING
+from spark_apps.session_tracker.spec import USER_SESSIONS
+from spark_apps.ticks.spec import PRICES
 
 from spark_apps.apps.leaderboard import Player, Product, Standing
 from spark_apps.apps.once import Seen
@@ -12,16 +18,10 @@ from spark_apps.apps.order_location import OrderLocation, OrderTime
 from spark_apps.apps.sales_windows import ItemSales
 from spark_apps.apps.session_tracker import UserSession
 from spark_apps.apps.ticks import Price
-from spark_apps.leaderboard.spec import PLAYERS, PRODUCTS
-from spark_apps.loyalty.spec import REWARDS
 from spark_apps.new_app.template_app.spec import TOTALS
 from spark_apps.new_app.template_app.streams import Totals
-from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
 from spark_apps.records.rewards import Rewards
-from spark_apps.sales_windows.spec import SALES, SALES_HOPPING
-from spark_apps.session_tracker.spec import USER_SESSIONS
 from spark_apps.spec import StoreSpec, ValueField
-from spark_apps.ticks.spec import PRICES
 from spark_apps.value_fields import value_fields
 from state.errors import ConfigurationError
 

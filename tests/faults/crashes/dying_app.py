@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pyarrow as pa
-
-from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.hadoop_export import app as hadoop_export
 from spark_apps.loyalty import app as loyalty
 from spark_apps.sink import batch_sink, task
-from spark_apps.sink.records import MapRecords
+
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.engine.topic_rules import MapRecords
+from spark_apps.hadoop_export import app as hadoop_export
 from spark_apps.stream import ProcessBatch
 from tests.faults.crashes.points import ANY_SLOT, Point, Victim
 

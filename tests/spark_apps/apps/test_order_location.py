@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 import pytest
+from spark_apps.order_location.spec import ORDER_LOCATION, ORDERS
 
 from spark_apps.apps.order_location import topology
-from spark_apps.order_location.spec import ORDER_LOCATION, ORDERS
 from spark_apps.settings import AppSettings
 from spark_apps.testkit import plain_driver
 from state.topology import DropReason

@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 import pytest
+from spark_apps.sales_windows.spec import SALES, SALES_HOPPING, SALES_WINDOWS
 
 from spark_apps.apps.sales_windows import topology
-from spark_apps.sales_windows.spec import SALES, SALES_HOPPING, SALES_WINDOWS
 from spark_apps.settings import AppSettings
 from spark_apps.testkit import plain_driver
 from state.topology import CrashStep, StreamsBuilder

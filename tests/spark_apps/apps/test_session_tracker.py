@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 import pytest
+from spark_apps.session_tracker.spec import SESSION_TRACKER, USER_SESSIONS
 
 from spark_apps.apps.session_tracker import topology
-from spark_apps.session_tracker.spec import SESSION_TRACKER, USER_SESSIONS
 from spark_apps.settings import AppSettings
 from spark_apps.testkit import plain_driver
 from state.keys.sessions import decode_session_row_key

@@ -37,7 +37,7 @@ class SparkRun:
         self._describe = describe
         self._broker = broker
         self.settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=folder)
-        spec = AppSpec(app, app, "", lambda _: (), lambda _: ())
+        spec = AppSpec(app, app, lambda _: (), lambda _: ())
         self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
         self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
         self._producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
 
+from spark_apps.engine.topic_rules import BY_KEY, SinkRecord
 from spark_apps.generations.errors import GenerationRefusedError, UnconvertibleRowsError
 from spark_apps.generations.journal import Generation, GenerationState
 from spark_apps.generations.outputs import as_generation
-from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from spark_apps.records.loyalty import rewards_value
-from spark_apps.sink.records import BY_KEY, SinkRecord
 
 TOPIC = "loyalty-rewards-changelog-g2"
 HEADERS = [("batch-id", b"7")]

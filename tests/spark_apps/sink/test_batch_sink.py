@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from spark_apps.sink.batch_sink import BatchSink
 
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.engine.topic_rules import BY_KEY, SinkRecord
 from spark_apps.settings import AppSettings
-from spark_apps.sink.batch_sink import BatchSink
-from spark_apps.sink.records import BY_KEY, SinkRecord
 from spark_apps.spec import AppSpec
 from spark_apps.stream import StreamContext
 from tests.broker import Broker

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-
-from spark_apps.errors import PartitionsChangedError
 from spark_apps.sink import task_input
-from spark_apps.sink.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.sink.markers import MARKER_TOPIC_CONFIG
-from spark_apps.sink.records import BY_KEY, SinkRecord, TopicRule
 from spark_apps.sink.task import SinkPlan, TaskOutcome, TaskWriter, source_slot, write_task
-from spark_apps.sink.task_input import TruncatedInputError, check_input_complete, remembering
+
+from spark_apps.engine.task_input import TruncatedInputError, check_input_complete, remembering
+from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule
+from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
+from spark_apps.errors import PartitionsChangedError
 from tests.broker import Broker
 from tests.integration.topics import read_topic
 from tests.waiting import eventually

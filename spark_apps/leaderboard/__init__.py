@@ -1,1 +1,0 @@
-"""App `leaderboard`: what each player has achieved, ranked by the best score."""

@@ -1,1 +1,0 @@
-"""App `pos_fanout`: every invoice becomes a shipment order, masked line items, or a dead letter, in one pass."""

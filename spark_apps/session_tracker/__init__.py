@@ -1,1 +1,0 @@
-"""App `session_tracker`: what users do, gathered into sessions that a gap without activity ends."""

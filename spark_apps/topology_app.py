@@ -1,0 +1,128 @@
+"""An app that is a topology: its spec follows from the description. Free of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec, Resources, StoreSpec
+from spark_apps.value_fields import value_fields
+from state.names import dead_letter_topic
+from state.query.definitions import StoreKind as ServedKind
+from state.serdes.struct import StructSerde
+from state.topology import StoreKind, StreamsBuilder
+from state.topology.node import StoreSpec as TopologyStore
+from state.topology.plan import Topology
+
+Describe = Callable[[StreamsBuilder, AppSettings], None]
+"""Describes an app's topology. A function of a module, so that workers find it by its name."""
+
+_SERVED = {
+    StoreKind.KEY_VALUE: ServedKind.KEY_VALUE,
+    StoreKind.TTL: ServedKind.KEY_VALUE,
+    StoreKind.WINDOW: ServedKind.WINDOW,
+    StoreKind.SESSION: ServedKind.SESSION,
+}
+
+
+def topology_app(
+    name: str, describe: Describe, *, title: str, resources: Resources | None = None, migrations: str | None = None
+) -> AppSpec:
+    """The spec of an app that is a topology.
+
+    Args:
+        name: the app's name.
+        describe: describes the topology.
+        title: what it does, in a few words.
+        resources: what it wants otherwise than the settings' defaults.
+        migrations: `<module>:<variable>` of the migrations that its stores can undergo.
+
+    Raises:
+        ConfigurationError: the topology can't be built.
+    """
+    topics = _Topics(name, describe)
+    return AppSpec(
+        name=name,
+        title=title,
+        describe=describe,
+        sources=topics.sources,
+        sinks=topics.sinks,
+        dead_letters=topics.dead_letters,
+        stores=served_stores(name, described(name, describe, AppSettings())),
+        resources=resources or Resources(),
+        migrations=migrations,
+    )
+
+
+@lru_cache(maxsize=64)
+def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
+    """The topology of an app.
+
+    Raises:
+        ConfigurationError: it can't be built.
+    """
+    streams = StreamsBuilder(app)
+    describe(streams, settings)
+    return streams.build()
+
+
+def served_stores(app: str, topology: Topology) -> tuple[StoreSpec, ...]:
+    """The stores of a topology that nodes serve and that have tables: all that have a changelog, but those whose rows
+    mean something to an operator only.
+    """
+    specs = (spec for sub in topology.sub_topologies if not sub.is_global for spec in sub.stores)
+    return tuple(_served(app, spec) for spec in specs if is_served(spec))
+
+
+def is_served(spec: TopologyStore) -> bool:
+    """Whether nodes serve a store."""
+    return spec.options.logging and not spec.internal and spec.kind in _SERVED
+
+
+def _served(app: str, spec: TopologyStore) -> StoreSpec:
+    options = spec.options
+    kind = _SERVED[spec.kind]
+    if options.ranked_by is not None:
+        kind = ServedKind.RANKED
+    elif options.everywhere:
+        kind = ServedKind.GLOBAL
+    values = spec.value_serde
+    return StoreSpec(
+        name=spec.name,
+        app=app,
+        value_fields=value_fields(values.type) if isinstance(values, StructSerde) else (),
+        kind=kind,
+        score_field=options.ranked_by,
+        topic=options.changelog,
+        bounded=options.bounded or spec.retention_ms > 0,
+    )
+
+
+@dataclass(frozen=True)
+class _Topics:
+    """The topics of a topology, as settings name them."""
+
+    app: str
+    describe: Describe
+
+    def sources(self, settings: AppSettings) -> tuple[str, ...]:
+        """The topics that it reads."""
+        topology = described(self.app, self.describe, settings)
+        return tuple(dict.fromkeys(source.topic for sub in topology.sub_topologies for source in sub.sources
+                                   if source.topic not in _internal(topology)))  # fmt: skip
+
+    def sinks(self, settings: AppSettings) -> tuple[str, ...]:
+        """The topics that it writes, without those of its own."""
+        topology = described(self.app, self.describe, settings)
+        return tuple(dict.fromkeys(sink.topic for sub in topology.sub_topologies for sink in sub.sinks
+                                   if sink.topic not in _internal(topology)))  # fmt: skip
+
+    def dead_letters(self, settings: AppSettings) -> tuple[str, ...]:
+        """Where records of its sources go that can't be processed."""
+        return tuple(map(dead_letter_topic, self.sources(settings)))
+
+
+def _internal(topology: Topology) -> set[str]:
+    return {sink.topic for sink in topology.repartitions}
