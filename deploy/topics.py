@@ -17,13 +17,10 @@ POS = "pos"
 SHIPMENT = "shipment"
 LOYALTY = "loyalty"
 HADOOP_SINK = "hadoop-sink"
-PURCHASES = "loyalty-purchases-repartition"
-REWARDS_CHANGELOG = changelog_topic("loyalty", "rewards")
+REWARDS_CHANGELOG = changelog_topic("pos", "rewards")
 
 _SOURCE_TOPICS = (POS, HADOOP_SINK)
 _HOUR_MS = 3_600_000
-# What is read once and can be had from its source again; a new generation reads it on from its snapshot.
-_REPARTITION_RETENTION_HOURS = 24
 _MIB = 1024 * 1024
 # A dead letter carries the whole record plus headers that say where it came from.
 _DEAD_LETTER_HEADROOM_BYTES = 64 * 1024
@@ -45,11 +42,6 @@ def pos_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
         TopicSpec(name, partitions, _delete_config(settings, settings.max_message_bytes))
         for name in (POS, SHIPMENT, LOYALTY, HADOOP_SINK)
     ]
-    repartition_hours = min(_REPARTITION_RETENTION_HOURS, settings.topic_retention_hours)
-    purchases = _delete_config(settings, settings.max_message_bytes) | {
-        "retention.ms": str(repartition_hours * _HOUR_MS)
-    }
-    streams.append(TopicSpec(PURCHASES, partitions, purchases))
     dead_letter_config = _delete_config(settings, settings.max_message_bytes + _DEAD_LETTER_HEADROOM_BYTES)
     dead_letters = [TopicSpec(dead_letter_topic(name), partitions, dead_letter_config) for name in _SOURCE_TOPICS]
     return (*streams, TopicSpec(REWARDS_CHANGELOG, partitions, _compact_config(settings)), *dead_letters)

@@ -28,7 +28,13 @@ _SERVED = {
 
 
 def topology_app(
-    name: str, describe: Describe, *, title: str, resources: Resources | None = None, migrations: str | None = None
+    name: str,
+    describe: Describe,
+    *,
+    title: str,
+    dead_letters: bool = True,
+    resources: Resources | None = None,
+    migrations: str | None = None,
 ) -> AppSpec:
     """The spec of an app that is a topology.
 
@@ -36,6 +42,8 @@ def topology_app(
         name: the app's name.
         describe: describes the topology.
         title: what it does, in a few words.
+        dead_letters: whether it writes what it can't process to the dead letters' topics. Without, another app does so
+            for all of its sources, and it counts those records only.
         resources: what it wants otherwise than the settings' defaults.
         migrations: `<module>:<variable>` of the migrations that its stores can undergo.
 
@@ -49,7 +57,7 @@ def topology_app(
         describe=describe,
         sources=topics.sources,
         sinks=topics.sinks,
-        dead_letters=topics.dead_letters,
+        dead_letters=topics.dead_letters if dead_letters else lambda _: (),
         stores=served_stores(name, described(name, describe, AppSettings())),
         resources=resources or Resources(),
         migrations=migrations,

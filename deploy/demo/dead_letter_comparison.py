@@ -9,7 +9,7 @@ from deploy.demo.observation import Difference, Observation, TopicRecord
 from deploy.demo.poison import PoisonRecord
 
 DEAD_LETTERS = "dead letters"
-REPORTING_APP = "pos_fanout"
+REPORTING_APP = "pos"
 
 _HEADERS = frozenset(
     f"dlq.{name}" for name in ("topic", "partition", "offset", "timestamp", "app", "error.class", "error.message")

@@ -140,4 +140,7 @@ def time_of(sale: Sale) -> int:
     return sale.invoice.created_time_ms
 
 
-SALES_WINDOWS = topology_app("sales_windows", topology, title="Sales per store and item in windows of time")
+# The app `pos` reports the invoices that can't be processed.
+SALES_WINDOWS = topology_app(
+    "sales_windows", topology, title="Sales per store and item in windows of time", dead_letters=False
+)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -76,7 +78,8 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
 def _run(work: BatchWork, sub: SubTopology, partition: int, records: list[Record]) -> Iterator[pa.RecordBatch]:
     app = _app(work.app)
     layout = app.layout
-    outcome, forwarded = TaskRun(work, layout, sub, partition, app.global_tables)(records)
+    with collector_off():
+        outcome, forwarded = TaskRun(work, layout, sub, partition, app.global_tables)(records)
     place = layout.place(sub, partition)
     by_topic: dict[str, list[Output]] = {}
     for output in forwarded:
@@ -104,6 +107,18 @@ class _App:
 
 
 _APPS: dict[str, _App] = {}
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Keeps the garbage collector from running. It would look through a batch's records again and again for cycles, of
+    which they have none: a fifth of the time of app `pos`.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _app(work: AppWork) -> _App:

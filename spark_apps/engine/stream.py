@@ -134,7 +134,8 @@ class Batches:
         context, settings, layout = self._context, self._context.settings, self._layout
         app, topics = context.spec.name, Topics(settings.kafka_bootstrap)
         sources = [topic for topic in layout.topics if topic not in _internal(layout.topology)]
-        dead_letters = {topic: dead_letter_topic(topic) for topic in sources}
+        reported = context.spec.dead_letters(settings)
+        dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
         changelogs = changelogs_of(app, layout.topology, settings)
         written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
         limited = [*written, *dead_letters.values(), *(log.topic for log in changelogs.values())]

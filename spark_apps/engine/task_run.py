@@ -112,7 +112,9 @@ class TaskRun:
         if self.work.speaks:
             written = (output for output in batch.outputs if output[0] not in shuffled) if shuffled else batch.outputs
             transaction.write(written)
-            transaction.write(map(self._dead_letter, batch.dead_letters))
+            reported = self.work.app.dead_letters
+            letters = (letter for letter in batch.dead_letters if letter.record.topic in reported)
+            transaction.write(map(self._dead_letter, letters))
         else:
             internal = {sink.topic for sink in self.layout.topology.repartitions} - shuffled
             transaction.write(output for output in batch.outputs if output[0] in internal)

@@ -31,7 +31,7 @@ class AppWork:
         settings: with which it does.
         partitions: of the topics that it reads.
         changelogs: by store.
-        dead_letters: by source topic, where records go that can't be processed.
+        dead_letters: by source topic, where records go that can't be processed. Those of other topics are counted only.
         writer: how its tasks write.
         state_dir: where its tasks keep their local stores: a folder of the machine that they run on.
         progress_dir: where its tasks report what they restore: a folder that the driver reads.

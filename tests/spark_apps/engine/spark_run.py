@@ -11,11 +11,10 @@ from confluent_kafka import Producer
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.stream import open_topology_stream
-from spark_apps.engine.work import Describe
 from spark_apps.settings import AppSettings
-from spark_apps.spec import AppSpec
 from spark_apps.stream import ProcessBatch, StreamContext
 from spark_apps.topics import Topics
+from spark_apps.topology_app import Describe, topology_app
 from state.changelog.stretch import read_topic
 from tests.broker import Broker
 
@@ -37,13 +36,18 @@ class SparkRun:
         self._describe = describe
         self._broker = broker
         self.settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=folder)
-        spec = AppSpec(app, app, lambda _: (), lambda _: ())
+        spec = topology_app(app, describe, title=app)
         self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
         self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
         self._producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
 
     def make_topics(self, topics: Mapping[str, int]) -> None:
-        """Makes source and sink topics, and the dead letters' topics of them."""
+        """Makes source and sink topics, and the dead letters' topics of them. What an earlier run left is deleted."""
+        app = self.context.spec.name
+        known = self._broker.admin().list_topics(timeout=10).topics
+        for name in known:
+            if name in topics or name.removesuffix("-dlq") in topics or name.startswith(f"{app}-"):
+                self._broker.delete_topic(name)
         for name, partitions in topics.items():
             self._broker.create_topic(name, partitions)
             self._broker.create_topic(f"{name}-dlq", 1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from spark_apps.engine.work import Describe
+from spark_apps.topology_app import Describe
 from tests.broker import Broker
 from tests.spark_apps.engine import topologies
 from tests.spark_apps.engine.spark_run import SparkRun

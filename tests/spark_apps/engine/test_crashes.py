@@ -1,0 +1,117 @@
+"""Nothing is lost and nothing doubled, wherever a task dies and whatever becomes of its local stores."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.broker import Broker
+from tests.spark_apps.engine import dying_tasks
+from tests.spark_apps.engine.dying_tasks import Step, arm, armed
+from tests.spark_apps.engine.spark_run import SparkRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
+
+NOW_MS = 1_700_000_000_000
+NUMBERS = 40
+"""In each batch."""
+
+
+class Oracle:
+    """The app and all numbers that it was given."""
+
+    def __init__(self, run: SparkRun) -> None:
+        self.run = run
+        self.given = 0
+
+    def give(self) -> None:
+        """Appends one batch of numbers."""
+        numbers = range(self.given, self.given + NUMBERS)
+        self.run.produce("shuffled-numbers", [(b"%d" % (n % 7), b"%d" % n, NOW_MS + n) for n in numbers])
+        self.given += NUMBERS
+
+    def check(self) -> None:
+        """Compares copies, rows and updates with what the numbers add up to."""
+        assert Counter(int(value or b"") for _, _, value, _ in self.run.records("shuffled-copies")) == Counter(
+            range(self.given)
+        )
+        rows = {key: orjson.loads(value) for key, value in self.run.rows("shuffled-digits-changelog").items()}
+        own = {digit: range(digit, self.given, 10) for digit in (1, 3, 5, 7, 9)}
+        assert rows == {
+            b"%d" % digit: {"events": len(numbers), "total": sum(numbers)} for digit, numbers in own.items()
+        }
+        updates: dict[bytes, list[int]] = {}
+        for _, key, value, _ in self.run.records("shuffled-out"):
+            updates.setdefault(key or b"", []).append(orjson.loads(value or b"")["events"])
+        assert updates == {b"%d" % digit: list(range(1, len(numbers) + 1)) for digit, numbers in own.items()}
+
+
+@pytest.fixture
+def oracle(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Oracle:
+    run = SparkRun("shuffled", dying_tasks.shuffled, broker, spark_session, tmp_path / "run")
+    run.make_topics({"shuffled-numbers": 2, "shuffled-copies": 1, "shuffled-out": 1})
+    oracle = Oracle(run)
+    oracle.give()
+    run.run()
+    return oracle
+
+
+def stores(oracle: Oracle) -> Path:
+    """The folder of the tasks of the store `digits`."""
+    [folder] = (path for path in (oracle.run.settings.state_dir / "shuffled" / "gen-1").iterdir() if path.is_dir())
+    return folder
+
+
+def test_a_task_may_die_at_every_step(oracle: Oracle) -> None:
+    for step in Step:
+        oracle.give()
+        if step is Step.RESTORING:
+            shutil.rmtree(stores(oracle))
+        arm(oracle.run.settings.run_dir, step)
+        with pytest.raises(Exception, match=r"crashed|worker"):
+            oracle.run.run()
+        assert not armed(oracle.run.settings.run_dir), f"no task came to {step}"
+        oracle.run.run()
+        oracle.check()
+
+
+def deleted(folder: Path, _: Path) -> None:
+    shutil.rmtree(folder)
+
+
+def swapped(folder: Path, _: Path) -> None:
+    (folder / "0").rename(folder / "aside")
+    (folder / "1").rename(folder / "0")
+    (folder / "aside").rename(folder / "1")
+
+
+def set_back(folder: Path, copy: Path) -> None:
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+
+
+def damaged(folder: Path, _: Path) -> None:
+    for file in folder.glob("*/*/CURRENT"):
+        file.write_bytes(b"nothing")
+
+
+def test_local_stores_heal(oracle: Oracle, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(stores(oracle), copy)
+    harms: list[Callable[[Path, Path], None]] = [deleted, swapped, set_back, damaged]
+    for harm in harms:
+        oracle.give()
+        oracle.run.run()
+        harm(stores(oracle), copy)
+        oracle.give()
+        oracle.run.run()
+        oracle.check()
