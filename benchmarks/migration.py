@@ -28,6 +28,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from spark_apps.loyalty.migrations import region_of
+from spark_apps.loyalty.spec import REWARDS
+
 from benchmarks.changeover import Reader, Reads, Sizes, Stream, get
 from benchmarks.failover import p99_ms
 from benchmarks.results import Measure, write_results
@@ -35,8 +38,6 @@ from spark_apps.generations.catalog import chain_of
 from spark_apps.generations.comparison import behind as behind_of
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.loyalty.migrations import region_of
-from spark_apps.loyalty.spec import REWARDS
 from spark_apps.records.loyalty import rewards_value
 from state.changelog.position import Position
 from tests.broker import Broker, start_broker

@@ -26,7 +26,7 @@ A row that the app writes meanwhile stays, whenever that happens. Every step may
 clean-up deletes the row that is asked for, not that state: if the customer comes back, the row comes back with the old
 total. The same goes for stores of your own. Say with `keep_compute_state` that you accept that; or with
 `purge_compute_state` that the DAG `migrate_state` is to be run afterwards with
-`{"app": "loyalty", "copy": true, "approval": false}`: it makes a new generation of the app from what is left, hands
+`{"app": "pos", "copy": true, "approval": false}`: it makes a new generation of the app from what is left, hands
 over to it, and asks what becomes of the old one. A store of your own needs a `state_key` in its spec for that.
 
 **How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned. After a purge, and before the old

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deploy.settings import PlatformSettings
-from deploy.topics import TopicSpec, compacted_topic, dead_letter_topic_spec, pos_topics, stream_topic
+from deploy.topics import TopicSpec, compacted_topic, dead_letter_topic_spec, stream_topic
 from deploy.wanted_apps import wanted_apps
-from spark_apps import registry
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 
 
 def all_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
     """Every topic of the platform, in the order of its apps."""
-    topics = pos_topics(settings) if registry.POS_APPS.keys() <= wanted_apps(settings).keys() else ()
-    known = {topic.name for topic in topics}
-    of_apps = topics_of(settings, wanted_apps(settings).values())
-    return (*topics, *(topic for topic in of_apps if topic.name not in known))
+    return topics_of(settings, wanted_apps(settings).values())
 
 
 def topics_of(settings: PlatformSettings, apps: Iterable[AppSpec]) -> tuple[TopicSpec, ...]:

@@ -11,15 +11,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
-from state.names import changelog_topic, dead_letter_topic
 
 POS = "pos"
 SHIPMENT = "shipment"
 LOYALTY = "loyalty"
 HADOOP_SINK = "hadoop-sink"
-REWARDS_CHANGELOG = changelog_topic("pos", "rewards")
 
-_SOURCE_TOPICS = (POS, HADOOP_SINK)
 _HOUR_MS = 3_600_000
 _MIB = 1024 * 1024
 # A dead letter carries the whole record plus headers that say where it came from.
@@ -33,18 +30,6 @@ class TopicSpec:
     name: str
     partitions: int
     config: Mapping[str, str]
-
-
-def pos_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
-    """Every topic of the tills' apps, in the order of the way of the data."""
-    partitions = settings.topic_partitions
-    streams = [
-        TopicSpec(name, partitions, _delete_config(settings, settings.max_message_bytes))
-        for name in (POS, SHIPMENT, LOYALTY, HADOOP_SINK)
-    ]
-    dead_letter_config = _delete_config(settings, settings.max_message_bytes + _DEAD_LETTER_HEADROOM_BYTES)
-    dead_letters = [TopicSpec(dead_letter_topic(name), partitions, dead_letter_config) for name in _SOURCE_TOPICS]
-    return (*streams, TopicSpec(REWARDS_CHANGELOG, partitions, _compact_config(settings)), *dead_letters)
 
 
 def stream_topic(settings: PlatformSettings, name: str) -> TopicSpec:

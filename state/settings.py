@@ -133,7 +133,7 @@ class NodeSettings(RunDirSettings):
         description="Nodes that are known before they are heard: name=http://host:port,… Others join by heartbeats.",
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(
-        "rewards=loyalty-rewards-changelog",
+        "rewards=pos-rewards-changelog",
         description="Stores to serve: store=changelog-topic[:kind[:score_field]],… with kind keyvalue, ranked, window, "
         "session or global; a ranked store names the field of its values that holds the score.",
     )

@@ -3,7 +3,7 @@
 It lives in the store's own metadata and is written in the same atomic step as the rows it stands for, so the two
 can't disagree after a crash. As JSON:
 
-    {"version": 1, "topic": "loyalty-rewards-changelog", "topic_id": "…", "partition": 0,
+    {"version": 1, "topic": "pos-rewards-changelog", "topic_id": "…", "partition": 0,
      "offset": 1200, "whole_at_ms": 1700000000000, "source": {"pos": {"0": [100, 200]}},
      "skipped": {"null-key": 2}, "last_skipped": 1140}
 

@@ -1,6 +1,6 @@
 """A position: for topics and their partitions the next offset to read, so offsets below it are included.
 
-As JSON: `{"loyalty-rewards-changelog": {"0": 1200, "1": 1187}}`.
+As JSON: `{"pos-rewards-changelog": {"0": 1200, "1": 1187}}`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ wrote. Given as `position=` with a read, only a replica that has applied all of 
 and a producer reads its own writes.
 
 Two forms are read. The opaque one is base64url, without padding, of canonical JSON:
-`{"c":{"loyalty-rewards-changelog":{"0":1200}},"s":{"pos":{"0":1235}},"v":1}`: next offsets of changelogs and sources.
+`{"c":{"pos-rewards-changelog":{"0":1200}},"s":{"pos":{"0":1235}},"v":1}`: next offsets of changelogs and sources.
 The readable one names source records, `topic:partition:offset`, several separated by commas: `pos:0:1234`.
 """
 

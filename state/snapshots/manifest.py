@@ -2,7 +2,7 @@
 
 A JSON object whose keys are the fields of `SnapshotManifest`, partitions as text, digests as 16 hexadecimal digits:
 
-    {"app": "loyalty", "changelog_offsets": {"0": 1200}, "changelog_topic": "loyalty-rewards-changelog",
+    {"app": "pos", "changelog_offsets": {"0": 1200}, "changelog_topic": "pos-rewards-changelog",
      "delta_version": 3, "digests": {"0": "00d5a02f6c1be2f7"}, "generation": 1, "row_count": 811, "schema_version": 1,
      "source_offsets": {"pos": {"0": 4400}}, "store": "rewards", "writer": "spark_apps.snapshot"}
 """

@@ -97,7 +97,7 @@ RunDag = Callable[..., DagRun]
 
 @pytest.fixture
 def run_dag(dag_server: DagServer, airflow_home: dict[str, str], tmp_path: Path) -> RunDag:
-    """Runs a DAG: `run_dag("stream_apps", {"app": "loyalty"}, STOREKEEPER_WATCH_STALE_S="1")`."""
+    """Runs a DAG: `run_dag("stream_apps", {"app": "pos"}, STOREKEEPER_WATCH_STALE_S="1")`."""
     outputs = (tmp_path / f"run-{number}.log" for number in count())
 
     def run(dag_id: str, conf: dict[str, Any] | None = None, **settings: str) -> DagRun:

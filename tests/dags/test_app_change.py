@@ -16,10 +16,10 @@ def test_values_are_set_kept_and_forgotten(tmp_path: Path) -> None:
     settings = OperationsSettings(run_dir=tmp_path)  # type: ignore[call-arg]
 
     def change(**wanted: str) -> AppScale | None:
-        return change_scale("loyalty", NOTHING | wanted, settings)
+        return change_scale("pos", NOTHING | wanted, settings)
 
     def now() -> AppScale:
-        return read_scale(settings.scale_file("loyalty"))
+        return read_scale(settings.scale_file("pos"))
 
     assert change(cores="4", memory_mb="2048") == AppScale()
     assert now() == AppScale(cores=4, memory_mb=2048)
@@ -31,7 +31,7 @@ def test_values_are_set_kept_and_forgotten(tmp_path: Path) -> None:
 def test_what_cannot_be_changes_nothing(tmp_path: Path) -> None:
     settings = OperationsSettings(run_dir=tmp_path)  # type: ignore[call-arg]
     with pytest.raises(AirflowFailException, match="`memory_mb` can't be used"):
-        change_scale("loyalty", NOTHING | {"memory_mb": "100"}, settings)
+        change_scale("pos", NOTHING | {"memory_mb": "100"}, settings)
     with pytest.raises(AirflowFailException, match="needs at least one of `cores`"):
-        change_scale("loyalty", NOTHING, settings)
+        change_scale("pos", NOTHING, settings)
     assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,7 @@ class FakeSupervisor:
         self.on_stop: Callable[[], None] = lambda: None
 
     def process(self, name: str) -> ProcessInfo:
-        assert name == "loyalty"
+        assert name == "pos"
         return ProcessInfo(self.state, self.pid, STARTED_MS, self.exit_status)
 
     def start(self, name: str) -> bool:
@@ -53,10 +53,10 @@ class Bench:
     def __init__(self, folder: Path, supervisor: FakeSupervisor) -> None:
         self.supervisor = supervisor
         self.clock = ManualClock(STARTED_MS)
-        self.file = folder / "loyalty.json"
+        self.file = folder / "pos.json"
         self.during_waits: Callable[[], None] = lambda: None
         self.control = AppControl(
-            "loyalty",
+            "pos",
             supervisor=supervisor,
             heartbeat=lambda: read_heartbeat(self.file),
             patience=PATIENCE,
@@ -66,7 +66,7 @@ class Bench:
 
     def beat(self, state: AppState, pid: int = 1, error: str | None = None, **more: Any) -> None:
         now_ms = self.clock.now_ms()
-        write_heartbeat(self.file, Heartbeat("loyalty", 1, pid, state, STARTED_MS, now_ms, error=error, **more))
+        write_heartbeat(self.file, Heartbeat("pos", 1, pid, state, STARTED_MS, now_ms, error=error, **more))
 
     def _pause(self, seconds: float) -> None:
         self.clock.advance(int(seconds * 1000))

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import KafkaException
 
-from spark_apps.loyalty.spec import REWARDS
+from spark_apps.registry import store_named
 from state.clock import SystemClock
 from state.maintenance.expiry import DAY_MS
 from tests.broker import Broker
@@ -50,7 +50,7 @@ def test_old_rows_are_previewed_deleted_and_brought_back(run_dag: RunDag, broker
 
 
 def test_an_app_that_is_to_forget_what_was_deleted_gets_a_new_generation(run_dag: RunDag, broker: Broker) -> None:
-    topic = REWARDS.changelog_topic
+    topic = store_named("rewards").changelog_topic
     with suppress(KafkaException):
         broker.delete_topic(topic)
     broker.create_topic(topic, 4, COMPACTED)
@@ -61,7 +61,7 @@ def test_an_app_that_is_to_forget_what_was_deleted_gets_a_new_generation(run_dag
     run = run_dag("cleanup_stores", {**conf, "purge_compute_state": True}, **settings)
     assert run.state == "success", run.log
     assert run.results["delete"]["deleted"] == 20
-    assert run.triggered == {"migrate_state": {"app": "loyalty", "copy": True, "approval": False}}
+    assert run.triggered == {"migrate_state": {"app": "pos", "copy": True, "approval": False}}
     broker.delete_topic(topic)
 
 

@@ -187,7 +187,7 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
         ("cleanup_stores", {"ttl_days": 0}),
         ("cleanup_stores", {"canary_share": 1.5}),
         ("undo_cleanup", {"cleanup_id": "../../etc"}),
-        ("migrate_state", {"app": "pos_fanout"}),
+        ("migrate_state", {"app": "hadoop_export"}),
         ("migrate_state", {"migrations": ["a; rm"]}),
         ("migrate_state", {"partitions": -1}),
         ("rollback_state", {"discard": "yes"}),

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.airflow
 PROJECT = Path(__file__).parents[2]
 # Safe path: else the working directory, and with it the real package, would come before the toys.
 TOYS = {"PYTHONPATH": f"{PROJECT}/tests/dags/toy_path:{PROJECT}", "PYTHONSAFEPATH": "1"}
-CONF = {"app": "loyalty", "approval": False, "watch_minutes": 0, "max_behind": 5}
+CONF = {"app": "pos", "approval": False, "watch_minutes": 0, "max_behind": 5}
 
 
 def _toy(run_dir: Path, **state: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _toy(run_dir: Path, **state: Any) -> dict[str, Any]:
 def test_the_toy_tells_nothing_that_the_steps_do_not(tmp_path: Path) -> None:
     def told(**environment: str) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-m", "spark_apps", "generation", "status", "loyalty"],
+            [sys.executable, "-m", "spark_apps", "generation", "status", "pos"],
             env={**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), **environment},  # noqa: TID251 (a child's own)
             cwd=PROJECT,
             capture_output=True,
@@ -56,18 +56,18 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     run = run_dag("migrate_state", conf, **TOYS)
     assert run.state == "success", run.log
     named = ["--migration", "rewards-tier", "--migration", "rewards-by-region", "--partitions", "12"]
-    assert run.results["plan"] == {"text": "a plan", "asked": ["loyalty", *named]}
+    assert run.results["plan"] == {"text": "a plan", "asked": ["pos", *named]}
     toy = _toy(supervised.run_dir)
     assert toy["calls"] == [
-        "generation detach loyalty",
-        f"generation seed loyalty {' '.join(named)}",
-        "generation handover loyalty --max-behind 100000",
+        "generation detach pos",
+        f"generation seed pos {' '.join(named)}",
+        "generation handover pos --max-behind 100000",
         "snapshot rewards",
-        "generation retire loyalty --delete",
+        "generation retire pos --delete",
     ]
     assert (toy["live"], toy["standby"], toy["behind"] <= 5) == (2, None, True)
-    assert run.results["start"]["app"] == "loyalty-next"
-    supervised.await_state("loyalty-next", "RUNNING")
+    assert run.results["start"]["app"] == "pos-next"
+    supervised.await_state("pos-next", "RUNNING")
     assert (run.tasks["keep"], run.tasks["roll_back"]) == ("skipped", "skipped")
 
 
@@ -103,15 +103,15 @@ def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
 
 def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: RunDag, tmp_path: Path) -> None:
     _toy(tmp_path / "run", live=2, standby=1)
-    run = run_dag("rollback_state", {"app": "loyalty"}, **TOYS)
+    run = run_dag("rollback_state", {"app": "pos"}, **TOYS)
     assert run.state == "success", run.log
     assert _toy(tmp_path / "run")["live"] == 1
-    assert _toy(tmp_path / "run")["calls"] == ["generation rollback loyalty", "snapshot rewards"]
+    assert _toy(tmp_path / "run")["calls"] == ["generation rollback pos", "snapshot rewards"]
     assert run.tasks["discard"] == "skipped"
     _toy(tmp_path / "run", live=2, standby=1)
-    run_dag("rollback_state", {"app": "loyalty", "discard": True}, **TOYS)
+    run_dag("rollback_state", {"app": "pos", "discard": True}, **TOYS)
     assert _toy(tmp_path / "run")["calls"] == [
-        "generation rollback loyalty",
+        "generation rollback pos",
         "snapshot rewards",
-        "generation retire loyalty --delete",
+        "generation retire pos --delete",
     ]

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from dags.operators.choose_programs import why_it_does_not_run
+from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.scale import AppScale, read_scale
-from spark_apps.ticks.spec import TICKS
 from tests.dags.conftest import DagRun, RunDag
 from tests.dags.supervised import Supervised
 from tests.dags.test_migrate_state import TOYS
@@ -34,11 +34,11 @@ def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     assert taken(run) == dict.fromkeys((*POS_APPS, "together"), "success"), run.log
     before = pids(supervised)
     assert all(before.values())
-    assert run.results["loyalty"] == {
-        "app": "loyalty",
+    assert run.results["pos"] == {
+        "app": "pos",
         "action": "ensure",
         "changed": True,
-        "pid": before["loyalty"],
+        "pid": before["pos"],
         "state": "RUNNING",
     }
     again = run_dag("stream_apps")
@@ -51,31 +51,30 @@ def test_one_app_is_restarted_and_stopped_and_the_others_are_not_touched(
 ) -> None:
     run_dag("stream_apps")
     before = pids(supervised)
-    run = run_dag("stream_apps", {"app": "loyalty", "action": "restart"})
-    assert taken(run) == {"loyalty": "success"}, run.log
+    run = run_dag("stream_apps", {"app": "pos", "action": "restart"})
+    assert taken(run) == {"pos": "success"}, run.log
     after = pids(supervised)
-    assert after["loyalty"] not in {0, before["loyalty"]}
-    assert after == {**before, "loyalty": after["loyalty"]}
-    run = run_dag("stream_apps", {"app": "loyalty", "action": "stop"})
-    assert run.results["loyalty"]["state"] == "STOPPED"
-    beat = read_heartbeat(supervised.run_dir / "heartbeats" / "loyalty.json")
+    assert after["pos"] not in {0, before["pos"]}
+    assert after == {**before, "pos": after["pos"]}
+    run = run_dag("stream_apps", {"app": "pos", "action": "stop"})
+    assert run.results["pos"]["state"] == "STOPPED"
+    beat = read_heartbeat(supervised.run_dir / "heartbeats" / "pos.json")
     assert beat is not None
     assert beat.state is AppState.STOPPED
-    assert supervised.rpc.process("loyalty").state == "STOPPED"
+    assert supervised.rpc.process("pos").state == "STOPPED"
 
 
 def test_an_app_that_cannot_run_fails_its_task_with_its_own_words(run_dag: RunDag, supervised: Supervised) -> None:
-    supervised.behave("loyalty", "misconfigured")
+    supervised.behave("pos", "misconfigured")
     run = run_dag("stream_apps", {"action": "start"})
     assert taken(run) == {
-        "pos_fanout": "success",
-        "loyalty": "failed",
+        "pos": "failed",
         "hadoop_export": "success",
         "together": "success",
     }
-    assert "loyalty ended with exit code 78 instead of running" in run.log
+    assert "pos ended with exit code 78 instead of running" in run.log
     assert "topic pos is missing: create it" in run.log
-    assert "toy loyalty is in the mood to misconfigured" in run.log
+    assert "toy pos is in the mood to misconfigured" in run.log
 
 
 def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_with_the_new_one(
@@ -83,21 +82,21 @@ def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_wit
 ) -> None:
     run_dag("stream_apps")
     before = pids(supervised)
-    run = run_dag("stream_apps", {"app": "loyalty", "action": "scale", "cores": 4, "memory_mb": 2048})
-    assert taken(run) == {"loyalty": "success"}, run.log
+    run = run_dag("stream_apps", {"app": "pos", "action": "scale", "cores": 4, "memory_mb": 2048})
+    assert taken(run) == {"pos": "success"}, run.log
     after = pids(supervised)
-    assert after == {**before, "loyalty": after["loyalty"]} != before
-    file = supervised.run_dir / "scale" / "loyalty.json"
+    assert after == {**before, "pos": after["pos"]} != before
+    file = supervised.run_dir / "scale" / "pos.json"
     assert read_scale(file) == AppScale(cores=4, memory_mb=2048)
 
     file.unlink()
-    supervised.behave("loyalty", "small")
-    run = run_dag("stream_apps", {"app": "loyalty", "action": "scale", "cores": 8})
-    assert run.tasks["loyalty"] == "failed"
-    assert "scale failed: loyalty ended with exit code 78" in run.log
+    supervised.behave("pos", "small")
+    run = run_dag("stream_apps", {"app": "pos", "action": "scale", "cores": 8})
+    assert run.tasks["pos"] == "failed"
+    assert "scale failed: pos ended with exit code 78" in run.log
     assert "It runs again as before." in run.log
     assert not file.exists()
-    assert pids(supervised)["loyalty"] not in {0, after["loyalty"]}
+    assert pids(supervised)["pos"] not in {0, after["pos"]}
 
 
 def test_a_smaller_app_is_acted_on_where_it_runs(run_dag: RunDag, supervised: Supervised) -> None:
@@ -117,9 +116,9 @@ def test_a_smaller_app_is_acted_on_where_it_runs(run_dag: RunDag, supervised: Su
 
 
 def test_what_has_no_place_in_a_platform_says_what_to_do_instead(tmp_path: Path) -> None:
-    assert why_it_does_not_run("loyalty", ["loyalty"], tmp_path) is None
+    assert why_it_does_not_run("pos", ["pos"], tmp_path) is None
     assert why_it_does_not_run("together", ["together"], tmp_path) is None
-    assert "up --apps all" in str(why_it_does_not_run("together", ["loyalty"], tmp_path))
+    assert "up --apps all" in str(why_it_does_not_run("together", ["pos"], tmp_path))
     for app in ON_DEMAND_APPS.values():
         JournalFile(tmp_path, app.name).write(first_journal(app))
     assert why_it_does_not_run("ticks", ["ticks", "together"], tmp_path) is None
@@ -131,21 +130,20 @@ def test_an_upgrade_asks_the_code_first_and_sees_the_app_read_on(run_dag: RunDag
     run_dag("stream_apps")
     before = pids(supervised)
     (supervised.run_dir / "toy.json").write_text('{"refuse": "hadoop_export"}')
-    supervised.behave("loyalty", "rewind")
+    supervised.behave("pos", "rewind")
     run = run_dag("stream_apps", {"action": "upgrade"}, **TOYS)
-    upgraded = {"pos_fanout": "success", "loyalty": "failed", "hadoop_export": "failed", "together": "success"}
+    upgraded = {"pos": "failed", "hadoop_export": "failed", "together": "success"}
     assert taken(run) == upgraded, run.log
     after = pids(supervised)
-    assert after["pos_fanout"] not in {0, before["pos_fanout"]}
-    assert "loyalty was drained at offset 10 of pos partition 0, but goes on at 0" in run.log
-    assert after["loyalty"] not in {0, before["loyalty"]}, "it is restarted all the same"
+    assert "pos was drained at offset 10 of pos partition 0, but goes on at 0" in run.log
+    assert after["pos"] not in {0, before["pos"]}, "it is restarted all the same"
     assert "hadoop_export runs on as it was" in run.log
     assert "a module is missing" in run.log
     assert after["hadoop_export"] == before["hadoop_export"]
 
 
 def test_without_a_platform_the_message_says_how_to_start_one(run_dag: RunDag) -> None:
-    run = run_dag("stream_apps", {"app": "loyalty"})
+    run = run_dag("stream_apps", {"app": "pos"})
     assert run.state == "failed"
-    assert run.tasks["loyalty"] == "upstream_failed"
+    assert run.tasks["pos"] == "upstream_failed"
     assert "start the platform with `storekeeper up`" in run.log

@@ -23,7 +23,7 @@ def fired(monkeypatch: pytest.MonkeyPatch, control: AppControl, wanted: str, dea
     """What the trigger says, after as many looks as it takes."""
     monkeypatch.setattr(stream_health, "app_control", lambda app, settings: control)
     monkeypatch.setattr(stream_health, "_PAUSE_S", 0.001)
-    trigger = StreamHealthTrigger(app="loyalty", wanted=wanted, deadline_ms=deadline_ms, told={"changed": True})
+    trigger = StreamHealthTrigger(app="pos", wanted=wanted, deadline_ms=deadline_ms, told={"changed": True})
 
     async def first_event() -> Any:
         async for event in trigger.run():
@@ -87,7 +87,7 @@ def test_a_supervisor_that_is_away_is_asked_again(tmp_path: Path, monkeypatch: p
     assert fired(
         monkeypatch,
         AppControl(
-            "loyalty",
+            "pos",
             supervisor=Away(),
             heartbeat=lambda: None,
             patience=Patience(1, 1, 1),
@@ -110,7 +110,7 @@ class Away(FakeSupervisor):
 
 
 def test_it_survives_being_kept_by_airflow() -> None:
-    trigger = StreamHealthTrigger(app="loyalty", wanted="running", deadline_ms=7, told={"changed": False})
+    trigger = StreamHealthTrigger(app="pos", wanted="running", deadline_ms=7, told={"changed": False})
     path, fields = trigger.serialize()
     assert path == "dags.operators.stream_health.StreamHealthTrigger"
     assert StreamHealthTrigger(**fields).serialize() == (path, fields)

@@ -20,7 +20,7 @@ LIMITS = WatchLimits(
     backoff_ms=60_000,
 )
 PROCESS = ProcessInfo("RUNNING", 7, NOW - 1_000_000, 0)
-BEAT = Heartbeat("loyalty", 1, 7, AppState.RUNNING, NOW - 990_000, NOW - 2_000, last_progress_ms=NOW - 5_000)
+BEAT = Heartbeat("pos", 1, 7, AppState.RUNNING, NOW - 990_000, NOW - 2_000, last_progress_ms=NOW - 5_000)
 BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}
 
 

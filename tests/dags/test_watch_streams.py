@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from dags.operators.watched_programs import watched_programs
+from spark_apps.apps.pos import POS
+from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.steps import planned, retired, started
 from spark_apps.heartbeat import read_heartbeat
-from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
-from spark_apps.ticks.spec import TICKS
 from state.clock import SystemClock
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
@@ -36,53 +36,53 @@ def await_silence(supervised: Supervised, app: str) -> None:
 def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_then_reported(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
-    supervised.behave("loyalty", "silent")
+    supervised.behave("pos", "silent")
     for app in (*POS_APPS, "together"):
         supervised.rpc.start(app)
         supervised.await_state(app, "RUNNING")
     supervised.rpc.stop("hadoop_export")
     supervised.await_state("hadoop_export", "STOPPED")
     before = {app: supervised.rpc.process(app).pid for app in POS_APPS}
-    await_silence(supervised, "loyalty")
+    await_silence(supervised, "pos")
     run = run_dag("watch_streams", **QUICK)
     assert run.state == "success", run.log
     looked = run.results["watch"]
-    assert [looked[app]["action"] for app in POS_APPS] == ["none", "restart", "none"]
+    assert [looked[app]["action"] for app in POS_APPS] == ["restart", "none"]
     assert looked["hadoop_export"]["reason"] == "stopped"
     assert looked["together"] == {"action": "none", "reason": "running"}
     after = {app: supervised.rpc.process(app).pid for app in POS_APPS}
-    assert after["loyalty"] not in {0, before["loyalty"]}
-    assert after == {**before, "loyalty": after["loyalty"]}
-    await_silence(supervised, "loyalty")
+    assert after["pos"] not in {0, before["pos"]}
+    assert after == {**before, "pos": after["pos"]}
+    await_silence(supervised, "pos")
     run = run_dag("watch_streams", STOREKEEPER_WATCH_RESTARTS="1", **QUICK)
     assert run.state == "failed"
-    assert "loyalty needs attention: the last heartbeat is" in run.log
+    assert "pos needs attention: the last heartbeat is" in run.log
     assert "1 restarts did not help" in run.log
-    assert "toy loyalty is in the mood to silent" in run.log
-    assert supervised.rpc.process("loyalty").pid == after["loyalty"]
+    assert "toy pos is in the mood to silent" in run.log
+    assert supervised.rpc.process("pos").pid == after["pos"]
 
 
 def test_an_app_that_ended_by_itself_is_started_and_a_misconfigured_one_reported(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
-    supervised.behave("pos_fanout", "crash")
-    supervised.behave("loyalty", "misconfigured")
-    for app in ("pos_fanout", "loyalty"):
+    supervised.behave("hadoop_export", "crash")
+    supervised.behave("pos", "misconfigured")
+    for app in ("hadoop_export", "pos"):
         supervised.rpc.start(app)
         supervised.await_state(app, "EXITED")
-    supervised.behave("pos_fanout", "run")
+    supervised.behave("hadoop_export", "run")
     run = run_dag("watch_streams")
     assert run.state == "failed"
-    assert "loyalty needs attention: ended because of its configuration (topic pos is missing: create it)" in run.log
-    assert supervised.rpc.process("pos_fanout").state == "RUNNING"
-    assert supervised.rpc.process("loyalty").state == "EXITED"
+    assert "pos needs attention: ended because of its configuration (topic pos is missing: create it)" in run.log
+    assert supervised.rpc.process("hadoop_export").state == "RUNNING"
+    assert supervised.rpc.process("pos").state == "EXITED"
 
 
 def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_too(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
-    journal = planned(first_journal(LOYALTY), (), None)
-    JournalFile(supervised.run_dir, "loyalty").write(started(journal, 2))
+    journal = planned(first_journal(POS), (), None)
+    JournalFile(supervised.run_dir, "pos").write(started(journal, 2))
     supervised.behave("together", "crash")
     supervised.rpc.start("together")
     supervised.await_state("together", "EXITED")
@@ -92,22 +92,22 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
     looked = run.results["watch"]
     assert looked["together"]["reason"].startswith("ended with exit code 3")
     # Nobody has started them since the supervisor began.
-    assert looked["loyalty-next"] == {"action": "restart", "reason": "not started since the supervisor began"}
-    for program in (*POS_APPS, "loyalty-next", "together"):
+    assert looked["pos-next"] == {"action": "restart", "reason": "not started since the supervisor began"}
+    for program in (*POS_APPS, "pos-next", "together"):
         supervised.await_state(program, "RUNNING")
 
 
 def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
     assert list(watched_programs((*POS_APPS, "together"), tmp_path)) == [*POS_APPS, "together"]
-    assert list(watched_programs(("pos_fanout",), tmp_path)) == ["pos_fanout"], "a platform that runs one app alone"
+    assert list(watched_programs(("pos",), tmp_path)) == ["pos"], "a platform that runs one app alone"
     assert watched_programs(("together",), tmp_path)["together"] == tuple(ON_DEMAND_APPS)
     JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
     found = watched_programs(("ticks", "together"), tmp_path)
     assert (found["ticks"], "ticks" in found["together"]) == (("ticks",), False)
-    file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), (), None)
+    file, journal = JournalFile(tmp_path, "pos"), planned(first_journal(POS), (), None)
     file.write(journal)
-    assert "loyalty-next" not in watched_programs(POS_APPS, tmp_path), "it has no seed yet"
+    assert "pos-next" not in watched_programs(POS_APPS, tmp_path), "it has no seed yet"
     file.write(started(journal, 2))
-    assert watched_programs(POS_APPS, tmp_path)["loyalty-next"] == ("loyalty-next",)
+    assert watched_programs(POS_APPS, tmp_path)["pos-next"] == ("pos-next",)
     file.write(retired(started(journal, 2), 2))
-    assert "loyalty-next" not in watched_programs((), tmp_path)
+    assert "pos-next" not in watched_programs((), tmp_path)

@@ -85,8 +85,8 @@ def _client(airflow: FakeAirflow, password: str = PASSWORD) -> AirflowClient:
 
 
 def test_a_run_is_unpaused_triggered_and_awaited(airflow: FakeAirflow, client: AirflowClient) -> None:
-    client.run("known", {"app": "loyalty"}, timeout_s=60)
-    assert airflow.conf == {"app": "loyalty"}
+    client.run("known", {"app": "pos"}, timeout_s=60)
+    assert airflow.conf == {"app": "pos"}
     assert not airflow.paused
     assert airflow.states == []
     assert airflow.logins == 1

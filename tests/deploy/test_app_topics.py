@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from deploy import cli
 from deploy.app_topics import all_topics
 from deploy.settings import PlatformSettings
-from deploy.topics import pos_topics
 from spark_apps.new_app.plan import plan_new_app, write_new_app
 from spark_apps.registry import ON_DEMAND_APPS, STORES
 from spark_apps.settings import AppSettings
@@ -29,7 +28,14 @@ def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() ->
 
 def test_without_them_there_are_those_of_the_tills_alone() -> None:
     settings = PlatformSettings.load(apps="pos")
-    assert all_topics(settings) == pos_topics(settings)
+    topics = {topic.name: topic for topic in all_topics(settings)}
+    assert topics.keys() == {
+        *("pos", "shipment", "loyalty", "hadoop-sink", "pos-rewards-changelog", "pos-dlq", "hadoop-sink-dlq")
+    }
+    assert {topic.partitions for topic in topics.values()} == {4}
+    sizes = {name: int(topic.config["max.message.bytes"]) for name, topic in topics.items()}
+    assert sizes["pos"] == 16 * 1024 * 1024
+    assert sizes["pos-dlq"] > sizes["pos"], "a dead letter of the largest record fits with its headers"
 
 
 @pytest.mark.broker

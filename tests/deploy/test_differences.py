@@ -60,4 +60,4 @@ def test_programs_are_named_if_no_variable_is(running: Instance) -> None:
 
 def test_a_configuration_that_is_gone_is_another_one(running: Instance) -> None:
     running.layout.supervisor_conf.unlink()
-    assert {"kafka", "loyalty"} <= set(differences(running))
+    assert {"kafka", "pos"} <= set(differences(running))

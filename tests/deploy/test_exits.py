@@ -8,7 +8,7 @@ from deploy.exits import exits, exits_in
 from deploy.layout import RunLayout
 
 LOG = """\
-2026-11-23 18:00:00,123 WARN exited: loyalty (terminated by SIGKILL; not expected)
+2026-11-23 18:00:00,123 WARN exited: pos (terminated by SIGKILL; not expected)
 2026-11-23 18:00:01,000 INFO supervisord started with pid 12
 2026-11-23 18:00:02,001 INFO spawned: 'node-a' with pid 13
 2026-11-23 18:00:03,002 INFO exited: ticks-next (exit status 0; expected)

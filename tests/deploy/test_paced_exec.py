@@ -30,7 +30,7 @@ def test_only_quick_ends_count(started_s: float | None, now_s: float, ends: int)
 
 
 def test_pauses_grow_from_start_to_start_and_end_after_a_good_run(tmp_path: Path) -> None:
-    file = tmp_path / "loyalty.start.json"
+    file = tmp_path / "pos.start.json"
     assert next_pause_s(file, 1000.0) == 0
     assert next_pause_s(file, 1002.0) == 1
     assert next_pause_s(file, 1005.0) == 2  # that run began after its pause, at 1003
@@ -39,7 +39,7 @@ def test_pauses_grow_from_start_to_start_and_end_after_a_good_run(tmp_path: Path
 
 
 def test_a_damaged_state_file_is_no_obstacle(tmp_path: Path) -> None:
-    file = tmp_path / "loyalty.start.json"
+    file = tmp_path / "pos.start.json"
     file.write_text("{")
     assert next_pause_s(file, 1000.0) == 0
 

@@ -36,9 +36,7 @@ def test_what_fits_passes_and_says_what_to_trigger(tmp_path: Path, running: Runn
     assert done.exit_code == 0
     assert "**rewards** can be changed by a new generation" in done.stdout
     assert "800 keys" in done.stdout
-    assert (
-        'DAG `migrate_state` with `{"app":"loyalty","migrations":["rewards-tier","rewards-by-region"]}`' in done.stdout
-    )
+    assert 'DAG `migrate_state` with `{"app":"pos","migrations":["rewards-tier","rewards-by-region"]}`' in done.stdout
 
 
 def test_what_would_break_fails_and_stands_first(tmp_path: Path, running: RunningStore) -> None:

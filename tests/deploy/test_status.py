@@ -23,17 +23,17 @@ from deploy.settings import PlatformSettings
 from deploy.status import PlatformStatus, Problems, ProcessStatus, collect_status, process_status
 from deploy.status_table import status_table
 from deploy.supervisor_client import ProcessView
+from spark_apps.apps.order_location import ORDER_LOCATION
+from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
-from spark_apps.order_location.spec import ORDER_LOCATION
 from spark_apps.registry import ON_DEMAND_APPS
-from spark_apps.ticks.spec import TICKS
 from tests.waiting import eventually
 
 
 def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:
-    return Heartbeat("loyalty", 1, pid, state, started_at_ms=0, updated_at_ms=100_000, error=error)
+    return Heartbeat("pos", 1, pid, state, started_at_ms=0, updated_at_ms=100_000, error=error)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def test_the_table_shows_each_app_of_one_process_and_no_process_that_nothing_nee
         ("ticks", "STOPPED", 0, True),
         ("ticks", "EXITED", 75, False),
         ("order_location", "STOPPED", 0, False),
-        ("loyalty-next", "STOPPED", 0, True),
-        ("loyalty-next", "EXITED", 0, True),
-        ("loyalty-next", "EXITED", 78, False),
-        ("loyalty-next", "BACKOFF", 0, False),
-        ("loyalty", "STOPPED", 0, False),
-        ("loyalty", "EXITED", 0, False),
+        ("pos-next", "STOPPED", 0, True),
+        ("pos-next", "EXITED", 0, True),
+        ("pos-next", "EXITED", 78, False),
+        ("pos-next", "BACKOFF", 0, False),
+        ("pos", "STOPPED", 0, False),
+        ("pos", "EXITED", 0, False),
     ],
 )
 def test_only_a_process_that_nothing_needs_may_be_down(
@@ -115,22 +115,22 @@ def test_only_a_process_that_nothing_needs_may_be_down(
 ) -> None:
     JournalFile(tmp_path, "order_location").write(first_journal(ORDER_LOCATION))
     view = ProcessView(name, state, 0, 0, exit_status, "")
-    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)), frozenset({"ticks", "loyalty"}))
+    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)), frozenset({"ticks", "pos"}))
     assert process_status(view, problems, {}).healthy == healthy
 
 
 @pytest.mark.parametrize(
     ("name", "started_s", "detail"),
     [
-        ("loyalty", 100, "ended with exit code 78: too many partitions"),
-        ("loyalty", 101, "ended with exit code 78: see its log"),  # that was said by the process before
+        ("pos", 100, "ended with exit code 78: too many partitions"),
+        ("pos", 101, "ended with exit code 78: see its log"),  # that was said by the process before
         ("together", 100, "ended with exit code 78: ticks: too many partitions"),
         ("kafka", 100, "ended with exit code 78: see its log"),
     ],
 )
 def test_an_app_that_ended_has_its_own_reason(tmp_path: Path, name: str, started_s: int, detail: str) -> None:
     instance = Instance.of(PlatformSettings.load(run_dir=tmp_path))
-    for app in ("loyalty", "ticks"):
+    for app in ("pos", "ticks"):
         failed = replace(_heartbeat(AppState.FAILED, error="too many partitions"), app=app)
         write_heartbeat(instance.layout.heartbeat(app), failed)
     view = ProcessView(name, "EXITED", 0, started_s, 78, "")
@@ -161,7 +161,7 @@ def test_the_json_has_the_promised_fields(tmp_path: Path, monkeypatch: pytest.Mo
     assert fields["airflow"] == "http://127.0.0.1:18080"
     assert fields["delta_root"] == str(tmp_path / "delta")
     assert fields["run_dir"] == str(tmp_path)
-    assert list(fields["apps"]) == ["pos_fanout", "loyalty", "hadoop_export"]
+    assert list(fields["apps"]) == ["pos", "hadoop_export"]
     assert fields["processes"] == []
 
 
@@ -188,7 +188,7 @@ def _shown(process: ProcessStatus, **app: object) -> str:
 
 
 def test_caught_up_is_told_from_nothing_done() -> None:
-    process = ProcessStatus("loyalty", "RUNNING", True, 7, 1, None, "")
+    process = ProcessStatus("pos", "RUNNING", True, 7, 1, None, "")
     beat = asdict(_heartbeat())
     assert "no batch yet\n" in _shown(process, heartbeat=beat)
     assert "no batch yet, caught up\n" in _shown(process, heartbeat=beat, behind=0)

@@ -60,43 +60,43 @@ def _is_running(client: SupervisorClient, name: str) -> bool:
 
 
 def test_it_starts_stops_and_leaves_nothing(platform: Platform) -> None:
-    client = platform.start(loyalty=_WAIT)
+    client = platform.start(pos=_WAIT)
     assert running_supervisor(platform.layout) is not None
-    assert client.process("loyalty").state == "STOPPED"
-    assert client.start("loyalty")
-    assert not client.start("loyalty")
-    assert eventually(lambda: _is_running(client, "loyalty"), 60)
-    assert stop_all(client, ["loyalty"], 20)
-    assert not client.stop("loyalty")
-    client.start("loyalty")
+    assert client.process("pos").state == "STOPPED"
+    assert client.start("pos")
+    assert not client.start("pos")
+    assert eventually(lambda: _is_running(client, "pos"), 60)
+    assert stop_all(client, ["pos"], 20)
+    assert not client.stop("pos")
+    client.start("pos")
     assert shut_down(client, 20)
     assert running_supervisor(platform.layout) is None
     assert find_orphans(platform.layout.root) == []
 
 
 def test_a_killed_process_comes_back_by_itself(platform: Platform) -> None:
-    client = platform.start(loyalty=_WAIT)
-    client.start("loyalty")
-    first = client.process("loyalty").pid
+    client = platform.start(pos=_WAIT)
+    client.start("pos")
+    first = client.process("pos").pid
     os.kill(first, signal.SIGKILL)
-    assert eventually(lambda: client.process("loyalty").pid not in {0, first}, 60)
+    assert eventually(lambda: client.process("pos").pid not in {0, first}, 60)
 
 
 def test_a_configuration_error_is_not_tried_again(platform: Platform) -> None:
-    client = platform.start(loyalty="raise SystemExit(78)", other="raise SystemExit(1)")
-    client.start("loyalty")
+    client = platform.start(pos="raise SystemExit(78)", other="raise SystemExit(1)")
+    client.start("pos")
     client.start("other")
     log = platform.layout.log("other")
     assert eventually(lambda: log.exists() and "ended soon after its start" in log.read_text(), 60)
-    assert client.process("loyalty").state == "EXITED"
-    assert client.process("loyalty").exit_status == 78
-    assert "ended soon" not in platform.layout.log("loyalty").read_text()
+    assert client.process("pos").state == "EXITED"
+    assert client.process("pos").exit_status == 78
+    assert "ended soon" not in platform.layout.log("pos").read_text()
 
 
 def test_a_killed_supervisor_leaves_orphans_that_are_found_and_ended(platform: Platform) -> None:
-    client = platform.start(loyalty=_WAIT)
-    client.start("loyalty")
-    child = client.process("loyalty").pid
+    client = platform.start(pos=_WAIT)
+    client.start("pos")
+    child = client.process("pos").pid
     supervisor = int((platform.layout.supervisor / "supervisord.pid").read_text())
     os.kill(supervisor, signal.SIGKILL)
     assert eventually(lambda: running_supervisor(platform.layout) is None, 60)
@@ -107,7 +107,7 @@ def test_a_killed_supervisor_leaves_orphans_that_are_found_and_ended(platform: P
 
 
 def test_its_password_is_private_and_needed(platform: Platform) -> None:
-    platform.start(loyalty=_WAIT)
+    platform.start(pos=_WAIT)
     for path in (platform.layout.supervisor_secret, platform.layout.supervisor_conf):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     secret = platform.layout.supervisor_secret
@@ -116,8 +116,8 @@ def test_its_password_is_private_and_needed(platform: Platform) -> None:
 
 
 def test_no_argv_holds_the_password(platform: Platform) -> None:
-    client = platform.start(loyalty=_WAIT)
-    client.start("loyalty")
+    client = platform.start(pos=_WAIT)
+    client.start("pos")
     password = platform.layout.supervisor_secret.read_text().split('"password": "')[1].split('"')[0]
     for process in find_orphans(platform.layout.root):
         assert password not in " ".join(process.cmdline())
@@ -125,7 +125,7 @@ def test_no_argv_holds_the_password(platform: Platform) -> None:
 
 
 def test_a_supervisor_that_is_gone_is_told_with_the_remedy(platform: Platform) -> None:
-    client = platform.start(loyalty=_WAIT)
+    client = platform.start(pos=_WAIT)
     shut_down(client, 20)
     with pytest.raises(SupervisorUnreachableError, match="storekeeper status"):
         client.processes()

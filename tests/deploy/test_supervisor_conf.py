@@ -37,16 +37,16 @@ def test_the_programs_are_the_named_ones_in_their_order(conf: configparser.RawCo
     assert programs == [
         "kafka",
         *("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"),
-        *("pos_fanout", "loyalty", "hadoop_export", "loyalty-next"),
+        *("pos", "hadoop_export", "pos-next"),
         *("node-a", "node-b", "metrics"),
     ]
 
 
 def test_an_app_is_kept_as_an_app_must_be(conf: configparser.RawConfigParser, tmp_path: Path) -> None:
-    section = dict(conf["program:loyalty"])
+    section = dict(conf["program:pos"])
     command = section.pop("command").split()
     assert command[0] == sys.executable
-    assert command[3:] == [sys.executable, "-m", "spark_apps", "run", "loyalty"]
+    assert command[3:] == [sys.executable, "-m", "spark_apps", "run", "pos"]
     assert section == {
         "directory": str(tmp_path),
         "autostart": "false",
@@ -59,7 +59,7 @@ def test_an_app_is_kept_as_an_app_must_be(conf: configparser.RawConfigParser, tm
         "stopasgroup": "false",
         "killasgroup": "true",
         "redirect_stderr": "true",
-        "stdout_logfile": str(tmp_path / "logs" / "loyalty.log"),
+        "stdout_logfile": str(tmp_path / "logs" / "pos.log"),
         "stdout_logfile_maxbytes": "10MB",
         "stdout_logfile_backups": "3",
     }

@@ -7,43 +7,24 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
+from deploy.app_topics import topics_of
 from deploy.broker import admin_client, answers
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
-from deploy.topics import TopicSpec, ensure_topics, pos_topics
+from deploy.topics import TopicSpec, ensure_topics
+from spark_apps.apps.pos import POS
 from tests.broker import Broker
 
-SETTINGS = PlatformSettings.load()
-
-
-def test_the_topics_are_the_named_ones_with_four_partitions() -> None:
-    topics = pos_topics(SETTINGS)
-    assert [topic.name for topic in topics] == [
-        *("pos", "shipment", "loyalty", "hadoop-sink", "loyalty-purchases-repartition", "loyalty-rewards-changelog"),
-        *("pos-dlq", "hadoop-sink-dlq"),
-    ]
-    assert {topic.partitions for topic in topics} == {4}
-
-
-def test_only_the_changelog_is_compacted() -> None:
-    policies = {topic.name: topic.config["cleanup.policy"] for topic in pos_topics(SETTINGS)}
-    assert policies.pop("loyalty-rewards-changelog") == "compact"
-    assert set(policies.values()) == {"delete"}
-
-
-def test_a_dead_letter_of_the_largest_record_fits_with_its_headers() -> None:
-    sizes = {topic.name: int(topic.config["max.message.bytes"]) for topic in pos_topics(SETTINGS)}
-    assert sizes["pos"] == 16 * 1024 * 1024
-    assert sizes["pos-dlq"] > sizes["pos"]
+SPECS = topics_of(PlatformSettings.load(), [POS])
 
 
 @pytest.mark.broker
 def test_missing_topics_are_made_once(broker: Broker) -> None:
     admin = admin_client(broker.bootstrap)
-    specs = tuple(_renamed(topic) for topic in pos_topics(SETTINGS))
+    specs = tuple(_renamed(topic) for topic in SPECS)
     assert ensure_topics(admin, specs) == [spec.name for spec in specs]
     assert ensure_topics(admin, specs) == []
-    resource = ConfigResource(ResourceType.TOPIC, "ensured-loyalty-rewards-changelog")
+    resource = ConfigResource(ResourceType.TOPIC, "ensured-pos-rewards-changelog")
     config = admin.describe_configs([resource])[resource].result(timeout=30)
     assert config["cleanup.policy"].value == "compact"
     assert config["min.compaction.lag.ms"].value == "600000"

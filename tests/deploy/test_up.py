@@ -110,7 +110,7 @@ def test_a_failed_demo_still_leaves_its_report(run_dir: Path, tmp_path: Path) ->
 def test_an_app_that_was_removed_is_forgotten(tmp_path: Path) -> None:
     layout = RunLayout(tmp_path)
     layout.heartbeat("x").parent.mkdir()
-    for app in ("loyalty", "loyalty-next", "page_views", "page_views-next"):
+    for app in ("pos", "pos-next", "page_views", "page_views-next"):
         layout.heartbeat(app).touch()
-    forget_removed_apps(layout, ["loyalty", "ticks"])
-    assert {path.stem for path in layout.root.glob("heartbeats/*")} == {"loyalty", "loyalty-next"}
+    forget_removed_apps(layout, ["pos", "ticks"])
+    assert {path.stem for path in layout.root.glob("heartbeats/*")} == {"pos", "pos-next"}

@@ -49,7 +49,7 @@ def test_own_apps_run_whatever_else_does(
     assert topics["template_app-totals-changelog"] == "compact"
     served = child_environment(settings, {})["STOREKEEPER_STORES"].split(",")
     assert OWN_STORE in served
-    assert ("rewards=loyalty-rewards-changelog" in served) == (apps != "own")
+    assert ("rewards=pos-rewards-changelog" in served) == (apps != "own")
 
 
 def test_stores_that_are_named_by_hand_stay(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,9 +64,7 @@ def test_children_find_the_packages_from_any_folder(monkeypatch: pytest.MonkeyPa
     assert child_environment(PlatformSettings.load(), {})["STOREKEEPER_OWN_APPS_DIR"] == str(tmp_path / "mine")
 
 
-@pytest.mark.parametrize(
-    ("name", "taken"), [("kafka", "kafka"), ("node-a", "node-a"), ("loyalty-next", "loyalty-next")]
-)
+@pytest.mark.parametrize(("name", "taken"), [("kafka", "kafka"), ("node-a", "node-a"), ("pos-next", "pos-next")])
 def test_an_app_cannot_have_the_name_of_another_process(monkeypatch: pytest.MonkeyPatch, name: str, taken: str) -> None:
     name_own(monkeypatch, replace(TEMPLATE_APP, name=name, stores=()))
     with pytest.raises(ConfigurationError, match=f"needs the name {taken} of another process"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import orjson
-
-from spark_apps.generations.migration import StoreMigration, StoreRecord
 from spark_apps.processor.on_spark import open_processor_stream
 from spark_apps.processor.processor import ProcessorContext
 from spark_apps.processor.records import SourceRecord
+
+from spark_apps.generations.migration import StoreMigration, StoreRecord
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
 from spark_apps.stream import Stream, StreamContext
 from state.keys.windows import window_row_key

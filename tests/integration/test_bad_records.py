@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from deploy.cli import app
 from spark_apps.generations.comparison import read_changelog
-from spark_apps.ticks.spec import PRICES
+from spark_apps.registry import store_named
 from state.maintenance.copies import Fold
 from state.maintenance.kafka_log import Changelog
 from state.snapshots.digest import to_hex
@@ -27,7 +27,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
-TOPIC = PRICES.changelog_topic
+TOPIC = store_named("prices").changelog_topic
 # A broker refuses some kinds unless it is told not to: records without a key, and timestamps of a far future.
 ALL_KINDS = {"cleanup.policy": "delete", "message.timestamp.after.max.ms": str(2**63 - 1)}
 BEFORE = {b"before-%d" % number: b'{"n":%d}' % number for number in range(50)}

@@ -13,17 +13,17 @@ from great_expectations.expectations import ExpectColumnValuesToNotBeNull
 
 from quality.snapshot_check import check_snapshot
 from quality.snapshot_suite import snapshot_expectations
+from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
-from spark_apps.leaderboard.spec import PLAYERS
-from spark_apps.loyalty.spec import LOYALTY, REWARDS
-from spark_apps.registry import STORES
+from spark_apps.registry import STORES, store_named
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.errors import SnapshotDamagedError
 from state.snapshots.manifest import SnapshotManifest
 
+(REWARDS,) = POS.stores
 NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
 SCHEMA = pa.schema(
     [
@@ -56,7 +56,7 @@ def row(card: str, points: str = "10", count: int | None = 2, **changes: Any) ->
 
 
 def snapshot(path: Path, version: int, rows: list[dict[str, Any]]) -> None:
-    manifest = SnapshotManifest("rewards", "loyalty", 1, 1, "log", {}, Position(), len(rows), {}, "test", version)
+    manifest = SnapshotManifest("rewards", "pos", 1, 1, "log", {}, Position(), len(rows), {}, "test", version)
     write_deltalake(
         path,
         pa.Table.from_pylist(rows, schema=SCHEMA),
@@ -111,19 +111,20 @@ def test_a_table_that_something_else_wrote_to_is_not_judged(tmp_path: Path) -> N
 
 
 def test_a_nullable_field_is_not_owed() -> None:
+    players = store_named("players")
     expected = {
-        item.column for item in snapshot_expectations(PLAYERS) if isinstance(item, ExpectColumnValuesToNotBeNull)
+        item.column for item in snapshot_expectations(players) if isinstance(item, ExpectColumnValuesToNotBeNull)
     }
-    assert expected == {item.name for item in PLAYERS.value_fields} - {"Name"}
+    assert expected == {item.name for item in players.value_fields} - {"Name"}
 
 
 def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_by_the_one_before(
     tmp_path: Path,
 ) -> None:
     settings = AppSettings(run_dir=tmp_path)
-    journal = planned(first_journal(LOYALTY), ("rewards-tier",), None)
+    journal = planned(first_journal(POS), ("rewards-tier",), None)
     second = replace(journal.generation(2), state=GenerationState.LIVE)
-    JournalFile(tmp_path, "loyalty").write(replace(journal.updated(second), live=2))
+    JournalFile(tmp_path, "pos").write(replace(journal.updated(second), live=2))
     table = tmp_path / "table"
     snapshot(table, 0, [row("a", count=9)])
     # Handed over, but the newest snapshot is still of the generation before.
@@ -141,7 +142,7 @@ def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_
             "_key": b"a",
         }
     ]
-    manifest = SnapshotManifest("rewards", "loyalty", 2, 2, second.topics["rewards"], {}, Position(), 1, {}, "test", 1)
+    manifest = SnapshotManifest("rewards", "pos", 2, 2, second.topics["rewards"], {}, Position(), 1, {}, "test", 1)
     write_deltalake(
         table,
         pa.Table.from_pylist(new, schema=pa.schema([*SECOND, ("_key", pa.binary())])),

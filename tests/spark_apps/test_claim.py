@@ -10,7 +10,7 @@ from spark_apps.claim import CheckpointClaim, claim_file, claimed
 from spark_apps.errors import UnusableCheckpointError
 from tests.spark_apps.checkpoints import write_checkpoint
 
-MINE = CheckpointClaim("loyalty", 1, topic_ids={"pos": "AAA"})
+MINE = CheckpointClaim("pos", 1, topic_ids={"pos": "AAA"})
 QUERY = "d9d5a1ad-5d1b-4d4e-8a0e-0f9d6b4f4a11"
 
 
@@ -46,7 +46,7 @@ def test_a_crash_between_claim_and_first_start_does_no_harm(used: SparkCheckpoin
     ("earlier", "why"),
     [
         (None, "it has no claim"),
-        (replace(MINE, app="pos_fanout", query_id=QUERY), "claimed by pos_fanout"),
+        (replace(MINE, app="ticks", query_id=QUERY), "claimed by ticks"),
         (replace(MINE, generation=2, query_id=QUERY), "generation 2"),
         (replace(MINE, query_id="another"), "another query wrote it"),
         (replace(MINE, query_id=QUERY, topic_ids={"pos": "BBB"}), "pos was deleted and made anew"),

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from spark_apps.apps.ticks import TICKS
 from spark_apps.cli import exit_code
 from spark_apps.errors import AppRunningError, BrokerUnavailableError, UnusableCheckpointError
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
-from spark_apps.ticks.spec import TICKS
 from state.errors import ChangelogError, ConfigurationError, StateError
 
 
@@ -43,7 +43,7 @@ def test_an_unknown_app_is_one_sentence() -> None:
     done = run("run", "nope")
     assert done.returncode == 78
     assert done.stdout == ""
-    assert "there is no app 'nope': choose one of pos_fanout, loyalty, hadoop_export" in done.stderr
+    assert "there is no app 'nope': choose one of pos, hadoop_export" in done.stderr
     assert "Traceback" not in done.stderr
 
 

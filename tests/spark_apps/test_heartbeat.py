@@ -9,7 +9,7 @@ import pytest
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 
 BEAT = Heartbeat(
-    app="loyalty",
+    app="pos",
     generation=1,
     pid=7,
     state=AppState.RUNNING,
@@ -21,10 +21,10 @@ BEAT = Heartbeat(
 
 
 def test_a_beat_survives_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "heartbeats" / "loyalty.json"
+    path = tmp_path / "heartbeats" / "pos.json"
     write_heartbeat(path, BEAT)
     assert read_heartbeat(path) == BEAT
-    assert [entry.name for entry in path.parent.iterdir()] == ["loyalty.json"]
+    assert [entry.name for entry in path.parent.iterdir()] == ["pos.json"]
 
 
 def test_the_file_is_one_flat_object(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
         "from dataclasses import replace\n"
         "from page_views.spec import PAGE_VIEWS, TOTALS\n"
         "A_TEXT = 'page_views'\n"
-        "TAKEN = replace(PAGE_VIEWS, name='loyalty', stores=())\n"
+        "TAKEN = replace(PAGE_VIEWS, name='pos', stores=())\n"
         "A_PROCESS = replace(PAGE_VIEWS, name='together', stores=())\n"
         "TAKEN_STORE = replace(PAGE_VIEWS, stores=(replace(TOTALS, name='rewards'),))\n"
         "WITHOUT_MODULE = replace(PAGE_VIEWS, name='odd', module='nowhere', stores=())\n"
@@ -77,15 +77,15 @@ def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
         ("page_views.spec:PAGE_CLICKS", "has no attribute 'PAGE_CLICKS'"),
         ("page_views", "named <module>:<variable>"),
         ("odd:A_TEXT", "is no AppSpec"),
-        ("odd:TAKEN", "an app loyalty, and there is another"),
+        ("odd:TAKEN", "an app pos, and there is another"),
         ("odd:A_PROCESS", "an app together, and there is another"),
-        ("odd:TAKEN_STORE", "apps loyalty and page_views both have a store rewards"),
+        ("odd:TAKEN_STORE", "apps pos and page_views both have a store rewards"),
         ("page_views.spec:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
         ("page_views.spec:PAGE_VIEWS,page_counts.spec:PAGE_COUNTS", "page_views and page_counts both have a store tot"),
     ],
 )
 def test_one_that_cannot_be_is_refused_with_a_sentence(run: Run, own_apps: str, told: str) -> None:
-    for arguments in (("-m", "deploy.entry", "plan"), ("-m", "spark_apps", "run", "loyalty")):
+    for arguments in (("-m", "deploy.entry", "plan"), ("-m", "spark_apps", "run", "pos")):
         done = run(*arguments, own_apps=own_apps)
         assert done.returncode == 78
         assert told in done.stderr

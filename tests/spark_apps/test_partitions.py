@@ -31,9 +31,8 @@ def test_a_position_tells_how_many_partitions_each_topic_has() -> None:
 @pytest.mark.parametrize(
     ("app", "topics"),
     [
-        ("loyalty", ("loyalty-purchases-repartition", "loyalty-rewards-changelog")),
+        ("pos", ("pos", "pos-rewards-changelog")),
         ("leaderboard", ("game-results", "leaderboard-players-changelog", "leaderboard-products-changelog")),
-        ("pos_fanout", ()),
         ("hadoop_export", ()),
     ],
 )

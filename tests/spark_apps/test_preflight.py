@@ -21,7 +21,7 @@ BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 
 
 
 def check(offsets: dict[str, dict[int, int]]) -> None:
-    check_bounds(app_named("pos_fanout"), AppSettings(), Position(offsets), BOUNDS)
+    check_bounds(app_named("pos"), AppSettings(), Position(offsets), BOUNDS)
 
 
 @pytest.mark.parametrize("offsets", [{}, {"pos": {0: 10}}, {"pos": {0: 50, 1: 0}}, {"pos": {0: 33}}])
@@ -89,7 +89,7 @@ def test_nobody_listening_is_reported_as_such() -> None:
         await_topics(Topics("127.0.0.1:1"), ["pos"], timeout_s=0, clock=ManualClock(), wait=lambda _: None)
 
 
-SOURCE, CHANGELOG = "loyalty-purchases-repartition", "loyalty-rewards-changelog"
+SOURCE, CHANGELOG = "pos-purchases-repartition", "pos-rewards-changelog"
 
 
 class CountedTopics(Topics):
@@ -113,9 +113,9 @@ class CountedTopics(Topics):
 
 
 def begun(run_dir: Path, source: int, changelog: int, start: Position = Position()) -> Preflight:  # noqa: B008 (immutable)
-    """What preflight finds when the topics of `loyalty` have so many partitions."""
+    """What preflight finds when the topics of `pos` have so many partitions."""
     topics = CountedTopics({SOURCE: source, CHANGELOG: changelog})
-    return preflight(app_named("loyalty"), AppSettings(run_dir=run_dir), topics, ManualClock(), start)
+    return preflight(app_named("pos"), AppSettings(run_dir=run_dir), topics, ManualClock(), start)
 
 
 @pytest.mark.parametrize(("source", "changelog", "topic"), [(8, 4, SOURCE), (6, 5, CHANGELOG), (5, 4, SOURCE)])
@@ -131,7 +131,7 @@ def test_the_first_start_fixes_the_number_of_partitions(
 
 def test_a_state_without_that_record_has_the_number_of_its_first_offsets(tmp_path: Path) -> None:
     begun(tmp_path, 8, 4)
-    checkpoint = AppSettings(run_dir=tmp_path).checkpoint_dir("loyalty")
+    checkpoint = AppSettings(run_dir=tmp_path).checkpoint_dir("pos")
     claim = CheckpointClaim.read(checkpoint)
     assert claim is not None
     replace(claim, partitions={}).write(checkpoint)

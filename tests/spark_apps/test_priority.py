@@ -8,14 +8,14 @@ from spark_apps.priority import JOB_NICENESS, STREAM_NICENESS, niceness
 @pytest.mark.parametrize(
     ("arguments", "wanted"),
     [
-        (["run", "loyalty"], STREAM_NICENESS),
+        (["run", "pos"], STREAM_NICENESS),
         (["run-together"], STREAM_NICENESS),
-        (["generation", "run", "loyalty"], STREAM_NICENESS),
-        (["generation", "handover", "loyalty"], STREAM_NICENESS),
-        (["generation", "retire", "loyalty"], JOB_NICENESS),
-        (["generation", "seed", "loyalty"], JOB_NICENESS),
+        (["generation", "run", "pos"], STREAM_NICENESS),
+        (["generation", "handover", "pos"], STREAM_NICENESS),
+        (["generation", "retire", "pos"], JOB_NICENESS),
+        (["generation", "seed", "pos"], JOB_NICENESS),
         (["snapshot", "rewards"], JOB_NICENESS),
-        (["check", "loyalty"], JOB_NICENESS),
+        (["check", "pos"], JOB_NICENESS),
         ([], JOB_NICENESS),
     ],
 )

@@ -61,7 +61,7 @@ def test_an_idle_trigger_does_not_hide_the_batch_that_comes() -> None:
 
 
 def test_a_heartbeat_shows_progress_and_offsets() -> None:
-    beat = Heartbeat("loyalty", 1, 7, AppState.RUNNING, 0, 0)
+    beat = Heartbeat("pos", 1, 7, AppState.RUNNING, 0, 0)
     shown = with_progress(beat, advanced(Progress(), [report(4, 10, 1, state_rows=3)]), 5000)
     assert (shown.batch_id, shown.input_rows_total, shown.dead_letters_total, shown.state_rows) == (4, 10, 1, 3)
     assert offsets_of(Position({"pos": {1: 5, 0: 4}})) == {"pos": {"0": 4, "1": 5}}
@@ -73,7 +73,7 @@ def test_the_rate_is_that_of_the_last_seconds_and_ends_with_the_batches() -> Non
     assert progress.rows_per_second(14_500) == 2.0
     assert progress.rows_per_second(60_000) == 0.0
     assert advanced(progress, [report(30, 7)]).recent == ((30_080, 7),), "old batches are forgotten"
-    beat = with_progress(Heartbeat("loyalty", 1, 7, AppState.RUNNING, 0, 0), progress, 60_000)
+    beat = with_progress(Heartbeat("pos", 1, 7, AppState.RUNNING, 0, 0), progress, 60_000)
     assert (beat.input_rows_per_second, beat.last_batch_ms) == (0.0, 5080)
 
 
@@ -84,5 +84,5 @@ def test_long_batches_have_a_rate_from_one_to_the_next() -> None:
 
 
 def test_an_app_that_has_done_no_batch_says_so() -> None:
-    beat = with_progress(Heartbeat("loyalty", 1, 7, AppState.RUNNING, 0, 0), Progress(), 5000)
+    beat = with_progress(Heartbeat("pos", 1, 7, AppState.RUNNING, 0, 0), Progress(), 5000)
     assert (beat.last_batch_ms, beat.input_rows_per_second) == (None, 0.0)

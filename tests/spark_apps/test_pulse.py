@@ -8,7 +8,7 @@ from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.pulse import Pulse
 from state.clock import ManualClock
 
-FIRST = Heartbeat("loyalty", 1, 7, AppState.STARTING, 0, 0)
+FIRST = Heartbeat("pos", 1, 7, AppState.STARTING, 0, 0)
 
 
 def test_beats_go_on_without_anybody_asking(tmp_path: Path) -> None:

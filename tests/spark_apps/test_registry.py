@@ -10,20 +10,18 @@ from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError, UnknownStoreError
 
 SETTINGS = AppSettings()
-PURCHASES = "loyalty-purchases-repartition"
 
 
 def test_the_apps_of_the_tills_and_their_topics() -> None:
     assert {name: app.topics(SETTINGS) for name, app in POS_APPS.items()} == {
-        "pos_fanout": ("pos", "shipment", "hadoop-sink", PURCHASES, "pos-dlq"),
-        "loyalty": (PURCHASES, "loyalty", "loyalty-rewards-changelog"),
+        "pos": ("pos", "hadoop-sink", "shipment", "loyalty", "pos-dlq", "pos-rewards-changelog"),
         "hadoop_export": ("hadoop-sink", "hadoop-sink-dlq"),
     }
 
 
 def test_topics_can_be_renamed() -> None:
-    assert app_named("pos_fanout").topics(AppSettings(topic_pos="till")) == (
-        *("till", "shipment", "hadoop-sink", PURCHASES, "till-dlq"),
+    assert app_named("pos").topics(AppSettings(topic_pos="till")) == (
+        *("till", "hadoop-sink", "shipment", "loyalty", "till-dlq", "pos-rewards-changelog"),
     )
 
 
@@ -33,12 +31,12 @@ def test_one_app_reports_the_dead_letters_of_a_topic() -> None:
 
 
 def test_stores_are_found_by_name() -> None:
-    assert store_named("rewards").changelog_topic == "loyalty-rewards-changelog"
-    assert {name: store.app for name, store in STORES.items() if store.app in POS_APPS} == {"rewards": "loyalty"}
+    assert store_named("rewards").changelog_topic == "pos-rewards-changelog"
+    assert {name: store.app for name, store in STORES.items() if store.app in POS_APPS} == {"rewards": "pos"}
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match="pos_fanout, loyalty, hadoop_export"):
+    with pytest.raises(ConfigurationError, match="pos, hadoop_export"):
         app_named("nope")
     with pytest.raises(UnknownStoreError, match="rewards"):
         store_named("nope")

@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 
 from spark_apps import runner
+from spark_apps.apps.ticks import TICKS
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import PartitionsChangedError
 from spark_apps.runner import AppRun, StreamFailedError, WorkerLateError
 from spark_apps.settings import AppSettings
-from spark_apps.ticks.spec import TICKS
 from state.clock import SystemClock
 from tests.spark_apps.checkpoints import write_checkpoint
 

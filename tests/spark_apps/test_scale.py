@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.loyalty.spec import LOYALTY
+from spark_apps.apps.pos import POS
 from spark_apps.scale import AppScale, read_scale, scaled, write_scale
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
@@ -14,13 +14,13 @@ ALL = AppScale(cores=3, memory_mb=2048, max_offsets_per_trigger=7)
 
 def test_a_size_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STOREKEEPER_MAX_OFFSETS_PER_TRIGGER", "500")
-    settings = LOYALTY.settings(AppSettings(run_dir=tmp_path))
-    assert scaled(settings, "loyalty") == settings
-    write_scale(settings.scale_file("loyalty"), ALL)
-    found = scaled(settings, "loyalty")
+    settings = POS.settings(AppSettings(run_dir=tmp_path))
+    assert scaled(settings, "pos") == settings
+    write_scale(settings.scale_file("pos"), ALL)
+    found = scaled(settings, "pos")
     assert (found.spark_master, found.driver_memory, found.max_offsets_per_trigger) == ("local[3]", "2048m", 7)
     assert (found.max_cores, found.executor_memory) == (settings.max_cores, settings.executor_memory)
-    assert scaled(settings, "pos_fanout") == settings
+    assert scaled(settings, "ticks") == settings
     assert "generation" not in found.model_fields_set, "the journal decides about that"
 
 

@@ -17,7 +17,7 @@ def test_the_environment_sets_fields(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("STOREKEEPER_GENERATION", "3")
     settings = AppSettings()
     assert settings.loyalty_factor == Decimal("0.05")
-    assert settings.checkpoint_dir("loyalty") == tmp_path / "checkpoints" / "loyalty" / "gen-3"
+    assert settings.checkpoint_dir("pos") == tmp_path / "checkpoints" / "pos" / "gen-3"
 
 
 def test_every_path_lies_in_the_run_directory(tmp_path: Path) -> None:

@@ -3,25 +3,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from spark_apps.pos.seeding import SEED_RULES
+from spark_apps.pos_fanout.spec import POS_FANOUT
+from spark_apps.processor.seeding import SEED_RULES as OF_PROCESSORS
 
+from spark_apps.apps.pos import POS
+from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import check_changeable, check_fitting, first_journal, seed_rules, stores_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.seed_rules import SeedRules
-from spark_apps.loyalty.seeding import SEED_RULES
-from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.new_app.template_app.spec import TEMPLATE_APP
-from spark_apps.pos_fanout.spec import POS_FANOUT
-from spark_apps.processor.seeding import SEED_RULES as OF_PROCESSORS
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.spec import AppSpec
-from spark_apps.ticks.spec import TICKS
 from tests.integration.counted_app import COUNTED
 
 
 @pytest.mark.parametrize(
     ("spec", "rules"),
     [
-        (LOYALTY, SEED_RULES),
+        (POS, SEED_RULES),
         *((spec, OF_PROCESSORS) for spec in (TEMPLATE_APP, *ON_DEMAND_APPS.values())),
     ],
     ids=lambda item: getattr(item, "name", ""),
@@ -37,7 +37,7 @@ def test_an_app_with_a_store_that_is_a_processor_or_has_rules_can_have_generatio
     ("spec", "why"),
     [
         (POS_FANOUT, "keeps no store"),
-        (replace(LOYALTY, stores=(*LOYALTY.stores, *TICKS.stores)), "of one store, and it keeps 2"),
+        (replace(POS, stores=(*POS.stores, *TICKS.stores)), "of one store, and it keeps 2"),
         (replace(TICKS, topology=None), "add `seeding` to its spec"),
     ],
 )

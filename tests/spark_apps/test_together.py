@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from spark_apps import together
+from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.registry import ON_DEMAND_APPS
@@ -16,7 +17,6 @@ from spark_apps.runner import AppRun
 from spark_apps.settings import AppSettings
 from spark_apps.sharing import check_sharing, detached_apps, sharing_apps
 from spark_apps.spec import AppSpec
-from spark_apps.ticks.spec import TICKS
 from spark_apps.together import run_together
 from state.clock import SystemClock
 from state.errors import ConfigurationError

@@ -5,23 +5,9 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from spark_apps.leaderboard.spec import PLAYERS, PRODUCTS
-from spark_apps.loyalty.spec import REWARDS
-from spark_apps.order_location.spec import ORDER_LOCATIONS, ORDERS
-from spark_apps.sales_windows.spec import SALES, SALES_HOPPING
-from spark_apps.session_tracker.spec import USER_SESSIONS
-from spark_apps.ticks.spec import PRICES
 
-from spark_apps.apps.leaderboard import Player, Product, Standing
-from spark_apps.apps.once import Seen
-from spark_apps.apps.order_location import OrderLocation, OrderTime
-from spark_apps.apps.sales_windows import ItemSales
-from spark_apps.apps.session_tracker import UserSession
-from spark_apps.apps.ticks import Price
-from spark_apps.new_app.template_app.spec import TOTALS
-from spark_apps.new_app.template_app.streams import Totals
-from spark_apps.records.rewards import Rewards
-from spark_apps.spec import StoreSpec, ValueField
+from spark_apps.registry import STORES, store_named
+from spark_apps.spec import ValueField
 from spark_apps.value_fields import value_fields
 from state.errors import ConfigurationError
 
@@ -58,23 +44,24 @@ def test_fields_follow_from_types() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("rows", "store"),
-    [
-        (Player, PLAYERS), (Product, PRODUCTS), (OrderLocation, ORDERS), (OrderLocation, ORDER_LOCATIONS),
-        (ItemSales, SALES), (ItemSales, SALES_HOPPING), (UserSession, USER_SESSIONS), (Price, PRICES),
-        (Rewards, REWARDS), (Totals, TOTALS),
-    ],
-)  # fmt: skip
-def test_rows_of_the_apps_have_the_fields_that_were_declared_by_hand(
-    rows: type[msgspec.Struct], store: StoreSpec
-) -> None:
-    assert value_fields(rows) == store.value_fields
-
-
-@pytest.mark.parametrize("rows", [Standing, Seen, OrderTime])
-def test_rows_of_the_apps_own_stores_have_fields(rows: type[msgspec.Struct]) -> None:
-    assert value_fields(rows)
+def test_the_columns_of_the_apps_stores_follow_from_their_rows() -> None:
+    assert store_named("rewards").value_fields == (
+        ValueField("CustomerCardNo", "string"),
+        ValueField("TotalLoyaltyPoints", "decimal(18,4)", never_negative=True, only_grows=True),
+        ValueField("InvoiceCount", "bigint", never_negative=True, only_grows=True),
+        ValueField("LastInvoiceTime", "timestamp", only_grows=True),
+    )
+    assert store_named("players").value_fields == (
+        ValueField("PlayerID", "string"),
+        ValueField("Name", "string", nullable=True),
+        ValueField("HighScore", "bigint", only_grows=True),
+        ValueField("HighScoreProduct", "string"),
+        ValueField("GamesPlayed", "bigint", never_negative=True, only_grows=True),
+        ValueField("TotalScore", "bigint", only_grows=True),
+        ValueField("LastPlayed", "timestamp", only_grows=True),
+    )
+    assert store_named("sales").value_fields == store_named("sales-hopping").value_fields
+    assert all(store.value_fields for store in STORES.values())
 
 
 def struct_of(kind: Any) -> type[msgspec.Struct]:

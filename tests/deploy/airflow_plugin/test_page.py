@@ -22,11 +22,11 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 SEEN = Glance(
     1_700_000_000_000,
     apps=[
-        AppGlance("loyalty", "RUNNING", True, 1, 17, 0.0, 410, 0, None, 300_000, 0, 34498, None),
+        AppGlance("pos", "RUNNING", True, 1, 17, 0.0, 410, 0, None, 300_000, 0, 34498, None),
         AppGlance("ticks", "STOPPED", True, 1, 3, 0.0, 410, 0, 900_000, None, 0, 10, None),
-        AppGlance("pos_fanout", "FAILED", False, 1, 9, 0.0, None, None, None, None, 3, None, EVIL),
+        AppGlance("hadoop_export", "FAILED", False, 1, 9, 0.0, None, None, None, None, 3, None, EVIL),
     ],
-    stores=[StoreGlance("rewards", "keyvalue", "loyalty-rewards-changelog", 5691, 4, 8, 4, 5, 3_600_000, 1501)],
+    stores=[StoreGlance("rewards", "keyvalue", "pos-rewards-changelog", 5691, 4, 8, 4, 5, 3_600_000, 1501)],
     nodes=[
         NodeGlance("a", "http://127.0.0.1:18101", 4, 4, "answers", None),
         NodeGlance("b", "javascript:alert(1)", None, 0, "hangs", "no answer within 1 s"),

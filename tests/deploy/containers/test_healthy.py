@@ -48,13 +48,13 @@ def test_a_port(server: int) -> None:
 
 
 def test_every_app_that_should_run_has_to_say_so(tmp_path: Path) -> None:
-    fresh = Heartbeat("loyalty", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=NOW_MS)
-    stale = replace(fresh, app="pos_fanout", updated_at_ms=0)
-    write_heartbeat(tmp_path / "loyalty.json", fresh)
+    fresh = Heartbeat("pos", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=NOW_MS)
+    stale = replace(fresh, app="hadoop_export", updated_at_ms=0)
+    write_heartbeat(tmp_path / "pos.json", fresh)
     assert all_beat(tmp_path, NOW_MS + 30_000)
-    write_heartbeat(tmp_path / "pos_fanout.json", stale)
+    write_heartbeat(tmp_path / "hadoop_export.json", stale)
     assert not all_beat(tmp_path, NOW_MS + 30_000)
-    write_heartbeat(tmp_path / "pos_fanout.json", replace(stale, state=AppState.STOPPED))
+    write_heartbeat(tmp_path / "hadoop_export.json", replace(stale, state=AppState.STOPPED))
     assert all_beat(tmp_path, NOW_MS + 30_000)
-    write_heartbeat(tmp_path / "pos_fanout.json", replace(stale, state=AppState.FAILED, updated_at_ms=NOW_MS))
+    write_heartbeat(tmp_path / "hadoop_export.json", replace(stale, state=AppState.FAILED, updated_at_ms=NOW_MS))
     assert not all_beat(tmp_path, NOW_MS)

@@ -23,7 +23,7 @@ def observed() -> Observation:
             "dlq.partition": "2",
             "dlq.offset": str(offset),
             "dlq.timestamp": "1000",
-            "dlq.app": "pos_fanout",
+            "dlq.app": "pos",
             "dlq.error.class": "PoisonRecordError",
             "dlq.error.message": "why",
         }
@@ -60,7 +60,7 @@ def _name_a_wrong_place(o: Observation) -> None:
 
 
 def _name_a_wrong_app(o: Observation) -> None:
-    o.dead_letters[0].headers["dlq.app"] = "loyalty"
+    o.dead_letters[0].headers["dlq.app"] = "sales_windows"
 
 
 def _forget_why(o: Observation) -> None:

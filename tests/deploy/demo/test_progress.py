@@ -12,7 +12,7 @@ ENDS = {"pos": {0: 100, 1: 50}}
 
 def _heartbeat(offsets: dict[str, int]) -> Heartbeat:
     return Heartbeat(
-        "pos_fanout",
+        "pos",
         1,
         7,
         AppState.RUNNING,
@@ -33,11 +33,11 @@ def _heartbeat(offsets: dict[str, int]) -> Heartbeat:
     ],
 )
 def test_only_reaching_every_end_is_done(heartbeat: Heartbeat | None, processed: int, done: bool) -> None:
-    progress = app_progress(heartbeat, "pos_fanout", ENDS)
-    assert progress == AppProgress("pos_fanout", processed, 150)
+    progress = app_progress(heartbeat, "pos", ENDS)
+    assert progress == AppProgress("pos", processed, 150)
     assert progress.done is done
 
 
 def test_an_app_of_two_topics_is_done_with_both() -> None:
     ends = {"pos": {0: 1}, "names": {0: 2}}
-    assert app_progress(_heartbeat({"0": 1}), "pos_fanout", ends) == AppProgress("pos_fanout", 1, 3)
+    assert app_progress(_heartbeat({"0": 1}), "pos", ends) == AppProgress("pos", 1, 3)

@@ -16,10 +16,10 @@ from deploy.metrics.collector import PlatformCollector
 from deploy.metrics.names import platform_metrics
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.verdict import Status, Verdict, VerdictArchive
+from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import Generation, GenerationState, JournalFile
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
-from spark_apps.loyalty.spec import LOYALTY
 from state.clock import ManualClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from tests.deploy.observability.scraped import PLATFORM, documented, uses_of
@@ -27,7 +27,7 @@ from tests.deploy.observability.scraped import Scrape as Scraped
 
 NOW_MS = 1_700_000_000_000
 BEAT = Heartbeat(
-    "loyalty",
+    "pos",
     2,
     7,
     AppState.RUNNING,
@@ -68,15 +68,15 @@ def test_what_an_app_says_is_told(tmp_path: Path, scrape: Scrape) -> None:
     beat(tmp_path, BEAT)
     lines = scrape().splitlines()
     for line in (
-        'spark_app_up{app="loyalty"} 1.0',
-        'spark_app_state{app="loyalty",state="RUNNING"} 1.0',
-        'spark_app_state{app="loyalty",state="FAILED"} 0.0',
-        'spark_app_starts_total{app="loyalty"} 4.0',
-        'spark_app_last_batch_seconds{app="loyalty"} 0.25',
-        'spark_app_batch_phase_seconds_total{app="loyalty",phase="addBatch"} 0.6',
-        'spark_app_lag_records{app="loyalty",partition="0",topic="pos"} 7.0',
-        'spark_app_lag_records{app="loyalty",partition="1",topic="pos"} 0.0',
-        'spark_app_state_rows{app="loyalty"} 5.0',
+        'spark_app_up{app="pos"} 1.0',
+        'spark_app_state{app="pos",state="RUNNING"} 1.0',
+        'spark_app_state{app="pos",state="FAILED"} 0.0',
+        'spark_app_starts_total{app="pos"} 4.0',
+        'spark_app_last_batch_seconds{app="pos"} 0.25',
+        'spark_app_batch_phase_seconds_total{app="pos",phase="addBatch"} 0.6',
+        'spark_app_lag_records{app="pos",partition="0",topic="pos"} 7.0',
+        'spark_app_lag_records{app="pos",partition="1",topic="pos"} 0.0',
+        'spark_app_state_rows{app="pos"} 5.0',
     ):
         assert line in lines
     assert "spark_app_watermark_timestamp_seconds{" not in scrape(), "an app without a time has none"
@@ -92,7 +92,7 @@ def test_what_an_app_says_is_told(tmp_path: Path, scrape: Scrape) -> None:
 )
 def test_an_app_is_up_only_by_its_own_fresh_word(tmp_path: Path, scrape: Scrape, ill: Heartbeat) -> None:
     beat(tmp_path, ill)
-    assert 'spark_app_up{app="loyalty"} 0.0' in scrape()
+    assert 'spark_app_up{app="pos"} 0.0' in scrape()
 
 
 def test_snapshots_and_verdicts_are_told(tmp_path: Path, scrape: Scrape) -> None:
@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_left_out(tmp_path: Path, scrape: Scrape) -> None
     verdicts.mkdir(parents=True)
     (verdicts / "000-001.json").write_text("[]")
     told = scrape()
-    assert 'spark_app_up{app="loyalty"} 1.0' in told
+    assert 'spark_app_up{app="pos"} 1.0' in told
     assert "ticks" not in told
     assert "quality_verdict_passed{" not in told
 
@@ -154,12 +154,12 @@ def test_exported_names_are_in_the_table_and_follow_the_rules(tmp_path: Path, sc
 
 def test_a_generation_that_is_not_live_is_told_from_the_live_one(tmp_path: Path, scrape: Scrape) -> None:
     beat(tmp_path, BEAT)
-    write_heartbeat(RunLayout(tmp_path).heartbeat("loyalty-next"), replace(BEAT, state=AppState.STOPPED, generation=1))
+    write_heartbeat(RunLayout(tmp_path).heartbeat("pos-next"), replace(BEAT, state=AppState.STOPPED, generation=1))
     standby = Generation(2, GenerationState.STANDBY, {"rewards": "t"})
-    JournalFile(tmp_path, "loyalty").write(first_journal(LOYALTY).updated(standby))
+    JournalFile(tmp_path, "pos").write(first_journal(POS).updated(standby))
     lines = scrape().splitlines()
-    assert {'spark_app_up{app="loyalty"} 1.0', 'spark_app_up{app="loyalty-next"} 0.0'} <= set(lines)
-    assert {'spark_app_generation{app="loyalty"} 2.0', 'spark_app_generation{app="loyalty-next"} 1.0'} <= set(lines)
+    assert {'spark_app_up{app="pos"} 1.0', 'spark_app_up{app="pos-next"} 0.0'} <= set(lines)
+    assert {'spark_app_generation{app="pos"} 2.0', 'spark_app_generation{app="pos-next"} 1.0'} <= set(lines)
     assert len(set(samples(lines))) == len(samples(lines)), "Prometheus keeps one of two samples of the same name"
 
 

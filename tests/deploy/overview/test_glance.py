@@ -21,7 +21,7 @@ from state.client import NodeLag
 
 NOW_MS = 1_700_000_000_000
 BEAT = Heartbeat(
-    "loyalty",
+    "pos",
     2,
     7,
     AppState.RUNNING,

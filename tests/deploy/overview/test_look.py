@@ -12,10 +12,10 @@ from deploy.overview.command import show_dashboard
 from deploy.overview.look import Look
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.verdict import Status, Verdict, VerdictArchive
+from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import Generation, GenerationState, JournalFile
 from spark_apps.heartbeat import write_heartbeat
-from spark_apps.loyalty.spec import LOYALTY
 from state.client import ClientLimits, StateClient
 from state.clock import ManualClock
 from tests.deploy.overview.test_glance import BEAT, NOW_MS
@@ -32,7 +32,7 @@ def look(folder: Path, address: str) -> Look:
 @pytest.fixture
 def run_dir(tmp_path: Path) -> Path:
     (tmp_path / "heartbeats").mkdir()
-    write_heartbeat(tmp_path / "heartbeats/loyalty.json", BEAT)
+    write_heartbeat(tmp_path / "heartbeats/pos.json", BEAT)
     (tmp_path / "heartbeats/torn.json").write_text("{")
     VerdictArchive(tmp_path / "quality/verdicts/hadoop_export").put(
         Verdict("hadoop_export", Status.PUBLISHED, 0, 3, 10, NOW_MS - 60_000)
@@ -42,7 +42,7 @@ def run_dir(tmp_path: Path) -> Path:
 
 def test_what_can_be_read_is_seen_while_no_node_answers(run_dir: Path) -> None:
     seen = look(run_dir, "http://127.0.0.1:1")()
-    assert [app.app for app in seen.apps] == ["loyalty"]
+    assert [app.app for app in seen.apps] == ["pos"]
     assert [(one.table, one.outcome) for one in seen.verdicts] == [("hadoop_export", "published")]
     assert seen.stores == ()
     assert seen.unreachable is not None
@@ -57,7 +57,7 @@ def test_an_empty_run_directory_is_no_error(tmp_path: Path) -> None:
 def test_a_node_that_answers_nonsense_is_said(run_dir: Path) -> None:
     with fake_node(answers()) as node:
         seen = look(run_dir, node.address)()
-    assert [app.app for app in seen.apps] == ["loyalty"]
+    assert [app.app for app in seen.apps] == ["pos"]
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -73,17 +73,17 @@ def test_the_command_shows_so_many_looks(run_dir: Path, as_json: bool, capsys: p
         assert first["apps"][0]["lag_records"] == 7
     else:
         assert said.count("Stream apps") == 2
-        assert "loyalty" in said
+        assert "pos" in said
 
 
 def test_a_generation_that_was_discarded_is_not_seen(run_dir: Path) -> None:
-    journal = first_journal(LOYALTY)
-    write_heartbeat(run_dir / "heartbeats/loyalty-next.json", BEAT)
-    JournalFile(run_dir, "loyalty").write(journal)
-    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["loyalty"]
+    journal = first_journal(POS)
+    write_heartbeat(run_dir / "heartbeats/pos-next.json", BEAT)
+    JournalFile(run_dir, "pos").write(journal)
+    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["pos"]
     there = Generation(2, GenerationState.STANDBY, {"rewards": "t"})
-    JournalFile(run_dir, "loyalty").write(journal.updated(there))
-    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["loyalty", "loyalty-next"]
+    JournalFile(run_dir, "pos").write(journal.updated(there))
+    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["pos", "pos-next"]
 
 
 def test_what_was_decided_on_a_quarantined_batch_is_seen(run_dir: Path) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 import pytest
-
-from spark_apps.dead_letters import dead_letter
 from spark_apps.loyalty.topology import customer_records, group_purchases
 from spark_apps.pos_fanout.topology import FanoutTopics, fan_out
+
+from spark_apps.dead_letters import dead_letter
 from spark_apps.records.money import PointsFactor
 from spark_apps.records.poison import PoisonRecordError
 from spark_apps.records.purchase import PrimePurchase, decode_purchase

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_apps.generations.migration import StoreRecord
 from spark_apps.loyalty.migrations import REWARDS_BY_REGION
+
+from spark_apps.generations.migration import StoreRecord
 
 
 def refuse_sevens(key: bytes, value: bytes) -> list[StoreRecord]:

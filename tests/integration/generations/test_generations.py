@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 import pytest
+from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_TIER
 
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.generations.migration import Chain
 from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_TIER
 from spark_apps.records.loyalty import rewards_value
 from spark_apps.topics import Topics
 from state.cluster.alias_topic import read_aliases

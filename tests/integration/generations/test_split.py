@@ -13,9 +13,9 @@ from typing import Any
 import httpx2
 import orjson
 import pytest
+from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_MERGE, REWARDS_SPLIT, REWARDS_TIER, region_of
 
 from spark_apps.generations.migration import Chain
-from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_MERGE, REWARDS_SPLIT, REWARDS_TIER, region_of
 from spark_apps.records.loyalty import rewards_value
 from tests.integration.app_process import AppProcess
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER

@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 import pytest
+from spark_apps.leaderboard.spec import LEADERBOARD, PLAYERS, PRODUCTS
 
 from spark_apps.apps.leaderboard import REMEMBERED_RESULTS, topology
-from spark_apps.leaderboard.spec import LEADERBOARD, PLAYERS, PRODUCTS
 from spark_apps.testkit import plain_driver
 from tests.spark_apps.apps.support import AppDriver, raw_rows
 from tests.spark_apps.events import past

@@ -3,10 +3,10 @@ from __future__ import annotations
 import random
 
 import pytest
+from spark_apps.ticks.spec import PRICES, TICKS
 
 from spark_apps.apps.ticks import topology
 from spark_apps.testkit import plain_driver
-from spark_apps.ticks.spec import PRICES, TICKS
 from tests.spark_apps.apps.support import AppDriver, raw_rows
 
 

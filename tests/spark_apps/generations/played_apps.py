@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
+from spark_apps.loyalty.spec import LOYALTY
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.boundary import take_back
@@ -19,7 +20,6 @@ from spark_apps.generations.journal import Generation, JournalFile
 from spark_apps.generations.orders import Orders, Role, orders_for
 from spark_apps.generations.run_lease import generation_lease
 from spark_apps.lease import Lease
-from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import ManualClock

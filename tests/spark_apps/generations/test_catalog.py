@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from spark_apps.loyalty.migrations import REWARDS_TIER
+from spark_apps.ticks.spec import TICKS
 
 from spark_apps import registry
 from spark_apps.generations.catalog import migration_named, migrations_of, registered_migrations
-from spark_apps.loyalty.migrations import REWARDS_TIER
-from spark_apps.ticks.spec import TICKS
 from state.errors import ConfigurationError
 
 LEVEL = replace(REWARDS_TIER, name="prices-level", store="prices")

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
+from spark_apps.loyalty.spec import LOYALTY
 
 from spark_apps.generations import steps
 from spark_apps.generations.errors import (
@@ -18,8 +20,6 @@ from spark_apps.generations.handover import Steps
 from spark_apps.generations.journal import Generation, GenerationState, Journal, JournalFile
 from spark_apps.generations.orders import Role
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
-from spark_apps.loyalty.migrations import REWARDS_SPLIT
-from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.settings import AppSettings
 from state.clock import ManualClock
 from state.cluster.aliases import Alias

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from spark_apps.loyalty.spec import REWARDS
+from spark_apps.ticks.spec import PRICES
 
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.live import live_store, live_stores, store_in
 from spark_apps.generations.steps import planned, retired
-from spark_apps.loyalty.spec import REWARDS
 from spark_apps.settings import AppSettings
-from spark_apps.ticks.spec import PRICES
 from state.changelog.position import Position
 from state.errors import UnknownStoreError
 from state.snapshots.manifest import SnapshotManifest

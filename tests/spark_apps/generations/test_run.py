@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from spark_apps.loyalty.spec import LOYALTY
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations import run as run_module
@@ -14,7 +15,6 @@ from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.orders import Role
 from spark_apps.generations.run import GenerationRun
 from spark_apps.heartbeat import AppState, read_heartbeat
-from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import SystemClock

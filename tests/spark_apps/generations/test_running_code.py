@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from spark_apps.loyalty.spec import LOYALTY
 
 from spark_apps.generations.catalog import known_migrations
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.running_code import check_known
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
-from spark_apps.loyalty.spec import LOYALTY
 from spark_apps.settings import AppSettings
 
 BEAT = Heartbeat("loyalty", 1, os.getpid(), AppState.RUNNING, 1_000, 2_000, migrations=["rewards-tier"])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from spark_apps.loyalty.spec import LOYALTY, REWARDS
 
 from spark_apps.gate import BatchRefusedError
 from spark_apps.generations.catalog import chain_of, first_journal, seed_rules, spec_of, stores_of
@@ -9,7 +10,6 @@ from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState
 from spark_apps.generations.run import BatchLimit
 from spark_apps.generations.seeding import seed_rows
-from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.records.loyalty import rewards_value
 from spark_apps.registry import app_named
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import orjson
 import pytest
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations import steps
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Orders, Role, orders_for
-from spark_apps.loyalty.migrations import REWARDS_SPLIT
 from state.changelog.position import Position
 from tests.spark_apps.checkpoints import write_checkpoint
 

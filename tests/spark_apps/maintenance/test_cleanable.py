@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-
 from spark_apps.loyalty.migrations import REWARDS_SPLIT
+
 from spark_apps.maintenance.cleanable import check_cleanable, cleanable_stores, purgeable_stores
 from spark_apps.registry import store_named
 from state.errors import ConfigurationError

@@ -14,15 +14,15 @@ import pytest
 import typer
 from confluent_kafka import KafkaException
 from deltalake import DeltaTable, write_deltalake
+from spark_apps.loyalty.spec import LOYALTY, REWARDS
+from spark_apps.ticks.spec import PRICES
 from typer.testing import CliRunner
 
 from deploy.cli import app as storekeeper
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, Journal, JournalFile
 from spark_apps.generations.steps import planned, retired
-from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.maintenance.__main__ import cli
-from spark_apps.ticks.spec import PRICES
 from state.changelog.partitioner import partition_for
 from state.errors import ConfigurationError
 from state.maintenance.cleanup import CleanupRefusedError

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import typer
+from spark_apps.loyalty.migrations import REWARDS_SPLIT
+from spark_apps.loyalty.spec import LOYALTY, REWARDS
 
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
-from spark_apps.loyalty.migrations import REWARDS_SPLIT
-from spark_apps.loyalty.spec import LOYALTY, REWARDS
 from spark_apps.planning import __main__ as planning
 from spark_apps.planning.__main__ import plan_of_app
 from spark_apps.planning.declared import declared_stores

@@ -16,7 +16,7 @@ BOUNDS = TopicBounds(Position({"c": {0: 0, 1: 2}}), Position({"c": {0: 9, 1: 2}}
 
 
 def manifest(offsets: dict[int, int]) -> SnapshotManifest:
-    return SnapshotManifest("rewards", "loyalty", 1, 1, "c", offsets, Position(), 0, {}, "test", 0)
+    return SnapshotManifest("rewards", "pos", 1, 1, "c", offsets, Position(), 0, {}, "test", 0)
 
 
 def test_the_first_fold_reads_the_whole_topic() -> None:

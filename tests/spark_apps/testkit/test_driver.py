@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-
 from spark_apps.processor.records import OutputRecord, SourceRecord
 from spark_apps.processor.state import TaskState
+from spark_apps.ticks.spec import TICKS
+
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
 from spark_apps.testkit import Crash, ReplayDiffersError, UndeclaredRowError, plain_driver
-from spark_apps.ticks.spec import TICKS
 from state.changelog.partitioner import partition_for
 from state.errors import ConfigurationError, InvalidArgumentError, UnknownStoreError
 

@@ -15,7 +15,7 @@ from state.changelog.headers import ChangelogHeaders
 from state.changelog.skipped import SkipReason
 from tests.state.changelog.messages import Record
 
-GOOD = ChangelogHeaders("loyalty", "rewards", 1, 1, {"pos": {0: (0, 100)}})
+GOOD = ChangelogHeaders("pos", "rewards", 1, 1, {"pos": {0: (0, 100)}})
 NOW_MS = 1_700_000_000_000
 VALUE = b'{"n":1}'
 

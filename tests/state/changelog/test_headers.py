@@ -9,11 +9,11 @@ from state.changelog.position import Position
 from state.errors import ChangelogError
 
 HEADERS = ChangelogHeaders(
-    app="loyalty", store="rewards", generation=1, batch_id=17, source={"pos": {1: (0, 5), 0: (100, 200)}}
+    app="pos", store="rewards", generation=1, batch_id=17, source={"pos": {1: (0, 5), 0: (100, 200)}}
 )
 ENCODED = [
     ("schema-version", b"1"),
-    ("app", b"loyalty"),
+    ("app", b"pos"),
     ("store", b"rewards"),
     ("generation", b"1"),
     ("batch-id", b"17"),

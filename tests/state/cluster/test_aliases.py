@@ -11,7 +11,7 @@ import pytest
 from state.cluster.aliases import Alias, AliasError, newest, opened_alias, signature_of
 
 SECRET = b"s" * 32
-OLD, NEW = "loyalty-rewards-changelog", "loyalty-rewards-g2-changelog"
+OLD, NEW = "pos-rewards-changelog", "pos-rewards-g2-changelog"
 ALIAS = Alias("rewards", 2, NEW, OLD, 7)
 
 
@@ -30,7 +30,7 @@ def test_what_is_signed_is_read_back() -> None:
         (b"rewards", b"", SECRET),
         (b"rewards", b"[]", SECRET),
         (b"rewards", b"{}", SECRET),
-        (b"rewards", ALIAS.encode().replace(b'"loyalty', b'"../loyalty', 1), SECRET),
+        (b"rewards", ALIAS.encode().replace(b'"pos', b'"../pos', 1), SECRET),
         (b"rewards", ALIAS.encode().replace(b":2,", b":0,"), SECRET),
         (b"rewards", ALIAS.encode().replace(b":2,", b":true,"), SECRET),
         (b"rewards", ALIAS.encode().replace(OLD.encode(), NEW.encode()), SECRET),

@@ -15,10 +15,10 @@ FIELDS = {"Card": "string", "Points": "decimal(18,4)"}
 TIERED = {"Card": "string", "Cents": "bigint", "Tier": "string"}
 TIER = Step("tier", "Adds the tier.", 2, TIERED)
 REGION = Step("region", "Keys begin with the region.", 3, TIERED, changes_key=True, reversible=False)
-DECLARED = DeclaredStore("rewards", "loyalty", "rewards-log", "keyvalue", None, FIELDS)
+DECLARED = DeclaredStore("rewards", "pos", "rewards-log", "keyvalue", None, FIELDS)
 RUNNING = RunningStore(
     "rewards",
-    "loyalty",
+    "pos",
     "rewards-log",
     "keyvalue",
     fields=FIELDS,
@@ -58,7 +58,7 @@ def test_pending_migrations_are_explained_with_what_to_trigger() -> None:
         "keys change: callers must ask by the new ones from the hand-over on",
         "there is no way back from its values: later generations can't be seeded from it",
     )
-    assert change.conf == {"app": "loyalty", "migrations": ["tier", "region"]}
+    assert change.conf == {"app": "pos", "migrations": ["tier", "region"]}
     assert (change.keys, change.size_bytes, change.minutes) == (1_000_000, 9, 6)
 
 
@@ -72,7 +72,7 @@ def test_another_number_of_partitions_takes_a_generation() -> None:
     change = _change(replace(DECLARED, partitions=12))
     assert (change.verdict, change.conf) == (
         Verdict.MIGRATE,
-        {"app": "loyalty", "migrations": [], "partitions": 12},
+        {"app": "pos", "migrations": [], "partitions": 12},
     )
 
 
@@ -200,9 +200,9 @@ def test_the_first_store_of_an_app_triggers_the_changes_of_all_of_them() -> None
     by_store = {
         change.store: change for change in plan_changes([tiered, other, foreign], Description(0, running)).changes
     }
-    assert by_store["rewards"].conf == {"app": "loyalty", "migrations": ["tier"], "partitions": 8}
+    assert by_store["rewards"].conf == {"app": "pos", "migrations": ["tier"], "partitions": 8}
     assert by_store["visits"].conf == {}
-    assert by_store["visits"].details[-1] == "made by the same generation of loyalty as rewards"
+    assert by_store["visits"].details[-1] == "made by the same generation of pos as rewards"
     assert by_store["sums"].conf == {"app": "counted", "migrations": ["tier"]}
 
 

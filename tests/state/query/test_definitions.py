@@ -6,13 +6,13 @@ import pytest
 
 from state.query.definitions import StoreDefinition, StoreKind, parse_definitions
 
-_TEXT = "rewards=loyalty-rewards-changelog,players=players-changelog:ranked:HighScore,sales=sales-changelog:window"
+_TEXT = "rewards=pos-rewards-changelog,players=players-changelog:ranked:HighScore,sales=sales-changelog:window"
 
 
 def test_definitions_are_read_in_order() -> None:
     found = parse_definitions(_TEXT)
     assert list(found) == ["rewards", "players", "sales"]
-    assert found["rewards"] == StoreDefinition("rewards", "loyalty-rewards-changelog")
+    assert found["rewards"] == StoreDefinition("rewards", "pos-rewards-changelog")
     assert found["players"] == StoreDefinition("players", "players-changelog", StoreKind.RANKED, "HighScore")
     assert found["sales"].kind is StoreKind.WINDOW
 

@@ -8,10 +8,10 @@ from state.snapshots.manifest import SnapshotManifest
 
 MANIFEST = SnapshotManifest(
     store="rewards",
-    app="loyalty",
+    app="pos",
     generation=1,
     schema_version=1,
-    changelog_topic="loyalty-rewards-changelog",
+    changelog_topic="pos-rewards-changelog",
     changelog_offsets={1: 7, 0: 1200},
     source_offsets=Position({"pos": {0: 4400}}),
     row_count=811,
@@ -20,7 +20,7 @@ MANIFEST = SnapshotManifest(
     delta_version=3,
 )
 TEXT = (
-    '{"app":"loyalty","changelog_offsets":{"0":1200,"1":7},"changelog_topic":"loyalty-rewards-changelog",'
+    '{"app":"pos","changelog_offsets":{"0":1200,"1":7},"changelog_topic":"pos-rewards-changelog",'
     '"delta_version":3,"digests":{"0":"00d5a02f6c1be2f7","1":"0000000000000000"},"generation":1,"row_count":811,'
     '"schema_version":1,"source_offsets":{"pos":{"0":4400}},"store":"rewards","writer":"test"}'
 )

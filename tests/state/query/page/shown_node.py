@@ -17,7 +17,7 @@ from fastapi.responses import JSONResponse
 from state.query.page.routes import page_routes
 
 STORES = {
-    "rewards": ("keyvalue", "loyalty-rewards-changelog", 8, 48211),
+    "rewards": ("keyvalue", "pos-rewards-changelog", 8, 48211),
     "players": ("ranked", "leaderboard-players-changelog", 8, 100000),
     "sales": ("window", "sales_windows-sales-changelog", 8, 9310),
     "user-sessions": ("session", "session_tracker-user-sessions-changelog", 8, 1204),
