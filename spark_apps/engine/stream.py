@@ -17,16 +17,17 @@ from spark_apps.engine.errors import told_error
 from spark_apps.engine.layout import Layout, check_runnable
 from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, markers_topic
+from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
-from spark_apps.engine.work import AppWork, BatchWork, Outcome, internal_name
+from spark_apps.engine.work import AppWork, BatchWork, Outcome
 from spark_apps.kafka_source import read_stream
 from spark_apps.ledger import BatchWritten
 from spark_apps.settings import AppSettings
 from spark_apps.stream import Stream, StreamContext
 from spark_apps.topics import Topics
-from spark_apps.topology_app import Describe, described
+from spark_apps.topology_app import Describe, described, internal_name
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.names import changelog_topic, dead_letter_topic
 from state.topology.plan import Topology
@@ -86,6 +87,7 @@ class Batches:
         self._describe = describe
         self._layout = layout
         self._work: AppWork | None = None
+        self._purge = RepartitionPurge(Topics(context.settings.kafka_bootstrap), _internal(layout.topology))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
@@ -111,6 +113,8 @@ class Batches:
         except PySparkException as error:
             raise told_error(str(error)) or error from error
         self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
+        if batch_id > 0:  # this batch may be run again
+            self._purge(context.checkpoint.end_position(batch_id - 1))
 
     def _count(self, batch_id: int, outcomes: Iterable[Outcome]) -> None:
         outcomes = list(outcomes)
