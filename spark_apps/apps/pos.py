@@ -31,12 +31,12 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     sales = streams.stream(
         settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=bytes, check=has_key_and_value
     )
-    sales.flat_map(partial(masked_lines, settings.quality_code_digits), keys=bytes, values=bytes).to(
-        settings.topic_hadoop_sink
-    )
-    sales.flat_map(shipment, keys=bytes, values=bytes).to(settings.topic_shipment)
+    lines = partial(masked_lines, settings.quality_code_digits)
+    sales.flat_map(lines, keys=bytes, values=bytes, named="masked").to(settings.topic_hadoop_sink)
+    sales.flat_map(shipment, keys=bytes, values=bytes, named="shipments").to(settings.topic_shipment)
 
-    purchases = sales.flat_map(partial(purchase, PointsFactor(settings.loyalty_factor)), keys=str, values=PrimePurchase)
+    earning = partial(purchase, PointsFactor(settings.loyalty_factor))
+    purchases = sales.flat_map(earning, keys=str, values=PrimePurchase, named="purchases")
     rewards = purchases.group_by_key().aggregate(
         Rewards, with_key(Rewards.with_purchase), store=Store("rewards", Rewards, profile="read_heavy")
     )
