@@ -19,18 +19,11 @@ A row that the app writes meanwhile stays, whenever that happens. Every step may
 | `max_came_back_share` | 0 to 1 | if more of the canary was written again, the TTL is too short: stop |
 | `rate` | 1 to 100000 | deletions a second |
 | `undo_days` | 0 to 90 | for how long to keep the archive; the changelog's `delete.retention.ms` is the limit |
-| `keep_compute_state` | true, false | accept that the app itself still knows the deleted rows |
-| `purge_compute_state` | true, false | have the app forget them as well, afterwards |
 
-**The app's own state.** `rewards` and `players` hold running totals, which their apps keep in their own state too. A
-clean-up deletes the row that is asked for, not that state: if the customer comes back, the row comes back with the old
-total. The same goes for stores of your own. Say with `keep_compute_state` that you accept that; or with
-`purge_compute_state` that the DAG `migrate_state` is to be run afterwards with
-`{"app": "pos", "copy": true, "approval": false}`: it makes a new generation of the app from what is left, hands
-over to it, and asks what becomes of the old one. A store of your own needs a `state_key` in its spec for that.
+**What the app knows then.** It has forgotten the rows, too: its state is the changelog. A key that comes again begins
+anew. `players` is made of `standings`: clean up both.
 
-**How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned. After a purge, and before the old
-generation is retired: DAG `rollback_state` first.
+**How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned.
 
 **If it fails.** *Refused*: the reason says why; nothing more was deleted. *Anything else*: it is tried again and goes
 on where it was.
@@ -40,17 +33,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.generation import SkipUnlessOperator
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
 from dags.operators.params import number_param, task_defaults
-from spark_apps.maintenance.cleanable import cleanable_stores, purgeable_stores
+from spark_apps.maintenance.cleanable import cleanable_stores
 
 _STORES = list(cleanable_stores())
-_APP = f"{{{{ {purgeable_stores()}.get(params.store) }}}}"
 _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
 
 with DAG(
@@ -85,18 +75,6 @@ with DAG(
         "undo_days": number_param(
             7, minimum=0, maximum=90, title="Undo, days", description="How long to keep the archive."
         ),
-        "keep_compute_state": Param(
-            False,
-            type="boolean",
-            title="Keep the app's own state",
-            description="A deleted customer who comes back has the old total.",
-        ),
-        "purge_compute_state": Param(
-            False,
-            type="boolean",
-            title="Purge the app's own state",
-            description="A new generation of the app is made afterwards, which has forgotten them.",
-        ),
     },
 ):
     preview = MaintenanceOperator(
@@ -107,8 +85,6 @@ with DAG(
             *("--ttl-days", "{{ params.ttl_days }}", "--canary-share", "{{ params.canary_share }}"),
             *("--max-came-back-share", "{{ params.max_came_back_share }}", "--rate", "{{ params.rate }}"),
             *("--undo-days", "{{ params.undo_days }}"),
-            "{{ '--keep-compute-state' if params.keep_compute_state else '' }}",
-            "{{ '--purge-compute-state' if params.purge_compute_state else '' }}",
         ],
         execution_timeout=timedelta(minutes=30),
     )
@@ -145,20 +121,4 @@ with DAG(
         arguments=["cleanup", "forget", "{{ params.store }}"],
         execution_timeout=timedelta(minutes=10),
     )
-    wanted = SkipUnlessOperator(
-        task_id="purge_wanted",
-        task_display_name="Is the app to forget them?",
-        wanted="{{ params.purge_compute_state }}",
-        execution_timeout=timedelta(minutes=5),
-    )
-    purge = TriggerDagRunOperator(
-        task_id="purge",
-        task_display_name="Begin a new generation without them",
-        trigger_dag_id="migrate_state",
-        trigger_run_id=f"after_cleanup_{_PREVIEWED}",
-        conf={"app": _APP, "copy": True, "approval": False},
-        skip_when_already_exists=True,
-        execution_timeout=timedelta(minutes=5),
-    )
     preview >> approve >> canary >> pause >> delete >> forget
-    delete >> wanted >> purge

@@ -28,12 +28,12 @@ from quality.settings import QualitySettings
 from quality.snapshot_suite import fell_column, growing_fields, snapshot_expectations
 from spark_apps.app_log import configure_logging
 from spark_apps.cli import exit_code
-from spark_apps.generations.live import live_store, live_stores, store_in
+from spark_apps.generations.live import live_store, store_in
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
 from state.errors import StateError
-from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
+from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from state.snapshots.delta_log import newest_manifest
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
@@ -126,21 +126,18 @@ def _checked(store: str, settings: QualitySettings) -> CheckVerdict | None:
 
 
 def main(store: str) -> int:
-    """Checks a store, or its parts if it was split, keeps the verdict and prints it; returns the exit code."""
+    """Checks a store, keeps the verdict and prints it; returns the exit code."""
     configure_logging()
     try:
         settings = QualitySettings.of_platform()
-        checked = [_checked(name, settings) for name in live_stores(store, settings)]
+        verdict = _checked(store, settings)
     except StateError as error:
         _log.error("no_decision", kind=type(error).__name__, error=str(error))
         return exit_code(error)
-    verdicts = [verdict for verdict in checked if verdict is not None]
-    verdict = together(store, verdicts) if verdicts else None
     if verdict is None:
         found: dict[str, Any] = {"check": CHECK, "subject": store, "passed": None, "reasons": []}
     else:
-        for each in verdicts:
-            put_verdict(settings.run_dir, each)
+        put_verdict(settings.run_dir, verdict)
         found = verdict.as_dict()
     sys.stdout.buffer.write(orjson.dumps(found) + b"\n")
     sys.stdout.buffer.flush()

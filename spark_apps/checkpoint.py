@@ -3,7 +3,7 @@
 metadata        {"id": "<the query's id>"}
 offsets/<n>     planned batch n: `v1`, a line of settings, then a line per source with its end offsets
 commits/<n>     there once batch n is finished
-sources/<s>/0   the offsets that the first batch began at, of a source that has such: a seed's is of another kind
+sources/<s>/0   the offsets that the first batch began at; of Kafka, with a zero byte in front
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ from state.changelog.position import Position
 from state.errors import SerializationError
 
 _NO_OFFSETS = "-"
-_SEED_OFFSET = '{"logOffset":'
-"""How the offset of a source of files begins. A seed has one, and it says nothing of Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,9 @@ class SparkCheckpoint:
         """The start of batch 0's input; empty before the first start."""
         merged = Position()
         for file in sorted(self.path.glob("sources/*/0")):
-            # Spark puts a zero byte in front of Kafka's, for the sake of its oldest versions; a seed's has none.
-            text = file.read_text()
-            if text.startswith("\0"):
-                _, _, offsets = text.lstrip("\0").partition("\n")
-                merged = merged.merged(self._merged(file, [offsets]))
+            # Spark puts a zero byte in front, for the sake of its oldest versions.
+            _, _, offsets = file.read_text().lstrip("\0").partition("\n")
+            merged = merged.merged(self._merged(file, [offsets]))
         return merged
 
     def committed_position(self) -> Position:
@@ -91,7 +87,7 @@ class SparkCheckpoint:
         merged = Position()
         try:
             for source in sources:
-                if source != _NO_OFFSETS and not source.startswith(_SEED_OFFSET):
+                if source != _NO_OFFSETS:
                     merged = merged.merged(Position.from_json(source))
         except SerializationError as error:
             raise self._damaged(file) from error

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from spark_apps.app_log import configure_logging
 from spark_apps.generations.commands import generation_commands
-from spark_apps.generations.live import live_store, live_stores
+from spark_apps.generations.live import live_store
 from spark_apps.generations.orders import Role
 from spark_apps.registry import ON_DEMAND_APPS, app_named
 from spark_apps.scale import scaled
@@ -102,11 +102,10 @@ def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
 def snapshot(stores: Annotated[list[str], typer.Argument(help="The store's name; or several, of one app.")]) -> None:
     """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary.
 
-    Of a store that was split, the tables of all its parts; of several stores, those of each: at the end of the same
-    batch.
+    Of several stores, the tables of each: at the end of the same batch.
     """
     base = AppSettings.of_platform()
-    found = [live_store(name, base) for store in stores for name in live_stores(store, base)]
+    found = [live_store(store, base) for store in stores]
     specs, settings = [spec for spec, _ in found], found[0][1]
     if len({spec.app for spec in specs}) > 1:
         msg = f"{' and '.join(stores)} are stores of several apps, which have batches of their own: name those of one"

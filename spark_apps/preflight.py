@@ -12,11 +12,8 @@ from spark_apps.partitions import check_partitions, counts_in, state_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topics import TopicBounds, Topics, await_topics
-from spark_apps.topology_app import read_topics
 from state.changelog.position import Position
 from state.clock import Clock
-
-_NOWHERE = Position()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +25,7 @@ class Preflight:
     end: Position
 
 
-def preflight(
-    spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock, start: Position = _NOWHERE
-) -> Preflight:
+def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock) -> Preflight:
     """Checks broker, topics and checkpoint, and lays the app's claim on the checkpoint.
 
     Args:
@@ -38,7 +33,6 @@ def preflight(
         settings: Its settings.
         topics: The broker.
         clock: What time-outs are measured by.
-        start: Where the input of a generation begins that has taken over another's state; empty for any other one.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
@@ -52,13 +46,11 @@ def preflight(
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
     found = topics.partition_counts(state_topics(spec, settings))
     # A claim without numbers gets them. Those of sources are as the state knows them from its start.
-    begun = counts_in(checkpoint.initial_position()) | counts_in(start)
+    begun = counts_in(checkpoint.initial_position())
     made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
     claim = claimed(checkpoint, CheckpointClaim(spec.name, settings.generation, None, topics.ids(sources), made_with))
     check_partitions(spec.name, claim.partitions, found)
-    own = [topic for topic in read_topics(spec, settings) if topic not in sources]
-    # The app makes its own topics at its first start.
-    bounds = topics.bounds([*sources, *(topic for topic in own if not topics.missing([topic]))])
+    bounds = topics.bounds(sources)
     position = checkpoint.committed_position()
     check_bounds(spec, settings, position, bounds)
     planned = checkpoint.last_planned_batch()
@@ -74,7 +66,7 @@ def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bound
     Raises:
         UnusableCheckpointError: it names a topic that the app doesn't read, or an offset that the topic doesn't hold.
     """
-    sources = read_topics(spec, settings)
+    sources = spec.sources(settings)
     for topic, partition, offset in position:
         if topic not in sources:
             msg = (

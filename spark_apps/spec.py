@@ -112,8 +112,9 @@ class AppSpec:
     describes the app's topology: see `topology_app`. An app without one has a `module` with the function `open_stream`,
     which is imported only by the process that runs the app. `topology` has the function
     `processor`, free of Spark, if the app is a `Processor`. `resources` are its own, in place of the settings.
-    `seeding` is `<module>:<variable>` of its `SeedRules`; an app that is a `Processor` needs none. `migrations` is that
-    of a tuple of the `StoreMigration`s that its stores can undergo: so plans and steps know them by name.
+    `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
+    steps know them by name. `why_no_generations` says why its state can't be changed by a new generation; None if it
+    can.
 
     Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
     """
@@ -127,9 +128,9 @@ class AppSpec:
     module: str | None = None
     describe: Callable[[StreamsBuilder, AppSettings], None] | None = None
     topology: str | None = None
-    seeding: str | None = None
     migrations: str | None = None
     resources: Resources = field(default_factory=Resources)
+    why_no_generations: str | None = "it is no topology"
 
     def __post_init__(self) -> None:
         checked_name(self.name)
@@ -138,17 +139,6 @@ class AppSpec:
     def has_generations(self) -> bool:
         """Whether its state can be changed by a new generation."""
         return self.why_no_generations is None
-
-    @property
-    def why_no_generations(self) -> str | None:
-        """Why its state can't be changed by a new generation; None if it can."""
-        if not self.stores:
-            return "it keeps no store"
-        if self.seeding is None and self.topology is None:
-            return "it has neither a topology nor rules for seeds: add `seeding` to its spec"
-        if self.seeding is not None and len(self.stores) > 1:
-            return f"its rules for seeds are of one store, and it keeps {len(self.stores)}"
-        return None
 
     def settings(self, settings: AppSettings) -> AppSettings:
         """The settings that this app runs with: those given, and its own resources in their place.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_apps.checkpoint import SparkCheckpoint
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_apps.generations.journal import Generation
-    from state.changelog.position import Position
-
-SEED = "seed"
-SEED_STATE = "seed-state"
-"""Folders of a generation, with what it begins with."""
-SEED_STORE = "store"
-"""The column of a seed that tells which of the app's own stores a row is of; the others are of its `SeedRules`."""
 
 ProcessBatch = Callable[["DataFrame", int], None]
 """Writes one batch: its rows and its id. Run again with the same rows and id after a crash, it must do no harm."""
@@ -44,26 +36,6 @@ class StreamContext:
     ledger: Ledger = field(default_factory=Ledger)
     generation: Generation | None = None
     partitions: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def seed_dir(self) -> Path:
-        """Where the seed of this generation lies, if it has one."""
-        return self.settings.generation_dir(self.spec.name) / SEED
-
-    @property
-    def is_seeded(self) -> bool:
-        """Whether the generation that runs begins with a seed."""
-        return self.generation is not None and self.generation.is_seeded
-
-    @property
-    def start(self) -> Position | None:
-        """Where the input of a generation that begins with a seed begins; None for the beginning of the topics."""
-        return self.generation.start if self.generation is not None and self.generation.is_seeded else None
-
-    @property
-    def seed_state_dir(self) -> Path:
-        """Where the app's own state lies that this generation begins with, if the seed doesn't hold it."""
-        return self.settings.generation_dir(self.spec.name) / SEED_STATE
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.errors import BrokerUnavailableError
-from state.changelog.log_bounds import END, FIRST, log_offsets, offset_client
+from state.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ConfigurationError
@@ -78,6 +78,16 @@ class Topics:
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
         return self._offsets(listed, END)
 
+    def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
+        """The first offset of each partition whose record is of that time or later; its end if there is none."""
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        ends, wanted = self._offsets(listed, END), dict.fromkeys(listed, timestamp_ms)
+        found = self._asked(lambda: known_offsets(self._offset_client, wanted, self._timeout_s))
+        return Position({
+            topic: {partition: min(end, found.get((topic, partition), end)) for partition, end in partitions.items()}
+            for topic, partitions in ends.offsets.items()
+        })  # fmt: skip
+
     def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
         """What each of the existing topics takes."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -106,12 +116,11 @@ class Topics:
         for future in self._admin.delete_topics(list(names), operation_timeout=self._timeout_s).values():
             self._done(future.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
-    def delete_records(self, below: Position) -> None:
-        """Deletes the records of partitions below an offset each."""
-        wanted = [TopicPartition(topic, partition, offset) for topic, partition, offset in below]
-        if wanted:
-            for future in self._admin.delete_records(wanted, request_timeout=self._timeout_s).values():
-                self._asked(future.result)
+    def make_anew(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Makes a topic that only an app itself uses; one that is there is deleted before."""
+        self.delete([name])
+        made = self._admin.create_topics([NewTopic(name, partitions, config=dict(config))])
+        self._done(made[name].result, None)
 
     def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Makes a topic that only an app itself uses, or gives it more partitions, if need be."""
@@ -122,7 +131,7 @@ class Topics:
             more = self._admin.create_partitions([NewPartitions(name, partitions)])
             self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
 
-    def _done(self, result: Callable[[], object], harmless: int) -> None:
+    def _done(self, result: Callable[[], object], harmless: int | None) -> None:
         """Waits for a change; another's having made it a moment before is as good."""
         try:
             result()

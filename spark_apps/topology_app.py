@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-
-import msgspec
 
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec
 from spark_apps.value_fields import value_fields
-from state.names import dead_letter_topic
+from state.names import changelog_topic, dead_letter_topic
 from state.query.definitions import StoreKind as ServedKind
 from state.serdes.struct import StructSerde
 from state.topology import StoreKind, StreamsBuilder
@@ -53,6 +51,7 @@ def topology_app(
         ConfigurationError: the topology can't be built.
     """
     topics = _Topics(name, describe)
+    topology = described(name, describe, AppSettings())
     return AppSpec(
         name=name,
         title=title,
@@ -60,9 +59,10 @@ def topology_app(
         sources=topics.sources,
         sinks=topics.sinks,
         dead_letters=topics.dead_letters if dead_letters else lambda _: (),
-        stores=served_stores(name, described(name, describe, AppSettings())),
+        stores=served_stores(name, topology),
         resources=resources or Resources(),
         migrations=migrations,
+        why_no_generations=_why_no_generations(topology),
     )
 
 
@@ -78,30 +78,39 @@ def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
     return streams.build()
 
 
-def internal_name(app: str, generation: int) -> str:
-    """What the names of an app's repartition topics begin with: each generation has its own."""
-    return app if generation == 1 else f"{app}-gen-{generation}"
+def with_topology(spec: AppSpec, describe: Describe) -> AppSpec:
+    """An app with another topology, which reads the same topics.
 
-
-def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
-    """The topics that Spark reads for an app, and that its progress is told by.
-
-    They are its sources without those of global tables, and the repartition topics that no shuffle stands for.
+    Raises:
+        ConfigurationError: the topology can't be built.
     """
-    if spec.describe is None:
-        return spec.sources(settings)
-    topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
-    shuffles = {sink.topic for sink in topology.repartitions if sink.may_be_shuffle}
-    running = (source.topic for sub in topology.sub_topologies if not sub.is_global for source in sub.sources)
-    return tuple(dict.fromkeys(topic for topic in running if topic not in shuffles))
+    topology = described(spec.name, describe, AppSettings())
+    return replace(
+        spec, describe=describe, sinks=_Topics(spec.name, describe).sinks, stores=served_stores(spec.name, topology)
+    )
 
 
 def served_stores(app: str, topology: Topology) -> tuple[StoreSpec, ...]:
     """The stores of a topology that nodes serve and that have tables: all that have a changelog, but those whose rows
     mean something to an operator only.
     """
-    specs = (spec for sub in topology.sub_topologies if not sub.is_global for spec in sub.stores)
-    return tuple(_served(app, spec) for spec in specs if is_served(spec))
+    return tuple(_served(app, spec) for spec in logged_stores(topology) if is_served(spec))
+
+
+def logged_stores(topology: Topology) -> list[TopologyStore]:
+    """The stores of a topology that have a changelog."""
+    return [spec for sub in topology.sub_topologies if not sub.is_global for spec in sub.stores if spec.options.logging]
+
+
+def changelog_topics(app: str, topology: Topology, generation: int = 1) -> dict[str, str]:
+    """The changelog of each store that has one, in a generation of the app, by store."""
+    topics = {spec.name: spec.options.changelog or changelog_topic(app, spec.name) for spec in logged_stores(topology)}
+    return {store: generation_topic(topic, generation) for store, topic in topics.items()}
+
+
+def generation_topic(first: str, generation: int) -> str:
+    """A changelog in a generation, whose name in the first one is `first`."""
+    return first if generation == 1 else f"{first}-g{generation}"
 
 
 def is_served(spec: TopologyStore) -> bool:
@@ -116,16 +125,24 @@ def _served(app: str, spec: TopologyStore) -> StoreSpec:
         kind = ServedKind.RANKED
     elif options.everywhere:
         kind = ServedKind.GLOBAL
-    rows = spec.value_serde.type if isinstance(spec.value_serde, StructSerde) else None
+    values = spec.value_serde
     return StoreSpec(
         name=spec.name,
         app=app,
-        value_fields=value_fields(rows) if isinstance(rows, type) and issubclass(rows, msgspec.Struct) else (),
+        value_fields=value_fields(values.type) if isinstance(values, StructSerde) else (),
         kind=kind,
         score_field=options.ranked_by,
         topic=options.changelog,
         bounded=options.bounded or spec.retention_ms > 0,
     )
+
+
+def _why_no_generations(topology: Topology) -> str | None:
+    if not logged_stores(topology):
+        return "it keeps no store"
+    written = [sink.topic for sink in topology.repartitions if not sink.may_be_shuffle]
+    # Between two batches it holds records that one generation has on their way and the other has not.
+    return f"it repartitions through topic {written[0]}" if written else None
 
 
 @dataclass(frozen=True)

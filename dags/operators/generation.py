@@ -66,7 +66,7 @@ def snapshot_after(step: str, *, task_id: str, task_display_name: str) -> Genera
     return GenerationOperator(
         task_id=task_id,
         task_display_name=task_display_name,
-        arguments=["snapshot", f"{{{{ ti.xcom_pull(task_ids='{step}')['own_stores'] | join(' ') }}}}"],
+        arguments=["snapshot", f"{{{{ ti.xcom_pull(task_ids='{step}')['stores'] | join(' ') }}}}"],
         execution_timeout=timedelta(hours=1),
     )
 

@@ -23,25 +23,30 @@ from spark_apps.records.rewards import Notification, PrimePurchase, Rewards
 from spark_apps.records.source import has_key_and_value
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
-from state.topology import Store, StreamsBuilder, with_key
+from state.topology import KStream, Store, StreamsBuilder, with_key
 
 
 def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     """Invoices to shipments, masked line items, and the rewards of prime customers."""
-    sales = streams.stream(
-        settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=bytes, check=has_key_and_value
-    )
-    lines = partial(masked_lines, settings.quality_code_digits)
-    sales.flat_map(lines, keys=bytes, values=bytes, named="masked").to(settings.topic_hadoop_sink)
-    sales.flat_map(shipment, keys=bytes, values=bytes, named="shipments").to(settings.topic_shipment)
-
-    earning = partial(purchase, PointsFactor(settings.loyalty_factor))
-    purchases = sales.flat_map(earning, keys=str, values=PrimePurchase, named="purchases")
+    purchases = prime_purchases(streams, settings)
     rewards = purchases.group_by_key().aggregate(
         Rewards, with_key(Rewards.with_purchase), store=Store("rewards", Rewards, profile="read_heavy")
     )
     # The table is there first: so a purchase meets the total that includes it.
     purchases.join(rewards, with_key(Notification.of)).to(settings.topic_loyalty)
+
+
+def prime_purchases(streams: StreamsBuilder, settings: AppSettings) -> KStream[str, PrimePurchase]:
+    """Writes shipments and masked line items; gives the purchases of prime customers, by card."""
+    sales = streams.stream(
+        settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=bytes, check=has_key_and_value
+    )
+    sales.flat_map(partial(masked_lines, settings.quality_code_digits), keys=bytes, values=bytes).to(
+        settings.topic_hadoop_sink
+    )
+    sales.flat_map(shipment, keys=bytes, values=bytes).to(settings.topic_shipment)
+
+    return sales.flat_map(partial(purchase, PointsFactor(settings.loyalty_factor)), keys=str, values=PrimePurchase)
 
 
 def masked_lines(code_digits: int, _key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:
@@ -69,4 +74,9 @@ def purchase(factor: PointsFactor, _key: bytes, sale: Sale) -> list[tuple[str, P
     ]
 
 
-POS = topology_app("pos", topology, title="Invoices to shipments, masked line items and rewards")
+POS = topology_app(
+    "pos",
+    topology,
+    title="Invoices to shipments, masked line items and rewards",
+    migrations="spark_apps.apps.pos_migrations:MIGRATIONS",
+)

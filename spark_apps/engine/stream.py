@@ -17,19 +17,18 @@ from spark_apps.engine.errors import told_error
 from spark_apps.engine.layout import Layout, check_runnable
 from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, markers_topic
-from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
-from spark_apps.engine.work import AppWork, BatchWork, Outcome
+from spark_apps.engine.work import AppWork, BatchWork, Outcome, internal_name
 from spark_apps.kafka_source import read_stream
 from spark_apps.ledger import BatchWritten
 from spark_apps.settings import AppSettings
 from spark_apps.stream import Stream, StreamContext
 from spark_apps.topics import Topics
-from spark_apps.topology_app import Describe, described, internal_name
+from spark_apps.topology_app import Describe, changelog_topics, described
 from state.changelog.reader import ChangelogReader, ReaderSettings
-from state.names import changelog_topic, dead_letter_topic
+from state.names import dead_letter_topic
 from state.topology.plan import Topology
 
 if TYPE_CHECKING:
@@ -59,24 +58,30 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     topology = described(internal_name(app, settings.generation), describe, settings)
     check_runnable(topology)
     topics = Topics(settings.kafka_bootstrap)
-    layout = planned(topology, topics)
-    _make_topics(app, layout, topics, settings)
-    frame = read_stream(context.spark, settings, *layout.topics, headers=True, start=context.start)
+    generation = context.generation
+    layout = planned(topology, topics, None if generation is None else generation.partitions)
+    make_topics(app, layout, topics, settings.generation)
+    frame = read_stream(context.spark, settings, *layout.topics, headers=True)
     # As text: to know the size of a batch, Spark goes through all rows of a list once for each row.
     told = F.when(F.col("headers").isNotNull(), F.to_json("headers"))
     frame = frame.withColumns({"timestamp_ms": F.unix_millis("timestamp"), "headers": told}).select(*RECORD_COLUMNS)
     return Stream(frame, Batches(context, describe, layout))
 
 
-def planned(topology: Topology, topics: Topics) -> Layout:
+def planned(topology: Topology, topics: Topics, repartitioned: int | None = None) -> Layout:
     """The topology's tasks on the topics that there are.
+
+    Args:
+        topology: the topology.
+        topics: the broker.
+        repartitioned: the number of partitions behind repartitions that may have any; None leaves it to the topology.
 
     Raises:
         ConfigurationError: topics are missing, or topics that are joined have different numbers of partitions.
     """
     internal = {sink.topic for sink in topology.repartitions}
     external = {source.topic for sub in topology.sub_topologies for source in sub.sources} - internal
-    return Layout(topology.plan(topics.partition_counts(external)))
+    return Layout(topology.plan(topics.partition_counts(external), repartitioned))
 
 
 class Batches:
@@ -87,7 +92,6 @@ class Batches:
         self._describe = describe
         self._layout = layout
         self._work: AppWork | None = None
-        self._purge = RepartitionPurge(Topics(context.settings.kafka_bootstrap), _internal(layout.topology))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
@@ -113,8 +117,6 @@ class Batches:
         except PySparkException as error:
             raise told_error(str(error)) or error from error
         self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
-        if batch_id > 0:  # this batch may be run again
-            self._purge(context.checkpoint.end_position(batch_id - 1))
 
     def _count(self, batch_id: int, outcomes: Iterable[Outcome]) -> None:
         outcomes = list(outcomes)
@@ -140,7 +142,8 @@ class Batches:
         sources = [topic for topic in layout.topics if topic not in _internal(layout.topology)]
         reported = context.spec.dead_letters(settings)
         dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
-        changelogs = changelogs_of(app, layout.topology, settings)
+        versions = {store.name: store.schema_version for store in context.spec.stores}
+        changelogs = changelogs_of(changelog_topics(app, layout.topology, settings.generation), versions, settings)
         written = {sink.topic for sub in layout.topology.sub_topologies for sink in sub.sinks} - layout.shuffles.keys()
         limited = [*written, *dead_letters.values(), *(log.topic for log in changelogs.values())]
         return AppWork(
@@ -172,25 +175,16 @@ def restore_dir(settings: AppSettings, app: str) -> Path:
     return settings.generation_dir(app) / "restoring"
 
 
-def changelogs_of(app: str, topology: Topology, settings: AppSettings) -> dict[str, Changelog]:
-    """The changelogs of a topology's stores, by store, as the broker describes them."""
+def changelogs_of(
+    topics: Mapping[str, str], versions: Mapping[str, int], settings: AppSettings
+) -> dict[str, Changelog]:
+    """Changelogs by store, as the broker describes them. Rows of a store without a version are of version 1."""
     found = {}
     with closing(ChangelogReader(ReaderSettings(settings.kafka_bootstrap))) as reader:
-        for store, topic in changelog_topics(app, topology).items():
+        for store, topic in topics.items():
             facts = reader.facts(topic)
-            found[store] = Changelog(topic, facts.topic_id, facts.delete_retention_ms, 1)
+            found[store] = Changelog(topic, facts.topic_id, facts.delete_retention_ms, versions.get(store, 1))
     return found
-
-
-def changelog_topics(app: str, topology: Topology) -> dict[str, str]:
-    """The changelog topic of each store that has one."""
-    return {
-        spec.name: spec.options.changelog or changelog_topic(app, spec.name)
-        for sub in topology.sub_topologies
-        if not sub.is_global
-        for spec in sub.stores
-        if spec.options.logging
-    }
 
 
 def changelog_partitions(layout: Layout, changelogs: Mapping[str, Changelog]) -> dict[str, int]:
@@ -203,14 +197,14 @@ def changelog_partitions(layout: Layout, changelogs: Mapping[str, Changelog]) ->
     }
 
 
-def _make_topics(app: str, layout: Layout, topics: Topics, settings: AppSettings) -> None:
-    """Makes the topics that only the app itself writes."""
+def make_topics(app: str, layout: Layout, topics: Topics, generation: int) -> None:
+    """Makes the topics that only a generation of the app itself writes, where they are missing."""
     for slot, count in layout.slots().items():
-        topics.ensure_internal(markers_topic(app, settings.generation, slot), count, MARKER_TOPIC_CONFIG)
+        topics.ensure_internal(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
     for sink in layout.topology.repartitions:
         if sink.topic not in layout.shuffles:
             topics.ensure_internal(sink.topic, layout.plan.partitions[sink.topic], REPARTITION_CONFIG)
-    names = changelog_topics(app, layout.topology)
+    names = changelog_topics(app, layout.topology, generation)
     for sub in layout.topology.sub_topologies:
         for spec in sub.stores:
             if spec.name in names:

@@ -13,10 +13,10 @@ from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import markers_topic
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
-from spark_apps.topology_app import Describe, described, internal_name
+from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.stores.record_context import Header
-from state.topology.plan import SubTopology
+from state.topology.plan import Plan, SubTopology
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class AppWork:
     def layout(self) -> Layout:
         """The app's tasks."""
         name = internal_name(self.app, self.generation)
-        return Layout(described(name, self.describe, self.settings).plan(self.partitions))
+        return Layout(Plan(described(name, self.describe, self.settings), self.partitions))
 
     def slot(self, sub: SubTopology, partition: int) -> Slot:
         """A task's place among the writers."""
@@ -139,3 +139,8 @@ class Outcome(msgspec.Struct, frozen=True):
     open_ms: int = 0
     process_ms: int = 0
     commit_ms: int = 0
+
+
+def internal_name(app: str, generation: int) -> str:
+    """What the names of an app's repartition topics begin with: each generation has its own."""
+    return app if generation == 1 else f"{app}-gen-{generation}"

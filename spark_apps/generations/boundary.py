@@ -8,10 +8,36 @@ was planned and never begun. That is how two generations come to hold exactly th
 from __future__ import annotations
 
 import contextlib
+import shutil
+
+import orjson
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
+
+
+def begin_behind(
+    checkpoint: SparkCheckpoint, like: SparkCheckpoint, batch_id: int, start: Position, query_id: str
+) -> None:
+    """Makes the checkpoint of a query whose first batch is 1 and begins at `start`. Replaces what was there.
+
+    So batch 0 is what the query's state was seeded with.
+
+    Args:
+        checkpoint: of the query, which has never been started.
+        like: that of another query, whose source is the same.
+        batch_id: a finished batch of the other one.
+        start: where the query's input begins.
+        query_id: the query's id.
+    """
+    shutil.rmtree(checkpoint.path, ignore_errors=True)
+    for folder in ("offsets", "commits"):
+        (checkpoint.path / folder).mkdir(parents=True)
+    (checkpoint.path / "metadata").write_bytes(orjson.dumps({"id": query_id}))
+    plan = (like.path / "offsets" / str(batch_id)).read_text()
+    (checkpoint.path / "offsets" / "0").write_text(_with_end(plan, start))
+    shutil.copyfile(like.path / "commits" / str(batch_id), checkpoint.path / "commits" / "0")
 
 
 def planned_end(checkpoint: SparkCheckpoint) -> Position:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import cache
 
 from spark_apps.generations.errors import GenerationRefusedError
-from spark_apps.generations.journal import FIRST_GENERATION, Generation, Journal
+from spark_apps.generations.journal import BEGINNING, FIRST_GENERATION, Generation, Journal
 from spark_apps.generations.migration import Chain, StoreMigration, function_named
-from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.registry import APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.topology_app import (
+    Describe,
+    changelog_topics,
+    described,
+    generation_topic,
+    logged_stores,
+    with_topology,
+)
 from state.errors import ConfigurationError
 from state.query.definitions import WINDOWED, StoreKind
-
-_OF_PROCESSORS = "spark_apps.processor.seeding:SEED_RULES"
+from state.topology.operators.repartition import RepartitionSource
+from state.topology.operators.source import Source
+from state.topology.plan import Topology
 
 
 @cache
@@ -90,12 +98,35 @@ def check_changeable(spec: AppSpec) -> None:
         GenerationRefusedError: it can't.
     """
     if spec.why_no_generations is not None:
-        msg = f"{spec.name} can't begin with another generation's content: {spec.why_no_generations}"
+        msg = f"{spec.name} can't have generations: {spec.why_no_generations}"
         raise GenerationRefusedError(msg)
 
 
-def check_fitting(spec: AppSpec, migrations: Sequence[str]) -> None:
-    """Refuses migrations that are not of the app's stores, or of a kind that these can't undergo.
+def check_since(since: str | None) -> None:
+    """Refuses a place where no input can begin.
+
+    Raises:
+        GenerationRefusedError: it is neither `beginning` nor a time with its zone.
+    """
+    if since is None or since == BEGINNING:
+        return
+    try:
+        is_time = datetime.fromisoformat(since).tzinfo is not None
+    except ValueError:
+        is_time = False
+    if not is_time:
+        msg = f"{since[:40]!r} is no place to begin: say `beginning`, or a time with its zone: 2026-01-31T00:00:00Z"
+        raise GenerationRefusedError(msg)
+
+
+def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str], partitions: int | None = None) -> None:
+    """Refuses changes that are not of the app's stores, or of a kind that these can't undergo.
+
+    Args:
+        spec: the app.
+        made: names of the live generation's migrations.
+        migrations: those that the new generation has beyond them.
+        partitions: of its changelogs; None leaves them to its topology.
 
     Raises:
         GenerationRefusedError: one of them is.
@@ -106,73 +137,90 @@ def check_fitting(spec: AppSpec, migrations: Sequence[str]) -> None:
         if why is not None:
             msg = f"migration {step.name} {why}"
             raise GenerationRefusedError(msg)
+    if partitions is not None:
+        _check_repartitioned(spec.name, topology_of(spec, [*made, *migrations]))
 
 
 def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, StoreKind]) -> str | None:
     if step.store not in kinds:
         return f"is of store {step.store}, not of {' or '.join(kinds)}"
-    if step.stores and len(kinds) > 1:
-        return "puts rows into other stores, which only an app with exactly one store can do"
     if step.changes_key and kinds[step.store] in WINDOWED:
         return f"changes keys, and those of {step.store} hold windows of time: change its values alone"
     return None
 
 
-def seed_rules(spec: AppSpec) -> SeedRules:
-    """The app's rules for seeds.
+def _check_repartitioned(app: str, topology: Topology) -> None:
+    """Refuses another number of partitions for stores whose topics fix it."""
+    for sub in topology.sub_topologies:
+        fixed = [source.topic for source in sub.sources if not _has_any_number(source)]
+        stores = [spec.name for spec in sub.stores if spec.options.logging and not sub.is_global]
+        if fixed and stores:
+            msg = (
+                f"store {stores[0]} of {app} has as many partitions as {fixed[0]}, because its tasks read that topic: "
+                "leave `partitions` out, or repartition() the stream before the store, by a migration"
+            )
+            raise GenerationRefusedError(msg)
 
-    Raises:
-        GenerationRefusedError: it has none.
-    """
-    check_changeable(spec)
-    module, _, name = (spec.seeding or _OF_PROCESSORS).partition(":")
-    rules: SeedRules = getattr(importlib.import_module(module), name)
-    return rules
+
+def _has_any_number(source: Source) -> bool:
+    return isinstance(source, RepartitionSource) and source.sink.partitions is None
 
 
 def first_journal(spec: AppSpec) -> Journal:
-    """The journal of an app that has never changed."""
+    """The journal of an app that has never changed.
+
+    Raises:
+        GenerationRefusedError: it can't have generations.
+    """
     check_changeable(spec)
-    return Journal.first(spec.name, {store.name: store.changelog_topic for store in spec.stores})
+    return Journal.first(spec.name, changelog_topics(spec.name, topology_of(spec, ())))
+
+
+def describe_of(spec: AppSpec, migrations: Sequence[str]) -> Describe:
+    """What describes an app's topology after migrations.
+
+    Raises:
+        GenerationRefusedError: it has none, or there is none of the migrations.
+    """
+    check_changeable(spec)
+    assert spec.describe is not None  # noqa: S101 (it can have generations)
+    named = chain_of(migrations).describe
+    return spec.describe if named is None else function_named(named)
+
+
+def topology_of(spec: AppSpec, migrations: Sequence[str]) -> Topology:
+    """An app's topology after migrations. Raises as `describe_of`."""
+    return described(spec.name, describe_of(spec, migrations), AppSettings())
 
 
 def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
-    """The app as it is in one of its generations. Raises as `stores_of`."""
-    return replace(spec, stores=stores_of(spec, generation))
-
-
-def stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
-    """An app's stores in one of its generations, with topics and fields: themselves, or several in place of one.
+    """The app as it is in one of its generations: its topology then, its stores with their topics and versions.
 
     Raises:
-        GenerationRefusedError: it was made with other stores than the app has now.
+        GenerationRefusedError: the generation was made with stores that its topology doesn't have any more.
     """
-    return _with_topics(spec, generation, generation.changelogs)
-
-
-def written_stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
-    """An app's own stores in one of its generations, with the topics that it writes to. Raises as `stores_of`."""
-    return _with_topics(spec, generation, generation.topics)
-
-
-def _with_topics(spec: AppSpec, generation: Generation, topics: Mapping[str, str]) -> tuple[StoreSpec, ...]:
-    own = {store.name: store for store in spec.stores}
-    if own.keys() != generation.topics.keys():
+    topology = topology_of(spec, generation.migrations)
+    gone = generation.topics.keys() - {store.name for store in logged_stores(topology)}
+    if gone:
         msg = (
-            f"{spec.name} keeps {', '.join(own)} now, and its generation {generation.number} was made with "
-            f"{', '.join(generation.topics)}: put its stores back, or start it as another app"
+            f"generation {generation.number} of {spec.name} was made with store {min(gone)}, and its topology has no "
+            "such store any more: put it back, or take it out by a migration"
         )
         raise GenerationRefusedError(msg)
     if generation.number == FIRST_GENERATION:
-        return spec.stores
+        return spec
     chain = chain_of(generation.migrations)
-    return tuple(_in_generation(own[generation.own_store(name)], name, topic, chain) for name, topic in topics.items())
+    made = with_topology(spec, describe_of(spec, generation.migrations))
+    stores = tuple(
+        replace(store, topic=generation_topic(store.changelog_topic, generation.number),
+                schema_version=1 + len(chain.of(store.name).steps)) for store in made.stores
+    )  # fmt: skip
+    return replace(made, stores=stores)
 
 
-def _in_generation(store: StoreSpec, name: str, topic: str, chain: Chain) -> StoreSpec:
-    steps = chain.of(store.name).steps
-    fields = steps[-1].value_fields if steps else store.value_fields
-    return replace(store, name=name, topic=topic, schema_version=1 + len(steps), value_fields=fields)
+def stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
+    """The stores of an app that nodes serve, as they are in one of its generations. Raises as `spec_of`."""
+    return spec_of(spec, generation).stores
 
 
 def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:

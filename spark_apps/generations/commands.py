@@ -20,13 +20,12 @@ import structlog
 import typer
 
 from spark_apps.generations import steps
-from spark_apps.generations.catalog import check_changeable, check_fitting, known, settings_of
+from spark_apps.generations.catalog import check_changeable, check_fitting, check_since, known, settings_of
 from spark_apps.generations.comparison import behind, compare_generations
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.handover import Steps
 from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Role
-from spark_apps.generations.purged import purged_keys
 from spark_apps.generations.running_code import check_known
 from spark_apps.heartbeat import read_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS, app_named
@@ -61,10 +60,14 @@ def seed(
     migration: Annotated[
         list[str] | None, typer.Option(help="A change to make, by name; again for one after it. None only copies.")
     ] = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Of the new changelog; else as the old one's.")] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Of the new changelogs; else as the old ones'.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--from", help="Begin empty, and read the input from its `beginning` or from a time (ISO 8601)."),
+    ] = None,
 ) -> None:
-    """Make a generation out of a verified snapshot of the live one, ready to run beside it."""
-    _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions))
+    """Make a generation out of a verified snapshot of the live one, or out of the input, ready to run beside it."""
+    _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since))
 
 
 @generation_commands.command()
@@ -112,7 +115,7 @@ def rollback(app: _App, timeout_s: _Timeout = 120) -> None:
 def retire(
     app: _App,
     generation: Annotated[int | None, typer.Option(min=1, help="Which; else the one that is not live.")] = None,
-    delete: Annotated[bool, typer.Option(help="Delete its changelog, checkpoint and seed, too.")] = False,
+    delete: Annotated[bool, typer.Option(help="Delete its changelogs, checkpoint and local stores, too.")] = False,
     timeout_s: _Timeout = 120,
 ) -> None:
     """End the generation that is not live. With --delete nothing is left of it."""
@@ -127,11 +130,13 @@ def _detached(taken: Steps) -> Journal:
     return journal
 
 
-def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -> Journal:
+def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None, since: str | None) -> Journal:
     spec, settings, file = taken.spec, taken.settings, taken.journal_file
-    check_fitting(spec, migrations)
+    check_since(since)
     with file.locked():
-        journal = steps.planned(taken.read(), migrations, partitions)
+        before = taken.read()
+        check_fitting(spec, before.live_generation.migrations, migrations, partitions)
+        journal = steps.planned(before, spec, migrations, partitions, since)
         candidate = journal.candidate
         assert candidate is not None  # noqa: S101 (planned a line above)
         check_known(spec.name, candidate.migrations, settings)
@@ -141,22 +146,13 @@ def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None) -
             from spark_apps.generations.seeding import make_seed  # noqa: PLC0415
 
             made = make_seed(spec, settings, journal, candidate.number, taken.clock)
-            journal = steps.seeded(journal, candidate.number, made.start, made.rows, made.purged)
+            journal = steps.seeded(journal, candidate.number, made.start, made.rows)
             file.write(journal)
         if journal.generation(candidate.number).state is GenerationState.SEEDED:
-            _make_topics(settings, journal.live_generation, candidate)
             taken.prepare(journal, candidate.number)
             journal = steps.started(journal, candidate.number)
             file.write(journal)
     return journal
-
-
-def _make_topics(settings: AppSettings, live: Generation, generation: Generation) -> None:
-    topics = Topics(settings.kafka_bootstrap)
-    for store, topic in generation.changelogs.items():
-        like = live.topics[generation.own_store(store)]
-        partitions = generation.partitions or len(topics.partitions(like))
-        topics.ensure_internal(topic, partitions, topics.own_config(like))
 
 
 def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
@@ -200,11 +196,12 @@ def _delete(taken: Steps, generation: Generation) -> None:
     markers = f"{taken.spec.name}-gen-{generation.number}-"
     topics = Topics(settings.kafka_bootstrap)
     own = [name for name in topics.names() if name.startswith(markers) and name.endswith("-markers")]
-    topics.delete([*generation.changelogs.values(), *own])
+    topics.delete([*generation.topics.values(), *own])
     for folder in (
         checkpoint,
         *checkpoint.parent.glob(f"{checkpoint.name}.*"),
         settings.generation_dir(taken.spec.name),
+        settings.state_dir / taken.spec.name / f"gen-{generation.number}",
     ):
         if folder.is_dir():
             remove_folder(folder)
@@ -244,16 +241,14 @@ def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
         SystemClock(),
         time.sleep,
         partial(publish_alias, settings.kafka_bootstrap, secret),
-        partial(_compared, app, settings),
+        partial(_compared, settings),
         timeout_s=timeout_s,
         max_behind=max_behind,
     )
 
 
-def _compared(app: str, settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
-    purged = [purged_keys(settings_of(settings, item).generation_dir(app)) for item in (source, target)]
-    folder = settings.run_dir / "generations"
-    return compare_generations(settings.kafka_bootstrap, folder, source, target, purged=frozenset().union(*purged))
+def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
+    return compare_generations(settings.kafka_bootstrap, settings.run_dir / "generations", source, target)
 
 
 def _refusal(error: StateError) -> dict[str, Any]:
@@ -265,8 +260,7 @@ def _told(taken: Steps, journal: Journal) -> dict[str, Any]:
     transfer = journal.transfer
     return {
         "app": journal.app,
-        "own_stores": [*journal.live_generation.topics],
-        "stores": [*journal.live_generation.changelogs],
+        "stores": [store.name for store in taken.spec.stores],
         "live": journal.live,
         "candidate": None if journal.candidate is None else journal.candidate.number,
         "standby": None if journal.standby is None else journal.standby.number,
@@ -283,12 +277,12 @@ def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[s
     return {
         "generation": generation.number,
         "state": generation.state,
-        "topics": dict(generation.changelogs),
+        "topics": dict(generation.topics),
         "migrations": list(generation.migrations),
         "schema": known(generation.migrations),
         "origin": generation.origin,
         "seed_rows": generation.seed_rows,
-        "purged_rows": generation.purged_rows,
+        "since": generation.since,
         "start": orjson.loads(generation.start.to_json()),
         "outputs": [list(span) for span in generation.outputs],
         "last_batch": checkpoint.last_committed_batch(),

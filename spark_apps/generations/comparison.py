@@ -5,74 +5,57 @@ Both must hold, so that their changelogs end at the same place of the input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from spark_apps.generations.catalog import chain_of
+from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation
-from spark_apps.generations.migration import Chain, PlacedRecord, StoreRecord
+from spark_apps.generations.migration import Chain, StoreRecord
 from state.changelog.position import Position
 from state.maintenance.kafka_log import Changelog
 from state.migration.compare import Change, ComparisonVerdict, compare
 
 
-def conversion(source: Generation, target: Generation) -> Callable[[str, bytes, bytes], list[PlacedRecord]]:
-    """From a row of one generation, with its store, to the rows that another must have for it, with theirs."""
-    shared = len(source.migrations)
-    if target.migrations[:shared] == source.migrations:
-        # The steps of a chain can be taken apart, since each takes the version before it.
-        rest = _by_store(Chain(chain_of(target.migrations).steps[shared:]), source)
-        return lambda store, key, value: rest[source.own_store(store)].placed(store, key, value)
-    back, there = (_by_store(chain_of(generation.migrations), source) for generation in (source, target))
-
-    def all_the_way(store: str, key: bytes, value: bytes) -> list[PlacedRecord]:
-        own = source.own_store(store)
-        return there[own].placed(own, *back[own].revert(key, value))
-
-    return all_the_way
-
-
-def _by_store(chain: Chain, generation: Generation) -> dict[str, Chain]:
-    return {store: chain.of(store) for store in generation.topics}
-
-
-def compare_generations(
-    bootstrap: str,
-    folder: Path,
-    source: Generation,
-    target: Generation,
-    *,
-    purged: Container[bytes] = frozenset(),
-) -> ComparisonVerdict:
-    """Compares two generations of an app, which hold.
-
-    All stores of each are compared as one content, in which a row is the same only if it is in the same store. Rows of
-    `purged` keys, in whichever store, may have other values: one of the two has forgotten what they were before a
-    clean-up. `folder` takes files meanwhile, as large as the changelogs' content.
+def chain_between(older: Generation, newer: Generation) -> Chain:
+    """The migrations that one generation has beyond another.
 
     Raises:
+        GenerationRefusedError: it doesn't follow on the other.
+    """
+    shared = len(older.migrations)
+    if newer.migrations[:shared] != older.migrations:
+        msg = f"generation {newer.number} does not follow on generation {older.number}: they can't be compared"
+        raise GenerationRefusedError(msg)
+    # The steps of a chain can be taken apart, since each takes the version before it.
+    return Chain(chain_of(newer.migrations).steps[shared:])
+
+
+def compare_generations(bootstrap: str, folder: Path, one: Generation, other: Generation) -> ComparisonVerdict:
+    """Compares two generations of an app, which hold.
+
+    The rows of the one with fewer migrations are converted. All stores that both have are compared as one content, in
+    which a row is the same only if it is in the same store. `folder` takes files meanwhile, as large as the
+    changelogs' content.
+
+    Raises:
+        GenerationRefusedError: neither of them follows on the other.
         ChangelogError: one of the changelogs isn't there, or the broker doesn't answer: that is retriable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    older, newer = (_content(bootstrap, generation.changelogs) for generation in (source, target))
-    placed = conversion(source, target)
+    older, newer = sorted((one, other), key=lambda generation: len(generation.migrations))
+    chain, both = chain_between(older, newer), older.topics.keys() & newer.topics.keys()
+    chains = {store: chain.of(store) for store in both}
 
     def convert(whole: bytes, value: bytes) -> list[StoreRecord]:
-        name, key = _apart(whole)
-        return [(_whole(new_name, new_key), new_value) for new_name, new_key, new_value in placed(name, key, value)]
+        store, key = _apart(whole)
+        return [(_whole(store, new_key), new_value) for new_key, new_value in chains[store].convert(key, value)]
 
-    return compare(older, newer, convert, folder, purged=_InAnyStore(purged), key_of=lambda whole: _apart(whole)[1])
-
-
-@dataclass(frozen=True, slots=True)
-class _InAnyStore:
-    """Keys, whichever store they are in."""
-
-    keys: Container[bytes]
-
-    def __contains__(self, whole: object) -> bool:
-        return isinstance(whole, bytes) and _apart(whole)[1] in self.keys
+    before, after = (
+        _content(bootstrap, {store: generation.topics[store] for store in sorted(both)})
+        for generation in (older, newer)
+    )
+    return compare(before, after, convert, folder, key_of=lambda whole: _apart(whole)[1])
 
 
 def _content(bootstrap: str, topics: Mapping[str, str]) -> Iterator[Change]:

@@ -202,8 +202,6 @@ class Steps:
             msg = f"generation {journal.live} has not run yet: there is nothing to hand over"
             raise GenerationRefusedError(msg)
         self._check_alive(target)
-        if checkpoint.last_committed_batch() is None:
-            raise self._pending(target, "its first batch, the seed, is not finished")
         left = behind(source.committed_position(), checkpoint.committed_position())
         if left > self.max_behind:
             raise self._pending(target, f"it is {left} records behind, and may be {self.max_behind}")
@@ -280,18 +278,14 @@ class Steps:
         Stores change over one by one: whoever reads two of them may for a moment meet one before and one after it.
         """
         newer, before = (other, chosen) if prepare and other is not None else (chosen, other)
-        former = self.read().former_stores
-        for store, topic in newer.topics.items():
+        for store in (store.name for store in self.spec.stores):
             alias = Alias(
                 store,
                 newer.number,
-                topic,
+                newer.topics[store],
                 None if before is None else before.topics[store],
                 self.clock.now_ms(),
                 prepare=prepare,
-                parts=newer.parts,
-                previous_parts={} if before is None else before.parts,
-                former=former,
             )
             self.publish(alias)
 

@@ -21,6 +21,8 @@ from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
 
 FIRST_GENERATION = 1
+BEGINNING = "beginning"
+"""Where a backfill reads the whole input from."""
 
 
 class GenerationState(StrEnum):
@@ -29,9 +31,9 @@ class GenerationState(StrEnum):
     PLANNED = "PLANNED"
     """Written down; nothing else exists."""
     SEEDED = "SEEDED"
-    """Its seed folder is complete."""
+    """Its changelogs and its checkpoint are complete, up to where its input begins."""
     STARTED = "STARTED"
-    """Its topic exists, and it runs beside the live one, writing nothing but its own changelog."""
+    """Nodes were told, and it runs beside the live one, writing nothing but its own changelogs."""
     VERIFIED = "VERIFIED"
     """It has held the same as the live one at the same place of the input."""
     LIVE = "LIVE"
@@ -79,17 +81,16 @@ class Generation:
     Attributes:
         number: from 1.
         state: where it is in its life.
-        origin: the generation that it was seeded from; None for the first.
+        topics: the changelog of each store of its topology that has one.
+        origin: the generation that was live when it was planned; None for the first.
         migrations: names of all migrations from version 1 to what it holds, in order.
-        topics: the changelog that the app writes the changes of each of its own stores to, by store.
-        partitions: of each of its changelogs; None leaves it to those that are there.
-        seed_rows: how many the seed has.
-        purged_rows: how many the seed has not, that clean-ups have deleted and the origin's own state still holds.
+        partitions: of each of its changelogs; None leaves it to the topology.
+        since: from where a backfill reads the input: `beginning`, or a time as ISO 8601. None: it is seeded from its
+            origin.
+        seed_rows: how many rows its changelogs began with.
         start: where its input begins: the end of what the seed holds.
         outputs: ranges of its batches (first and last, both inclusive; None is open) whose outputs other than the
-            changelog it writes. The ranges of all generations together cover the input without gap or overlap.
-        parts: changelog by store, if its rows are in other stores than the app's own one, of which there is only one
-            then: what is written to that goes on to these, and its changelog is the first of theirs. Else empty.
+            changelogs it writes. The ranges of all generations together cover the input without gap or overlap.
     """
 
     number: int
@@ -98,25 +99,10 @@ class Generation:
     origin: int | None = None
     migrations: tuple[str, ...] = ()
     partitions: int | None = None
+    since: str | None = None
     seed_rows: int = 0
-    purged_rows: int = 0
     start: Position = field(default_factory=Position)
     outputs: tuple[tuple[int, int | None], ...] = ()
-    parts: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def changelogs(self) -> Mapping[str, str]:
-        """Its changelogs by store."""
-        return self.parts or self.topics
-
-    def own_store(self, store: str) -> str:
-        """The app's own store that the rows of one of its stores are of."""
-        return store if store in self.topics else next(iter(self.topics))
-
-    @property
-    def is_seeded(self) -> bool:
-        """Whether it begins with a seed and not with the beginning of the input."""
-        return self.origin is not None
 
     def writes_outputs(self, batch_id: int) -> bool:
         """Whether that batch's outputs are this generation's to write."""
@@ -177,17 +163,6 @@ class Journal:
         return next((g for g in self.generations.values() if g.state is GenerationState.STANDBY), None)
 
     @property
-    def every_store(self) -> frozenset[str]:
-        """Names of the stores of all generations that there are or were."""
-        return frozenset(name for item in self.generations.values() for name in item.changelogs)
-
-    @property
-    def former_stores(self) -> tuple[str, ...]:
-        """Names of stores that only retired generations have, sorted."""
-        there = [item for item in self.generations.values() if item.state is not GenerationState.RETIRED]
-        return tuple(sorted(self.every_store.difference(*(item.changelogs for item in there))))
-
-    @property
     def other(self) -> Generation | None:
         """The one that there is beside the live one; None if there is none."""
         return self.candidate or self.standby
@@ -213,7 +188,7 @@ class Journal:
         """
         try:
             content = orjson.loads(data)
-            generations = [_generation(_renewed(item, content)) for item in content["generations"]]
+            generations = [_generation(item) for item in content["generations"]]
             transfer = None if content["transfer"] is None else _transfer(content["transfer"])
             by_number = {g.number: g for g in generations}
             return cls(content["app"], content["live"], by_number, transfer)
@@ -273,14 +248,6 @@ def _encoded(item: Generation | Transfer) -> dict[str, Any]:
         name: orjson.loads(getattr(item, name).to_json()) if name in positions else value
         for name, value in asdict(item).items()
     }
-
-
-def _renewed(item: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:
-    """A generation of a journal that was written when an app could have one store only."""
-    if "topic" not in item:
-        return item
-    rest = {name: value for name, value in item.items() if name != "topic"}
-    return rest | {"topics": {content["store"]: item["topic"]}, "parts": item.get("topics", {})}
 
 
 def _generation(item: dict[str, Any]) -> Generation:

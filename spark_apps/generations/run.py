@@ -76,7 +76,7 @@ class _Term(AppRun):
     def run(self, spark: SparkSession, pulse: Pulse) -> None:
         assert self.generation is not None  # noqa: S101 (given by `GenerationRun`)
         topics = Topics(self.settings.kafka_bootstrap)
-        found = preflight(self.spec, self.settings, topics, self.clock, self.generation.start)
+        found = preflight(self.spec, self.settings, topics, self.clock)
         if not self.stop.is_set():
             self._stream(spark, pulse, found)
 

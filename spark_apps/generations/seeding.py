@@ -1,58 +1,77 @@
-"""Making the seed of a generation: a verified snapshot of the live one, taken back to version 1, as a folder of files.
+"""Making what a generation begins with: its changelogs, the progress of its tasks, and its checkpoint.
 
-The folder is complete or not there. It is never changed, and stays for as long as its generation lives: Spark looks for
-it at every start.
+All of it is as the live generation was after one finished batch, and the new one's input begins behind that batch.
+The live generation runs on meanwhile. An attempt that is repeated makes everything anew.
 """
 
 from __future__ import annotations
 
-import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
-import pyarrow as pa
 import structlog
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from confluent_kafka import Producer
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.generations.catalog import chain_of, seed_rules, settings_of, stores_of
+from spark_apps.claim import CheckpointClaim
+from spark_apps.engine.errors import told_error
+from spark_apps.engine.layout import Layout, slot_name
+from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker, markers_topic
+from spark_apps.engine.stream import CHANGELOG_CONFIG, planned
+from spark_apps.engine.transaction import producer_options
+from spark_apps.engine.work import internal_name
+from spark_apps.generations.boundary import begin_behind
+from spark_apps.generations.catalog import chain_of, describe_of, settings_of, spec_of
+from spark_apps.generations.comparison import chain_between
 from spark_apps.generations.errors import (
     GenerationPendingError,
     GenerationRefusedError,
     NotesGoneError,
     UnconvertibleRowsError,
 )
-from spark_apps.generations.journal import Generation, Journal
-from spark_apps.generations.migration import Chain
-from spark_apps.generations.purged import gone_rows, note_purged
-from spark_apps.generations.seed_rules import SeedRules
+from spark_apps.generations.journal import BEGINNING, Generation, Journal
+from spark_apps.generations.seed_progress import Progress, live_progress, peer_of, progress_of
+from spark_apps.generations.seed_rows import (
+    COUNT_DDL,
+    ROWS_DDL,
+    Placement,
+    SeedTarget,
+    converted_rows,
+    written_rows,
+)
+from spark_apps.partitions import counts_in
 from spark_apps.settings import AppSettings
-from spark_apps.snapshot.cut import CommittedBatch
+from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog
+from spark_apps.snapshot.cut import CommittedBatch, planned_batches, range_to_fold
 from spark_apps.snapshot.job import Snapshot, snapshot_session
 from spark_apps.snapshot.table import SnapshotTable
 from spark_apps.spec import AppSpec, StoreSpec
-from spark_apps.stream import SEED, SEED_STATE, SEED_STORE
 from spark_apps.topics import Topics
+from spark_apps.topology_app import described, logged_stores
+from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock
-from state.maintenance.archive import archive_files
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.verification import verify_copies
 from state.snapshots.vouched import VouchedVersion
+from state.topology.node import StoreSpec as TopologyStore
+from state.topology.plan import SubTopology
+from state.topology.store import StoreKind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SEED_FILES = 4
-_PROBLEM = "problem"
+_SEED_BATCH = 0
 _TRIES = 20
 _PAUSE_S = 0.1
 _SHOWN_PROBLEMS = 3
@@ -62,108 +81,185 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A seed that is complete: where the input goes on after it, how many rows it has, and how many were purged."""
+    """A seed that is complete: where the input goes on after it, and how many rows it has."""
 
     start: Position
     rows: int
-    purged: int
 
 
 def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: int, clock: Clock) -> Seed:
-    """Writes the seed of a planned generation; an earlier attempt's is written anew. The live generation runs on.
+    """Makes what a planned generation begins with; an earlier attempt's is made anew.
 
     Raises:
+        GenerationRefusedError: it can't begin with the live generation's content.
         UnconvertibleRowsError: rows of the live generation can't be converted.
         GenerationPendingError: the live generation has not finished a batch yet.
         BrokerUnavailableError, AppRunningError: it can't be made now.
     """
-    stores = stores_of(spec, journal.live_generation)
-    with snapshot_session(stores, settings, clock) as spark:
-        return _Seeding(spark, spec, settings, journal, journal.generation(number)).make()
+    seeding = Seeding(spec, settings, journal.live_generation, journal.generation(number))
+    return seeding.from_input() if seeding.new.since is not None else seeding.from_live(clock)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seeding:
-    spark: SparkSession
+@dataclass(frozen=True)
+class Seeding:
+    """The seed of generation `new`, made of generation `live`, which runs on."""
+
     spec: AppSpec
     settings: AppSettings
-    journal: Journal
-    generation: Generation
+    live: Generation
+    new: Generation
 
-    def make(self) -> Seed:
-        rules, live = seed_rules(self.spec), self.journal.live_generation
-        settings, stores = settings_of(self.settings, live), stores_of(self.spec, live)
-        batch, notes = self._pinned(rules, settings)
-        snapshots = {store: self._snapshot(settings, store, batch) for store in stores}
-        own = settings_of(self.settings, self.generation)
-        gone = self._gone(snapshots)
-        purged = note_purged(list(gone.values()), own.generation_dir(self.spec.name))
-        if purged:
-            self._forget(rules, gone)
-        seed = reduce(
-            DataFrame.unionAll,
-            (self._seed_of(live.own_store(store.name), rows, rules) for store, rows in snapshots.items()),
-        ).persist()
-        try:
-            self._refuse_problems(seed)
-            count = self._written(seed.where(F.col(_PROBLEM).isNull()).drop(_PROBLEM))
-        finally:
-            seed.unpersist()
-        rules.begin(own.checkpoint_dir(self.spec.name), notes)
-        _log.info("seeded", app=self.spec.name, generation=self.generation.number, rows=count, purged=purged)
-        return Seed(batch.source, count, purged)
+    def from_live(self, clock: Clock) -> Seed:
+        """Copies and converts what the live generation holds after a finished batch."""
+        self._check_sources()
+        moves = self._moves()
+        live = spec_of(self.spec, self.live)
+        with snapshot_session(live.stores, self._live_settings, clock) as spark:
+            batch, progress = self._pinned()
+            told = self._progress(progress, moves)
+            rows = reduce(DataFrame.unionAll, self._frames(spark, live.stores, batch, moves).values())
+            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                self._refuse_problems(rows)
+                self._make_topics()
+                count = self._written(rows, batch.source)
+            finally:
+                rows.unpersist()
+        self._begin(batch.source, batch.batch_id, told)
+        return self._made(batch.source, count)
 
-    def _seed_of(self, store: str, rows: DataFrame, rules: SeedRules) -> DataFrame:
-        """What rows of one of the app's own stores become, or what is wrong with them."""
-        live = self.journal.live_generation
-        back, there = (chain_of(names).of(store) for names in (live.migrations, self.generation.migrations))
-        made = rows.mapInArrow(
-            partial(seed_rows, back=back, there=there, rules=rules), f"{rules.ddl}, {_PROBLEM} string"
+    def from_input(self) -> Seed:
+        """Makes a generation without rows, which reads the input from where its `since` says."""
+        self._check_sources()
+        batch = CommittedBatch.of(self._live_checkpoint, self.live.number)
+        if batch is None:
+            raise self._pending("it has no finished batch: let it run first")
+        since, topics = self.new.since or BEGINNING, self._topics
+        sources = self.spec.sources(self.settings)
+        if since == BEGINNING:
+            start = topics.bounds(sources).start
+        else:
+            start = topics.offsets_at(sources, round(datetime.fromisoformat(since).timestamp() * 1000))
+        self._make_topics()
+        self._begin(start, batch.batch_id, {})
+        return self._made(start, 0)
+
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self.settings.kafka_bootstrap)
+
+    @cached_property
+    def _live_settings(self) -> AppSettings:
+        return settings_of(self.settings, self.live)
+
+    @cached_property
+    def _live_checkpoint(self) -> SparkCheckpoint:
+        return SparkCheckpoint(self._live_settings.checkpoint_dir(self.spec.name))
+
+    @cached_property
+    def _live_layout(self) -> Layout:
+        return self._layout(self.live)
+
+    @cached_property
+    def _new_layout(self) -> Layout:
+        return self._layout(self.new)
+
+    def _layout(self, generation: Generation) -> Layout:
+        settings = settings_of(self.settings, generation)
+        name = internal_name(self.spec.name, generation.number)
+        topology = described(name, describe_of(self.spec, generation.migrations), settings)
+        return planned(topology, self._topics, generation.partitions)
+
+    def _check_sources(self) -> None:
+        """Refuses a topology that reads other topics: the two generations could not end at the same place."""
+        live, new = (
+            {source.topic for sub in layout.topology.sub_topologies for source in sub.sources} - _internal(layout)
+            for layout in (self._live_layout, self._new_layout)
         )
-        return made.withColumn(SEED_STORE, F.lit(store))
+        if live != new:
+            msg = (
+                f"generation {self.new.number} would read {', '.join(sorted(new))}, and the live one reads "
+                f"{', '.join(sorted(live))}: a generation reads the same topics; start the app under a new name"
+            )
+            raise GenerationRefusedError(msg)
 
-    def _pinned(self, rules: SeedRules, settings: AppSettings) -> tuple[CommittedBatch, Any]:
-        """A finished batch, and what the app noted at its end."""
-        checkpoint = SparkCheckpoint(settings.checkpoint_dir(self.spec.name))
-        gone: NotesGoneError | None = None
+    def _moves(self) -> dict[str, bool]:
+        """By store of the new generation, whether its rows may come to other partitions.
+
+        Raises:
+            GenerationRefusedError: a store has nothing to begin with, or it can't be told where its rows would go.
+        """
+        chain = chain_between(self.live, self.new)
+        before = {spec.name: (sub, spec) for sub, spec in _stores(self._live_layout)}
+        moves: dict[str, bool] = {}
+        for sub, spec in _stores(self._new_layout):
+            if spec.name not in before or before[spec.name][1].kind is not spec.kind:
+                msg = (
+                    f"store {spec.name} of generation {self.new.number} has nothing to begin with: the live generation "
+                    "has no such store of its kind. Fill it from the input: `seed --from beginning`"
+                )
+                raise GenerationRefusedError(msg)
+            tasks = self._live_layout.plan.tasks(before[spec.name][0])
+            moved = chain.of(spec.name).changes_key or tasks != self._new_layout.plan.tasks(sub)
+            if moved and spec.internal and spec.kind is StoreKind.KEY_VALUE:
+                msg = f"rows of store {spec.name} can't come to other tasks: leave partitions and keys as they are"
+                raise GenerationRefusedError(msg)
+            moves[spec.name] = moved
+        return moves
+
+    def _pinned(self) -> tuple[CommittedBatch, Mapping[str, Progress]]:
+        """A finished batch of the live generation, and the progress of its tasks after it."""
+        checkpoint, gone = self._live_checkpoint, None
         for _ in range(_TRIES):
-            batch = CommittedBatch.of(checkpoint, settings.generation)
-            if batch is None:
+            batch = CommittedBatch.of(checkpoint, self.live.number)
+            query_id = checkpoint.query_id()
+            if batch is None or query_id is None:
                 break
             try:
-                notes = rules.notes(checkpoint.path, batch.batch_id)
-                self._keep_state(rules, checkpoint.path, batch.batch_id)
+                return batch, live_progress(self.settings.kafka_bootstrap, self.spec.name, self.live.number,
+                                            self._live_layout, query_id=query_id, batch_id=batch.batch_id)  # fmt: skip
             except NotesGoneError as error:
                 gone = error
                 time.sleep(_PAUSE_S)
+        raise self._pending("it has no finished batch: let it run first" if gone is None else str(gone)) from gone
+
+    def _pending(self, why: str) -> GenerationPendingError:
+        msg = f"generation {self.live.number} of {self.spec.name} can't be seeded from now: {why}"
+        return GenerationPendingError(msg)
+
+    def _progress(self, before: Mapping[str, Progress], moves: Mapping[str, bool]) -> dict[str, Progress]:
+        """The progress that the new generation's tasks begin with, by slot name."""
+        found: dict[str, Progress] = {}
+        for sub in self._new_layout.topology.sub_topologies:
+            peer = None if sub.is_global else peer_of(sub, self._live_layout)
+            if peer is None:
+                continue
+            tasks = self._new_layout.plan.tasks(sub)
+            moved = any(moves.get(spec.name, False) for spec in sub.stores)
+            moved = moved or tasks != self._live_layout.plan.tasks(peer)
+            found[slot_name(sub)] = progress_of(before[slot_name(peer)], tasks, moved=moved)
+        return found
+
+    def _frames(
+        self, spark: SparkSession, stores: tuple[StoreSpec, ...], batch: CommittedBatch, moves: Mapping[str, bool]
+    ) -> dict[str, DataFrame]:
+        """By store, the rows that the new generation begins with, or what is wrong with them."""
+        served = {store.name: store for store in stores}
+        chain, frames = chain_between(self.live, self.new), {}
+        for sub, spec in _stores(self._new_layout):
+            if spec.name in served:
+                rows = self._snapshot(spark, served[spec.name], batch)
             else:
-                return batch, notes
-        why = "it has no finished batch: let it run first" if gone is None else f"{gone}: see the log, and try again"
-        msg = f"generation {settings.generation} of {self.spec.name} can't be seeded from now: {why}"
-        raise GenerationPendingError(msg) from gone
+                rows = self._folded(spark, self.live.topics[spec.name], batch)
+            placement = Placement(spec.kind, self._new_layout.plan.tasks(sub) if moves[spec.name] else None)
+            convert = partial(converted_rows, store=spec.name, chain=chain.of(spec.name), placement=placement)
+            frames[spec.name] = rows.mapInArrow(convert, ROWS_DDL)
+        return frames
 
-    def _keep_state(self, rules: SeedRules, checkpoint_dir: Path, batch_id: int) -> None:
-        """Writes down the app's own state after the batch, before Spark lets it go.
-
-        Raises:
-            NotesGoneError: Spark has.
-        """
-        if rules.state is None:
-            return
-        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / SEED_STATE
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            rules.state(self.spark, checkpoint_dir, batch_id).write.parquet(str(folder))
-        except (PySparkException, Py4JError) as error:
-            _log.warning("state_not_read", app=self.spec.name, batch_id=batch_id, error=type(error).__name__)
-            msg = f"the state after batch {batch_id} can't be read any more"
-            raise NotesGoneError(msg) from error
-
-    def _snapshot(self, settings: AppSettings, store: StoreSpec, batch: CommittedBatch) -> DataFrame:
-        """The rows of the store at the end of that batch, verified."""
-        topics = Topics(settings.kafka_bootstrap)
-        manifest, _ = Snapshot(self.spark, settings, store, topics).take(batch)
-        table = SnapshotTable(self.spark, settings.delta_table(store.table_name), store)
+    def _snapshot(self, spark: SparkSession, store: StoreSpec, batch: CommittedBatch) -> DataFrame:
+        """The rows of a store at the end of that batch, verified."""
+        settings = self._live_settings
+        manifest, _ = Snapshot(spark, settings, store, self._topics).take(batch)
         path = settings.delta_table(store.table_name)
         copies = SnapshotCopies.of(path, VouchedVersion(manifest.delta_version, manifest), store.value_fields)
         found = verify_copies(Changelog(settings.kafka_bootstrap, manifest.changelog_topic), copies.of_partition)
@@ -174,106 +270,98 @@ class _Seeding:
                 f"{'; '.join(reasons[:_SHOWN_PROBLEMS])}. Find out why first: `storekeeper verify {store.name}`"
             )
             raise GenerationRefusedError(msg)
-        return table.rows(manifest.delta_version).select("_key", "_value")
+        return SnapshotTable(spark, path, store).rows(manifest.delta_version)
 
-    def _gone(self, snapshots: Mapping[StoreSpec, DataFrame]) -> dict[str, DataFrame]:
-        """What clean-ups have deleted of each store that they were run on."""
-        cleanups = self.settings.run_dir / "cleanups"
-        archives = {store: archive_files(cleanups / store.name, store.changelog_topic) for store in snapshots}
-        return {store.name: gone_rows(snapshots[store], files) for store, files in archives.items() if files}
+    def _folded(self, spark: SparkSession, topic: str, batch: CommittedBatch) -> DataFrame:
+        """The rows at the end of that batch of a store that has no snapshots."""
+        whole = range_to_fold(topic, None, self._topics.bounds([topic]))
+        records = read_changelog(spark, self._live_settings, whole)
+        # Asked for after the range's end: every batch with records before it was planned by now.
+        part = cut(records, whole, batch, planned_batches(self._live_checkpoint))
+        return newest_by_key(records, part).where("_value is not null")
 
-    def _forget(self, rules: SeedRules, gone: Mapping[str, DataFrame]) -> None:
-        """Takes what goes on from deleted rows out of the app's own state, as it was written down."""
-        chain = chain_of(self.journal.live_generation.migrations)
-        keys = [
-            rows.mapInArrow(partial(state_keys, back=chain.of(own.name), own=own), "key binary")
-            for name, rows in gone.items()
-            for own in [self._own_store(name)]
-            if own.state_key is not None
-        ]
-        if rules.forget is None or not keys:
-            return
-        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / SEED_STATE
-        draft = folder.with_name(f"{SEED_STATE}.new")
-        shutil.rmtree(draft, ignore_errors=True)
-        rules.forget(self.spark.read.parquet(str(folder)), reduce(DataFrame.unionAll, keys)).write.parquet(str(draft))
-        shutil.rmtree(folder)
-        draft.rename(folder)
-
-    def _own_store(self, name: str) -> StoreSpec:
-        """The app's own store that one of the live generation is, or was made of."""
-        own = self.journal.live_generation.own_store(name)
-        return next(store for store in self.spec.stores if store.name == own)
-
-    def _refuse_problems(self, seed: DataFrame) -> None:
-        problems = (
-            seed.where(F.col(_PROBLEM).isNotNull())
-            .groupBy(SEED_STORE, _PROBLEM)
+    def _refuse_problems(self, rows: DataFrame) -> None:
+        found = (
+            rows.where(F.col("problem").isNotNull())
+            .groupBy("store", "problem")
             .count()
-            .orderBy(F.desc("count"), SEED_STORE, _PROBLEM)
+            .orderBy(F.desc("count"), "store", "problem")
         ).collect()
-        if problems:
-            total = sum(row["count"] for row in problems)
-            stores = " and ".join(sorted({row[SEED_STORE] for row in problems}))
-            shown = "; ".join(f"{row['count']} x {row[_PROBLEM]}" for row in problems[:_SHOWN_PROBLEMS])
+        if found:
+            total = sum(row["count"] for row in found)
+            stores = " and ".join(sorted({row["store"] for row in found}))
+            shown = "; ".join(f"{row['count']} x {row['problem']}" for row in found[:_SHOWN_PROBLEMS])
             msg = (
                 f"{total} rows of {stores} can't be converted ({shown}): nothing was started; mend the "
-                f"rows or the migration and seed again, or retire generation {self.generation.number}"
+                f"rows or the migration and seed again, or retire generation {self.new.number}"
             )
             raise UnconvertibleRowsError(msg)
 
-    def _written(self, seed: DataFrame) -> int:
-        folder = settings_of(self.settings, self.generation).generation_dir(self.spec.name) / SEED
-        draft = folder.with_name("seed.new")
-        for leftover in (draft, folder):
-            shutil.rmtree(leftover, ignore_errors=True)
-        seed.coalesce(_SEED_FILES).write.parquet(str(draft))
-        count = self.spark.read.parquet(str(draft)).count()
-        draft.rename(folder)
-        return count
+    def _make_topics(self) -> None:
+        """Makes the changelogs, set as the live ones are, and the markers' topics."""
+        for sub, spec in _stores(self._new_layout):
+            like = self.live.topics.get(spec.name)
+            config = CHANGELOG_CONFIG if like is None else self._topics.own_config(like)
+            self._topics.make_anew(self.new.topics[spec.name], self._new_layout.plan.tasks(sub), config)
+        for slot, count in self._new_layout.slots().items():
+            self._topics.make_anew(markers_topic(self.spec.name, self.new.number, slot), count, MARKER_TOPIC_CONFIG)
+
+    def _written(self, rows: DataFrame, source: Position) -> int:
+        options = producer_options(self.settings) | {"bootstrap.servers": self.settings.kafka_bootstrap}
+        target = SeedTarget(
+            producer={name: value for name, value in options.items() if name != "transaction.timeout.ms"},
+            topics=self.new.topics,
+            headers={spec.name: self._headers(sub, spec, source).encode() for sub, spec in _stores(self._new_layout)},
+            timeout_s=self.settings.transaction_timeout_ms / 1000,
+        )
+        try:
+            counts = rows.mapInArrow(partial(written_rows, target=target), COUNT_DDL).collect()
+        except PySparkException as error:
+            raise told_error(str(error)) or error from error
+        return sum(row["written"] for row in counts)
+
+    def _headers(self, sub: SubTopology, spec: TopologyStore, source: Position) -> ChangelogHeaders:
+        chain, origins = chain_of(self.new.migrations), self._new_layout.origins(sub)
+        ranges = {topic: {partition: (offset, offset) for partition, offset in partitions.items()}
+                  for topic, partitions in source.offsets.items() if topic in origins}  # fmt: skip
+        return ChangelogHeaders(
+            app=self.spec.name,
+            store=spec.name,
+            generation=self.new.number,
+            batch_id=_SEED_BATCH,
+            source=ranges,
+            schema_version=1 + len(chain.of(spec.name).steps),
+        )
+
+    def _begin(self, start: Position, live_batch: int, progress: Mapping[str, Progress]) -> None:
+        """Writes the tasks' progress, then the checkpoint and the claim on it."""
+        query_id, number = str(uuid4()), self.new.number
+        self._write_markers(query_id, progress)
+        checkpoint = SparkCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
+        begin_behind(checkpoint, self._live_checkpoint, live_batch, start, query_id)
+        partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
+        ids = self._topics.ids(self.spec.sources(self.settings))
+        CheckpointClaim(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)
+
+    def _write_markers(self, query_id: str, progress: Mapping[str, Progress]) -> None:
+        producer = Producer({"bootstrap.servers": self.settings.kafka_bootstrap, "enable.idempotence": True})
+        for slot, by_partition in progress.items():
+            topic = markers_topic(self.spec.name, self.new.number, slot)
+            for partition, told in by_partition.items():
+                producer.produce(topic, Marker(_SEED_BATCH, 0, told).encode(), query_id.encode(), partition)
+        if producer.flush(self.settings.transaction_timeout_ms / 1000):
+            raise self._pending("the broker does not take the progress of its tasks")
+
+    def _made(self, start: Position, rows: int) -> Seed:
+        _log.info("seeded", app=self.spec.name, generation=self.new.number, rows=rows)
+        return Seed(start, rows)
 
 
-def state_keys(batches: Iterator[pa.RecordBatch], *, back: Chain, own: StoreSpec) -> Iterator[pa.RecordBatch]:
-    """From rows (key, value) of the live generation to the keys of the state that goes on from them."""
-    assert own.state_key is not None  # noqa: S101 (asked for by `_forget`)
-    for batch in batches:
-        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        keys = [own.state_key(back.revert(key, value)[0]) for key, value in rows]
-        yield pa.record_batch([pa.array(keys, pa.binary())], names=["key"])
+def _stores(layout: Layout) -> list[tuple[SubTopology, TopologyStore]]:
+    """The stores of a topology that have a changelog, with their sub-topologies."""
+    logged = {spec.name for spec in logged_stores(layout.topology)}
+    return [(sub, spec) for sub in layout.topology.sub_topologies for spec in sub.stores if spec.name in logged]
 
 
-def seed_rows(
-    batches: Iterator[pa.RecordBatch], *, back: Chain, there: Chain, rules: SeedRules
-) -> Iterator[pa.RecordBatch]:
-    """From rows (key, value) of the live generation to rows of the seed, or to what is wrong with one.
-
-    A row is good if it can be taken back to version 1, and from there to what the new generation will hold. What is
-    wrong is told without a byte of the row.
-    """
-    for batch in batches:
-        keys, values = (column.to_pylist() for column in batch.columns)
-        rows = [_row(key, value, back, there, rules) for key, value in zip(keys, values, strict=True)]
-        if rows:
-            yield _frame(rows, rules.schema)
-
-
-def _row(key: bytes, value: bytes, back: Chain, there: Chain, rules: SeedRules) -> tuple[Any, ...] | str:
-    step = "the way back"
-    try:
-        first_key, first_value = back.revert(key, value)
-        step = "the seed"
-        row: tuple[Any, ...] = rules.row(first_key, first_value)
-        step = "the way there"
-        there.convert(first_key, first_value)
-    except Exception as error:  # whatever a function of the app's own raises
-        return f"{type(error).__name__} on {step}"
-    return row
-
-
-def _frame(rows: list[tuple[Any, ...] | str], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows or problems as Arrow has them: a problem's row has nothing but its problem."""
-    empty = (None,) * len(schema)
-    whole = [(*empty, row) if isinstance(row, str) else (*row, None) for row in rows]
-    described = schema.append(pa.field(_PROBLEM, pa.string()))
-    columns = [pa.array(column, item.type) for column, item in zip(zip(*whole, strict=True), described, strict=True)]
-    return pa.record_batch(columns, schema=described)
+def _internal(layout: Layout) -> set[str]:
+    return {sink.topic for sink in layout.topology.repartitions}

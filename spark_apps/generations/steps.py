@@ -10,26 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_apps.generations.catalog import chain_of
+from spark_apps.generations.catalog import topology_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal, Transfer, TransferPhase
-from spark_apps.generations.migration import Chain
-from spark_apps.registry import STORES
+from spark_apps.spec import AppSpec
+from spark_apps.topology_app import changelog_topics
 from state.changelog.position import Position
-from state.names import changelog_topic
 
 _NOT_YET_LIVE = frozenset(
     {GenerationState.PLANNED, GenerationState.SEEDED, GenerationState.STARTED, GenerationState.VERIFIED}
 )
 
 
-def generation_topic(first_topic: str, number: int) -> str:
-    """The changelog of a generation; the first has the name that it always had."""
-    return first_topic if number == 1 else f"{first_topic}-g{number}"
-
-
-def planned(journal: Journal, migrations: Sequence[str], partitions: int | None) -> Journal:
+def planned(
+    journal: Journal, spec: AppSpec, migrations: Sequence[str], partitions: int | None = None, since: str | None = None
+) -> Journal:
     """The journal with a generation on its way that changes the live one by `migrations`, which fit the app.
+
+    Args:
+        journal: the journal.
+        spec: the app.
+        migrations: names of those that the new generation has beyond the live one.
+        partitions: of its changelogs; None leaves them to its topology.
+        since: from where it reads the input, if it is not seeded; see `Generation`.
 
     Raises:
         GenerationRefusedError: another one is on its way or stands by, or the migrations don't follow on what is live.
@@ -37,7 +40,7 @@ def planned(journal: Journal, migrations: Sequence[str], partitions: int | None)
     wanted = (*journal.live_generation.migrations, *migrations)
     candidate = journal.candidate
     if candidate is not None:
-        if (candidate.migrations, candidate.partitions) == (wanted, partitions):
+        if (candidate.migrations, candidate.partitions, candidate.since) == (wanted, partitions, since):
             return journal
         msg = f"generation {candidate.number} is on its way already: hand over to it, or retire it first"
         raise GenerationRefusedError(msg)
@@ -45,50 +48,26 @@ def planned(journal: Journal, migrations: Sequence[str], partitions: int | None)
         msg = f"generation {journal.standby.number} stands by for a roll-back: retire it first"
         raise GenerationRefusedError(msg)
     number = max(journal.generations) + 1
-    parts = _parts(journal, chain_of(wanted), number)
-    first = journal.generation(min(journal.generations)).topics
     generation = Generation(
         number,
         GenerationState.PLANNED,
-        {store: next(iter(parts.values()), generation_topic(topic, number)) for store, topic in first.items()},
+        changelog_topics(spec.name, topology_of(spec, wanted), number),
         origin=journal.live,
         migrations=wanted,
         partitions=partitions,
-        parts=parts,
+        since=since,
     )
     return journal.updated(generation)
 
 
-def _parts(journal: Journal, chain: Chain, number: int) -> dict[str, str]:
-    """The changelogs of the stores that are to take the place of the app's own one, by store; none if it stays."""
-    own = tuple(journal.live_generation.topics)
-    if len(own) > 1:
-        return {}
-    stores = chain.stores(own[0])
-    return {} if stores == own else topics_of_parts(journal.app, stores, number)
-
-
-def topics_of_parts(app: str, stores: Sequence[str], number: int) -> dict[str, str]:
-    """The changelogs of a generation that has other stores than the app's own one, by store.
-
-    Raises:
-        GenerationRefusedError: one of the stores is another app's.
-    """
-    taken = next((store for store in stores if store in STORES and STORES[store].app != app), None)
-    if taken is not None:
-        msg = f"rows of {app} can't go to store {taken}: that is a store of {STORES[taken].app}"
-        raise GenerationRefusedError(msg)
-    return {store: generation_topic(changelog_topic(app, store), number) for store in stores}
-
-
-def seeded(journal: Journal, number: int, start: Position, rows: int, purged: int = 0) -> Journal:
-    """The journal once the seed of a planned generation is complete."""
-    seeded = replace(journal.generation(number), state=GenerationState.SEEDED, start=start)
-    return journal.updated(replace(seeded, seed_rows=rows, purged_rows=purged))
+def seeded(journal: Journal, number: int, start: Position, rows: int) -> Journal:
+    """The journal once the changelogs and the checkpoint of a planned generation are complete."""
+    seeded = replace(journal.generation(number), state=GenerationState.SEEDED, start=start, seed_rows=rows)
+    return journal.updated(seeded)
 
 
 def started(journal: Journal, number: int) -> Journal:
-    """The journal once the topic is there, so that the generation may run."""
+    """The journal once nodes were told, so that the generation may run."""
     return journal.updated(replace(journal.generation(number), state=GenerationState.STARTED))
 
 

@@ -34,17 +34,10 @@ def preview(  # noqa: PLR0917 (a command line names its options)
     max_came_back_share: Annotated[float, typer.Option(help="Stop if more of the canary comes back.")] = 0.02,
     rate: Annotated[float, typer.Option(help="At most so many deletions a second.")] = 2000,
     undo_days: Annotated[float, typer.Option(help="For how long it can be undone.")] = 7,
-    *,
-    keep_compute_state: Annotated[
-        bool, typer.Option("--keep-compute-state", help="Accept that the app goes on from deleted rows' totals.")
-    ] = False,
-    purge_compute_state: Annotated[
-        bool, typer.Option("--purge-compute-state", help="Afterwards, a new generation is made that forgets them.")
-    ] = False,
 ) -> None:
     """Tell what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
     spec, _ = live_store(store, AppSettings.of_platform())
-    check_cleanable(spec, keep_compute_state=keep_compute_state, purge_compute_state=purge_compute_state)
+    check_cleanable(spec)
     _check_alone(store)
     options = CleanupOptions(
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)

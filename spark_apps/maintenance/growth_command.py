@@ -23,10 +23,7 @@ CHECK = "growth"
 
 
 def growth(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Measure a store and compare it with earlier days; exits 4 if it grows too fast.
-
-    Of a store that was split, each of its parts.
-    """
+    """Measure a store and compare it with earlier days; exits 4 if it grows too fast."""
     judged([store], MaintenanceSettings.of_platform(), _verdict, EXIT_GROWS)
 
 

@@ -1,4 +1,4 @@
-"""What a command that judges stores does with its verdicts: of a store that was split, with those of all parts."""
+"""What a command that judges stores does with its verdicts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import orjson
 import typer
 
-from spark_apps.generations.live import live_stores
 from spark_apps.maintenance.settings import MaintenanceSettings
 from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
 
@@ -18,12 +17,12 @@ def judged(
     judge: Callable[[str, MaintenanceSettings], CheckVerdict],
     exit_code: int,
 ) -> None:
-    """Keeps the verdict on each store, or on each of those in its place, and prints them as one.
+    """Keeps the verdict on each store, and prints them as one.
 
     Raises:
         typer.Exit: with `exit_code`, if one doesn't pass. And what `judge` raises.
     """
-    verdicts = [judge(name, settings) for store in stores for name in live_stores(store, settings)]
+    verdicts = [judge(store, settings) for store in stores]
     for each in verdicts:
         put_verdict(settings.run_dir, each)
     verdict = together(",".join(stores), verdicts)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from spark_apps.generations.live import live_store, live_stores, store_in
+from spark_apps.generations.live import live_store, store_in
 from spark_apps.lease import Lease
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
@@ -18,13 +18,8 @@ from state.snapshots.delta_log import newest_manifest
 
 
 def restore(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Put a store's table back to its last snapshot; a sound one is left alone.
-
-    Of a store that was split, the tables of its parts.
-    """
-    settings = AppSettings.of_platform()
-    done = {name: _restored(name, settings) for name in live_stores(store, settings)}
-    typer.echo(orjson.dumps(done[store] if [*done] == [store] else {"stores": done}).decode())
+    """Put a store's table back to its last snapshot; a sound one is left alone."""
+    typer.echo(orjson.dumps(_restored(store, AppSettings.of_platform())).decode())
 
 
 def _restored(store: str, settings: AppSettings) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from spark_apps.generations.live import live_stores
 from spark_apps.lease import Lease
 from spark_apps.maintenance.settings import MaintenanceSettings
 from state.clock import SystemClock
@@ -17,14 +16,8 @@ from state.maintenance.table_upkeep import keep_up, promised_versions
 
 
 def tables(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Maintain the table of a store's snapshots; every promised version stays readable.
-
-    Of a store that was split, the tables of its parts, too.
-    """
-    settings = MaintenanceSettings.of_platform()
-    names = dict.fromkeys((store, *live_stores(store, settings)))
-    done = {name: _kept_up(name, settings) for name in names}
-    typer.echo(orjson.dumps(done[store] if len(done) == 1 else {"tables": done}).decode())
+    """Maintain the table of a store's snapshots; every promised version stays readable."""
+    typer.echo(orjson.dumps(_kept_up(store, MaintenanceSettings.of_platform())).decode())
 
 
 def _kept_up(table: str, settings: MaintenanceSettings) -> dict[str, Any]:

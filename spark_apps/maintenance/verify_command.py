@@ -26,10 +26,7 @@ EXIT_DIFFERENT = 4
 
 
 def verify(stores: Annotated[list[str], typer.Argument(help="The stores' names.")]) -> None:
-    """Compare the copies of stores; exits 4 with the first differing keys if they aren't the same.
-
-    Of a store that was split, those of all its parts.
-    """
+    """Compare the copies of stores; exits 4 with the first differing keys if they aren't the same."""
     judged(stores, MaintenanceSettings.of_platform(), verified, EXIT_DIFFERENT)
 
 

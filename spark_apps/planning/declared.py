@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from spark_apps.generations.catalog import migrations_of
-from spark_apps.generations.migration import StoreMigration
+from spark_apps.generations.catalog import describe_of, migrations_of
 from spark_apps.registry import APPS
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
+from spark_apps.topology_app import with_topology
 from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Fields, Step
 
@@ -47,24 +47,26 @@ def _declared(app: AppSpec, store: StoreSpec, partitions: int | None) -> Declare
         kind=store.kind.value,
         score_field=store.score_field,
         fields=fields_of(store.value_fields),
-        steps=tuple(_step(migration) for migration in migrations_of(store.name)),
+        steps=tuple(_steps(app, store)),
         partitions=partitions,
-        key_field=store.key_field,
         unchangeable=app.why_no_generations,
     )
 
 
-def _step(migration: StoreMigration) -> Step:
-    return Step(
-        migration.name,
-        migration.summary,
-        migration.to_version,
-        fields_of(migration.value_fields),
-        changes_key=migration.changes_key,
-        reversible=migration.revert is not None,
-        stores=migration.stores,
-        offered=migration.offered,
-    )
+def _steps(app: AppSpec, store: StoreSpec) -> Iterator[Step]:
+    names: list[str] = []
+    for migration in migrations_of(store.name):
+        names.append(migration.name)
+        there = with_topology(app, describe_of(app, names))
+        fields = next((found.value_fields for found in there.stores if found.name == store.name), ())
+        yield Step(
+            migration.name,
+            migration.summary,
+            migration.to_version,
+            fields_of(fields),
+            changes_key=migration.changes_key,
+            offered=migration.offered,
+        )
 
 
 def fields_of(fields: Iterable[ValueField]) -> Fields:

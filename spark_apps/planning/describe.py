@@ -1,6 +1,6 @@
 """What runs, from what a run directory and the broker tell: snapshots' manifests, journals of generations, topics.
 
-Only names, types and counts are told. Of rows, a few are looked at, for which of their fields is the key.
+Only names, types and counts are told; rows are not looked at.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from state.snapshots.columns import sql_types
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
 
-_SAMPLE_ROWS = 1000
 _log = structlog.get_logger(__name__)
 
 
@@ -47,9 +46,7 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
         journal = JournalFile(settings.run_dir, manifest.app).read()
         live = 1 if journal is None else journal.live
         if manifest.generation == live:
-            name = manifest.store if journal is None else journal.live_generation.own_store(manifest.store)
-            told = _of_snapshot(path, manifest, name, journal, specs.get(name))
-            found[name] = _together(found[name], told) if name in found else told
+            found[manifest.store] = _of_snapshot(path, manifest, journal, specs.get(manifest.store))
     for store in specs.values():
         if store.name not in found and settings.checkpoint_dir(store.app).parent.is_dir():
             found[store.name] = _of_spec(store, JournalFile(settings.run_dir, store.app).read())
@@ -69,10 +66,9 @@ def _snapshots(root: Path) -> Iterator[tuple[Path, SnapshotManifest]]:
 
 
 def _of_snapshot(
-    path: Path, manifest: SnapshotManifest, name: str, journal: Journal | None, spec: StoreSpec | None
+    path: Path, manifest: SnapshotManifest, journal: Journal | None, spec: StoreSpec | None
 ) -> RunningStore:
-    """A store's snapshot, or that of one of its parts."""
-    table = DeltaTable(str(path))
+    table, name = DeltaTable(str(path)), manifest.store
     return RunningStore(
         store=name,
         app=manifest.app,
@@ -85,24 +81,7 @@ def _of_snapshot(
         partitions=len(manifest.changelog_offsets),
         keys=manifest.row_count,
         size_bytes=_size_bytes(table),
-        key_fields=_key_fields(table),
-        parts=_parts(journal),
     )
-
-
-def _together(one: RunningStore, other: RunningStore) -> RunningStore:
-    """What two parts of a store are together."""
-    known = [fields for fields in (one.key_fields, other.key_fields) if fields is not None]
-    return replace(
-        one,
-        keys=(one.keys or 0) + (other.keys or 0),
-        size_bytes=(one.size_bytes or 0) + (other.size_bytes or 0),
-        key_fields=tuple(name for name in known[0] if name in known[-1]) if known else None,
-    )
-
-
-def _parts(journal: Journal | None) -> tuple[str, ...]:
-    return () if journal is None else tuple(journal.live_generation.parts)
 
 
 def _migrations(journal: Journal | None, store: str) -> tuple[str, ...]:
@@ -127,7 +106,6 @@ def _of_spec(store: StoreSpec, journal: Journal | None) -> RunningStore:
         score_field=store.score_field,
         generation=1 if journal is None else journal.live,
         migrations=_migrations(journal, store.name),
-        parts=_parts(journal),
     )
 
 
@@ -153,15 +131,6 @@ def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> d
 def _fields(table: DeltaTable) -> dict[str, str]:
     """The columns that come from values; the others begin with an underscore."""
     return {name: kind for name, kind in sql_types(table).items() if not name.startswith("_")}
-
-
-def _key_fields(table: DeltaTable) -> tuple[str, ...] | None:
-    """The columns of text that equal the key in every row of a sample; None if there are no rows."""
-    names = [name for name, kind in _fields(table).items() if kind == "string"]
-    rows = table.to_pyarrow_dataset().head(_SAMPLE_ROWS, columns=[*names, "_key"]).to_pylist()
-    if not rows:
-        return None
-    return tuple(name for name in names if all((row[name] or "").encode() == row["_key"] for row in rows))
 
 
 def _size_bytes(table: DeltaTable) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -49,6 +49,14 @@ class Rewards(
         )
 
 
+class HasTotal(Protocol):
+    """What a customer has in all."""
+
+    @property
+    def total(self) -> Decimal:
+        """The points, with four decimals."""
+
+
 class Notification(
     msgspec.Struct,
     frozen=True,
@@ -70,6 +78,6 @@ class Notification(
     total: Decimal
 
     @staticmethod
-    def of(card: str, purchase: PrimePurchase, rewards: Rewards) -> Notification:
+    def of(card: str, purchase: PrimePurchase, rewards: HasTotal) -> Notification:
         """The notification of a purchase."""
         return Notification(purchase.invoice_number, card, purchase.amount, purchase.earned, rewards.total)

@@ -7,7 +7,7 @@ of rows that differ is masked: a few characters of the key, and never a value.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -70,7 +70,6 @@ class ComparisonVerdict:
         missing: rows that the older one, converted, has alone.
         unexpected: rows that the newer one has alone.
         unconvertible: rows of the older one that can't be converted, or would have another one's key then.
-        purged: rows that both have, with other values, as those may be that were purged in between.
         holds: whether the error budget allows it.
         samples: masked keys.
     """
@@ -83,7 +82,6 @@ class ComparisonVerdict:
     unconvertible: int
     holds: bool
     samples: Samples = field(default_factory=Samples)
-    purged: int = 0
 
     def encode(self) -> bytes:
         """The verdict as JSON."""
@@ -105,9 +103,9 @@ class _Tally:
 
     def verdict(self, budget: ErrorBudget) -> ComparisonVerdict:
         kinds = ("differing", "missing", "unexpected", "unconvertible")
-        same, purged = self.counts.get("same", 0), self.counts.get("purged", 0)
+        same = self.counts.get("same", 0)
         differing, missing, unexpected, unconvertible = (self.counts.get(kind, 0) for kind in kinds)
-        compared = same + purged + differing + missing + unexpected
+        compared = same + differing + missing + unexpected
         wrong = differing + missing + unexpected + unconvertible
         return ComparisonVerdict(
             compared=compared,
@@ -118,7 +116,6 @@ class _Tally:
             unconvertible=unconvertible,
             holds=budget.allows(wrong, compared + unconvertible),
             samples=Samples(*(tuple(self.samples.get(kind, ())) for kind in kinds)),
-            purged=purged,
         )
 
 
@@ -129,7 +126,6 @@ def compare(
     folder: Path,
     *,
     budget: ErrorBudget | None = None,
-    purged: Container[bytes] = frozenset(),
     parts: int = 64,
     most_samples: int = 5,
     key_of: Callable[[bytes], bytes] = bytes,
@@ -142,8 +138,6 @@ def compare(
         convert: from a row of the older to those of the newer content. Whatever it raises makes the row unconvertible.
         folder: where files are put meanwhile; as large as the older content and the digests of both.
         budget: what may be wrong; nothing by default.
-        purged: keys, before or after the conversion, that only one of the two had forgotten when they came again: both
-            must have a row or neither, but it may have another value.
         parts: into so many files each is dealt: memory is what the largest of them takes.
         most_samples: so many masked keys of each kind are told.
         key_of: what of a row's key is told of, masked; all of it by default.
@@ -152,12 +146,11 @@ def compare(
     with TemporaryDirectory(dir=folder, prefix="compare-") as scratch:
         root = Path(scratch)
         raw = _deal(older, root / "older", parts)
-        converted = _Converted(raw, convert, tally, purged)
-        _deal(converted.rows(), root / "converted", parts, digest=True)
+        _deal(_converted(raw, convert, tally), root / "converted", parts, digest=True)
         found = _deal(newer, root / "newer", parts, digest=True)
         for wanted_file, found_file in zip(_files(root / "converted", parts), found, strict=True):
             wanted = _latest(wanted_file, lambda key: tally.note("unconvertible", key, ": another row has it too"))
-            _compare_part(wanted, _latest(found_file), converted.purged, tally)
+            _compare_part(wanted, _latest(found_file), tally)
     return tally.verdict(budget or ErrorBudget())
 
 
@@ -168,39 +161,26 @@ def masked(key: bytes) -> str:
     return f"{shown} ({len(key)} bytes, xxh64 {xxhash.xxh64_hexdigest(key)})"
 
 
-@dataclass(slots=True)
-class _Converted:
-    """The rows of the older content as the newer one must have them; `purged` are then the keys that may differ."""
-
-    files: Iterable[Path]
-    convert: Convert
-    tally: _Tally
-    told: Container[bytes]
-    purged: set[bytes] = field(default_factory=set)
-
-    def rows(self) -> Iterator[Row]:
-        for path in self.files:
-            for key, value in _latest(path).items():
-                try:
-                    made = self.convert(key, value)
-                except Exception as error:
-                    # Whatever a function of the app's own raises; its message may hold a value.
-                    self.tally.note("unconvertible", key, f": {type(error).__name__}")
-                    continue
-                if key in self.told or any(new in self.told for new, _ in made):
-                    self.purged.update(new for new, _ in made)
+def _converted(files: Iterable[Path], convert: Convert, tally: _Tally) -> Iterator[Row]:
+    """The rows of the older content as the newer one must have them."""
+    for path in files:
+        for key, value in _latest(path).items():
+            try:
+                made = convert(key, value)
+            except Exception as error:
+                # Whatever a function of the app's own raises; its message may hold a value.
+                tally.note("unconvertible", key, f": {type(error).__name__}")
+            else:
                 yield from made
 
 
-def _compare_part(
-    wanted: dict[bytes, bytes], found: dict[bytes, bytes], purged: Container[bytes], tally: _Tally
-) -> None:
+def _compare_part(wanted: dict[bytes, bytes], found: dict[bytes, bytes], tally: _Tally) -> None:
     for key, digest in wanted.items():
         other = found.pop(key, None)
         if other is None or other == digest:
             tally.note("missing" if other is None else "same", key)
         else:
-            tally.note("purged" if key in purged else "differing", key)
+            tally.note("differing", key)
     for key in found:
         tally.note("unexpected", key)
 

@@ -30,8 +30,6 @@ class Step:
         to_version: the version that it makes.
         fields: of the new values.
         changes_key: whether it makes other keys.
-        reversible: whether a later generation can be seeded from what it makes.
-        stores: the stores that all rows are in from then on; none leaves them where they are.
         offered: whether a plan proposes it by itself.
     """
 
@@ -40,8 +38,6 @@ class Step:
     to_version: int
     fields: Fields
     changes_key: bool = False
-    reversible: bool = True
-    stores: tuple[str, ...] = ()
     offered: bool = True
 
 
@@ -55,7 +51,6 @@ class DeclaredStore:
         steps: the migrations that there are, in the order of their versions.
         partitions: how many the changelog is to have; None leaves them as they are.
         unchangeable: why the app can't have generations; None if it can.
-        key_field: the field of values of version 1 that is the key; None if it isn't said.
     """
 
     store: str
@@ -67,18 +62,12 @@ class DeclaredStore:
     steps: tuple[Step, ...] = ()
     partitions: int | None = None
     unchangeable: str | None = None
-    key_field: str | None = None
 
     def fields_at(self, version: int) -> Fields | None:
         """The fields of values of a version; None if no migration makes that version."""
         if version == 1:
             return self.fields
         return next((step.fields for step in self.steps if step.to_version == version), None)
-
-    def stores_at(self, version: int) -> tuple[str, ...]:
-        """The stores that its rows are in at a version."""
-        made = [step.stores for step in self.steps if step.stores and step.to_version <= version]
-        return made[-1] if made else (self.store,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +82,6 @@ class RunningStore:
         fields: of the values, from the newest snapshot; None if there is none.
         partitions: of the live changelog; None if the broker didn't tell.
         keys, size_bytes: of the newest snapshot; None if there is none.
-        key_fields: the fields that were the key in all rows of a sample; None if there was none to look at.
-        parts: the stores that its rows are in, if it was split; partitions are then those of each.
     """
 
     store: str
@@ -108,8 +95,6 @@ class RunningStore:
     partitions: int | None = None
     keys: int | None = None
     size_bytes: int | None = None
-    key_fields: tuple[str, ...] | None = None
-    parts: tuple[str, ...] = ()
 
     @property
     def version(self) -> int:
@@ -156,8 +141,6 @@ def _running(entry: dict[str, Any]) -> RunningStore:
         **{
             **entry,
             "migrations": tuple(map(str, entry["migrations"])),
-            "key_fields": None if entry["key_fields"] is None else tuple(map(str, entry["key_fields"])),
-            "parts": tuple(map(checked_name, entry.get("parts", ()))),
             "fields": None if fields is None else {str(name): str(kind) for name, kind in fields.items()},
         }
     )

@@ -124,7 +124,7 @@ def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
     copied = _migration(wanted, found, [], None)
     if copied.verdict is not Verdict.MIGRATE:
         return copied
-    told = "Nothing changes. Its app's own state is made anew from its rows: what clean-ups have deleted is forgotten."
+    told = "Nothing changes: its rows are copied."
     return replace(copied, details=(told,), conf={**copied.conf, "copy": True})
 
 
@@ -186,7 +186,7 @@ def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
         for version, name in enumerate(found.migrations, start=2)
         if name in known and known[name].to_version != version
     ]
-    told += moved + _other_stores(wanted, found) + _other_key(wanted, found)
+    told += moved
     fields = wanted.fields_at(found.version)
     if told or fields is None or found.fields is None:
         return told
@@ -195,33 +195,6 @@ def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
         return []
     where = f"its values are of version {found.version}, and that version would change: {'; '.join(changes)}."
     return [f"The fields changed in place: {where} Leave that version as it is, and declare a migration to the next."]
-
-
-def _other_stores(wanted: DeclaredStore, found: RunningStore) -> list[str]:
-    """What tells that the app would write to other stores than there are."""
-    there, declared = found.parts or (found.store,), wanted.stores_at(found.version)
-    if sorted(there) == sorted(declared):
-        return []
-    told = (
-        f"Its rows are in {', '.join(there)}, and version {found.version} is declared to have them in "
-        f"{', '.join(declared)}. Leave that version as it is, and declare a migration to the next."
-    )
-    return [told]
-
-
-def _other_key(wanted: DeclaredStore, found: RunningStore) -> list[str]:
-    """What tells that the app would make other keys than there are."""
-    made_otherwise = any(step.changes_key for step in wanted.steps if step.name in found.migrations)
-    if wanted.key_field is None or found.key_fields is None or made_otherwise:
-        return []
-    if wanted.key_field in found.key_fields:
-        return []
-    was = " or ".join(found.key_fields) or "none of its fields"
-    told = (
-        f"Its key would be {wanted.key_field}, and is {was}: each row would be there twice, under its old key and its "
-        "new one. Leave the key as it is, and declare a migration with `changes_key`."
-    )
-    return [told]
 
 
 def _other_partitions(wanted: DeclaredStore, found: RunningStore) -> int | None:
@@ -237,18 +210,12 @@ def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Ste
         return _broken(found, [f"It can't be changed: {what}."])
     told: list[str] = []
     fields = wanted.fields_at(found.version) or {}
-    stores = found.parts or (found.store,)
     for step in pending:
         told.append(f"{step.name}: {step.summary}")
-        if step.stores and step.stores != stores:
-            told += _moves(stores, step.stores)
-            stores = step.stores
         told += differences(fields, step.fields)
         fields = step.fields
         if step.changes_key:
             told.append("keys change: callers must ask by the new ones from the hand-over on")
-        if not step.reversible:
-            told.append("there is no way back from its values: later generations can't be seeded from it")
     if partitions is not None:
         told.append(f"partitions of the changelog: {found.partitions} -> {partitions}")
     conf: dict[str, Any] = {"app": wanted.app, "migrations": [step.name for step in pending]}
@@ -257,18 +224,6 @@ def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Ste
     return Change(
         wanted.store, Verdict.MIGRATE, tuple(told), found.keys, found.size_bytes, minutes_for(found.keys), conf
     )
-
-
-def _moves(before: Sequence[str], after: Sequence[str]) -> list[str]:
-    what = "split" if len(after) > len(before) else "merge" if len(after) < len(before) else "move"
-    told = [f"{what}: rows of {', '.join(before)} go to {', '.join(after)}, each by its key alone"]
-    gone = [store for store in before if store not in after]
-    if gone:
-        told.append(
-            f"callers must ask for those from the hand-over on; {', '.join(gone)} can be asked for, too, until the old "
-            "generation is retired"
-        )
-    return told
 
 
 def minutes_for(keys: int | None) -> int | None:

@@ -98,11 +98,13 @@ class Topology:
 
         return as_mermaid(self)
 
-    def plan(self, partitions: Mapping[str, int]) -> Plan:
+    def plan(self, partitions: Mapping[str, int], repartitioned: int | None = None) -> Plan:
         """Decides how many partitions each repartition has, and checks what is joined.
 
         Args:
             partitions: of the topics that the app reads.
+            repartitioned: of each repartition whose number neither the user nor a join fixes. None: as many as the
+                topics above it have.
 
         Raises:
             ConfigurationError: a topic is missing.
@@ -119,7 +121,7 @@ class Topology:
         while waiting:
             ready = [sink for sink in waiting if _may_be_counted(sink, groups, known)] or waiting[:1]
             for sink in ready:
-                known[sink.topic] = _count(sink, groups, known)
+                known[sink.topic] = _count(sink, groups, known, repartitioned)
             waiting = [sink for sink in waiting if sink.topic not in known]
         for group in groups:
             _check_equal(group, known)
@@ -199,14 +201,17 @@ def _may_be_counted(sink: RepartitionSink, groups: list[set[Source]], known: Map
     return all(_upstream(member) <= known.keys() for member in sinks)
 
 
-def _count(sink: RepartitionSink, groups: list[set[Source]], known: Mapping[str, int]) -> int:
-    """That of plain topics it is joined with, else of those that the user fixed, else the largest above."""
+def _count(
+    sink: RepartitionSink, groups: list[set[Source]], known: Mapping[str, int], repartitioned: int | None
+) -> int:
+    """That of plain topics it is joined with, else of fixed ones, else `repartitioned`, else the largest above."""
     group = _group_of(sink, groups)
     plain = [known[source.topic] for source in group if not isinstance(source, RepartitionSource)]
     fixed = [known[source.topic] for source in group if source.topic in known]
     sinks = [source.sink for source in group if isinstance(source, RepartitionSource)]
     above = [known[topic] for member in sinks for topic in _upstream(member) if topic in known]
-    return max(plain or fixed or above or [1])
+    wanted = above if repartitioned is None else [repartitioned]
+    return max(plain or fixed or wanted or [1])
 
 
 def _check_equal(group: set[Source], known: Mapping[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""Purchases on their way to the loyalty app, written without the fan-out, and what must become of them."""
+"""Purchases of prime customers as invoices of a till, and what must become of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ import orjson
 from confluent_kafka import Producer
 
 from spark_apps.records.money import PointsFactor
-from spark_apps.records.purchase import Reached, encode_purchase, encode_reached
 from tests.spark_apps.records.sales import sale
 
-PURCHASES = "loyalty-purchases-repartition"
-PARTITIONS = 4
+INVOICES = "pos"
+_STORE = "STR1"
 _FACTOR = PointsFactor(Decimal("0.02"))
 
 
@@ -48,8 +47,6 @@ class Tills:
         producer = self._own_producer()
         for _ in range(count):
             self._one(producer)
-        for partition in range(PARTITIONS):
-            producer.produce(PURCHASES, encode_reached(Reached(0, len(self.sold) - 1)), partition=partition)
         assert producer.flush(60) == 0
 
     def open(self) -> None:
@@ -92,27 +89,21 @@ class Tills:
             self.sell(self.per_second // 10)
 
     def _one(self, producer: Producer) -> None:
-        from spark_apps.records.invoice import parse_invoice
-
         number = f"inv-{len(self.sold)}"
         card = f"46291852{self._rng.randrange(self.cards):04}"
         time_ms = 1_595_600_000_000 + len(self.sold)
         amount = self._rng.randrange(-2_000, 900_000) / 100
-        invoice = parse_invoice(
-            b"STR1",
-            orjson.dumps(
-                sale(
-                    InvoiceNumber=number,
-                    CreatedTime=time_ms,
-                    CustomerType="PRIME",
-                    CustomerCardNo=card,
-                    TotalAmount=amount,
-                    DeliveryType="TAKEAWAY",
-                    DeliveryAddress=...,
-                )
-            ),
+        invoice = sale(
+            InvoiceNumber=number,
+            StoreID=_STORE,
+            CreatedTime=time_ms,
+            CustomerType="PRIME",
+            CustomerCardNo=card,
+            TotalAmount=amount,
+            DeliveryType="TAKEAWAY",
+            DeliveryAddress=...,
         )
-        producer.produce(PURCHASES, encode_purchase(invoice, 0, len(self.sold)), card.encode())
+        producer.produce(INVOICES, orjson.dumps(invoice), _STORE)
         self.sold[number] = Sale(card, time_ms, _FACTOR.earned_units(amount))
 
     def _own_producer(self) -> Producer:

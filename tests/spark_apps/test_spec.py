@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.pos.seeding import SEED_RULES
 from spark_apps.pos_fanout.spec import POS_FANOUT
 from spark_apps.processor.seeding import SEED_RULES as OF_PROCESSORS
@@ -11,7 +12,6 @@ from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import check_changeable, check_fitting, first_journal, seed_rules, stores_of
 from spark_apps.generations.errors import GenerationRefusedError
-from spark_apps.generations.seed_rules import SeedRules
 from spark_apps.new_app.template_app.spec import TEMPLATE_APP
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.spec import AppSpec

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_apps.loyalty.migrations import REWARDS_BY_REGION
-
+from spark_apps.apps.pos_migrations import REWARDS_BY_REGION
 from spark_apps.generations.migration import StoreRecord
 
 
@@ -16,4 +15,4 @@ def refuse_sevens(key: bytes, value: bytes) -> list[StoreRecord]:
     return [(key, value)]
 
 
-ODD = replace(REWARDS_BY_REGION, name="odd", convert=f"{__name__}:refuse_sevens", revert=None)
+ODD = replace(REWARDS_BY_REGION, name="odd", convert=f"{__name__}:refuse_sevens")

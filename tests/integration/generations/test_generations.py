@@ -1,29 +1,30 @@
-"""Generations of loyalty on a real broker and real Spark, under writes, each step killed at every place on its way."""
+"""Generations of pos on a real broker and real Spark, under writes, each step killed at every place on its way."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from spark_apps.loyalty.migrations import REWARDS_BY_REGION, REWARDS_TIER
 
+from spark_apps.apps.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.generations.migration import Chain
 from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.records.loyalty import rewards_value
+from spark_apps.records.rewards import Rewards
 from spark_apps.topics import Topics
 from state.cluster.alias_topic import read_aliases
 from state.security.cluster_secret import load_cluster_secret
+from state.serdes.struct import StructSerde
 from tests.broker import start_broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
 from tests.integration.generations.generation_steps import GenerationSteps
-from tests.integration.purchases import PURCHASES, Tills
+from tests.integration.purchases import INVOICES, Tills
 from tests.integration.topics import end_offsets, read_topic
 
 pytestmark = [
@@ -31,13 +32,13 @@ pytestmark = [
     pytest.mark.long("test_handover.py and test_seeding.py have it with played apps, test_after_cleanup.py in parts"),
 ]
 
-CHANGELOG = "loyalty-rewards-changelog"
+CHANGELOG = "pos-rewards-changelog"
 SECOND = f"{CHANGELOG}-g2"
 
 
 @dataclass
 class Shop(GenerationSteps):
-    """Tills that sell on and on, and the processes of loyalty."""
+    """Tills that sell on and on, and the processes of pos."""
 
     tills: Tills
 
@@ -59,13 +60,17 @@ class Shop(GenerationSteps):
         return read_aliases(self.broker.bootstrap, secret)["rewards"].serving_topic
 
     def content(self, topic: str) -> dict[bytes, bytes]:
-        """What a changelog adds up to, which never has a deletion: loyalty deletes no row."""
+        """What a changelog adds up to, which never has a deletion: pos deletes no row."""
         assert all(value is not None for _, value in read_changelog(self.broker.bootstrap, topic))
         return super().content(topic)
 
     def expected(self, chain: Chain) -> dict[bytes, bytes]:
         """What a store must hold whose records went through these changes."""
-        first = {card.encode(): rewards_value(card, *numbers) for card, numbers in self.tills.expected_values().items()}
+        serde = StructSerde(Rewards)
+        first = {
+            card.encode(): serde.serialize(Rewards(card, Decimal(units).scaleb(-4), count, last_ms))
+            for card, (units, count, last_ms) in self.tills.expected_values().items()
+        }
         return dict(record for key, value in first.items() for record in chain.convert(key, value))
 
     def check_notifications(self) -> None:
@@ -75,10 +80,10 @@ class Shop(GenerationSteps):
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Shop]:
     broker = start_broker(tmp_path / "broker")
-    apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200", "shuffle_partitions": "2"})
+    apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200"})
     tills = Tills(broker.bootstrap)
     try:
-        for topic in (PURCHASES, "loyalty"):
+        for topic in (INVOICES, "pos-dlq", "hadoop-sink", "shipment", "loyalty"):
             broker.create_topic(topic)
         broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact"})
         tills.sell(2000)
@@ -97,74 +102,72 @@ def await_batches(process: AppProcess, count: int = 1) -> None:
 
 
 def test_a_generation_takes_over_under_writes_whatever_is_killed_and_can_be_rolled_back(shop: Shop) -> None:
-    live = shop.apps.start("loyalty")
+    live = shop.apps.start("pos")
     await_batches(live, 0)
     shop.tills.open()
-    shop.killed_at(
-        ("after:PLANNED", "after:SEEDED", "before:STARTED"), "seed", "loyalty", "--migration", "rewards-tier"
-    )
-    answer = shop.step("seed", "loyalty", "--migration", "rewards-tier")
+    shop.killed_at(("after:PLANNED", "after:SEEDED", "before:STARTED"), "seed", "pos", "--migration", "rewards-tier")
+    answer = shop.step("seed", "pos", "--migration", "rewards-tier")
     assert (answer["live"], answer["candidate"], answer["standby"]) == (1, 2, None)
     assert shop.serving_topic() == CHANGELOG
     assert Topics(shop.broker.bootstrap).own_config(SECOND) == {"cleanup.policy": "compact"}
-    beside = shop.apps.start_next("loyalty")
+    beside = shop.apps.start_next("pos")
     await_batches(beside, 2)
 
-    shop.killed_at(PLACES_OF_TRANSFER, "handover", "loyalty")
-    answer = shop.step("handover", "loyalty")
+    shop.killed_at(PLACES_OF_TRANSFER, "handover", "pos")
+    answer = shop.step("handover", "pos")
     assert (answer["live"], answer["candidate"], answer["standby"]) == (2, None, 1)
-    assert shop.step("handover", "loyalty")["live"] == 2
+    assert shop.step("handover", "pos")["live"] == 2
     assert shop.serving_topic() == SECOND
     live.await_beat(lambda beat: beat.generation == 2 and beat.state is AppState.RUNNING, "runs generation 2")
     beside.await_beat(lambda beat: beat.generation == 1 and beat.state is AppState.RUNNING, "runs generation 1")
 
-    answer = shop.step("rollback", "loyalty")
+    answer = shop.step("rollback", "pos")
     assert (answer["live"], answer["standby"]) == (1, 2)
-    assert shop.step("rollback", "loyalty")["live"] == 1
+    assert shop.step("rollback", "pos")["live"] == 1
     assert shop.serving_topic() == CHANGELOG
-    answer = shop.step("handover", "loyalty")
+    answer = shop.step("handover", "pos")
     assert answer["live"] == 2
     assert answer["comparison"]["same"] == len(shop.tills.expected_values())
 
-    answer = shop.step("retire", "loyalty", "--delete")
+    answer = shop.step("retire", "pos", "--delete")
     assert beside.await_exit() == 0, beside.log_tail()
     assert answer["generations"][0]["state"] == "RETIRED"
     shop.tills.close()
-    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, INVOICES))
     assert live.terminate() == 0, live.log_tail()
     assert shop.content(SECOND) == shop.expected(Chain((REWARDS_TIER,)))
     shop.check_notifications()
 
 
 def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(shop: Shop) -> None:
-    live = shop.apps.start("loyalty")
+    live = shop.apps.start("pos")
     await_batches(live, 0)
     shop.tills.open()
-    shop.killed_at(PLACES_OF_SEED, "seed", "loyalty", "--migration", "rewards-tier")
-    shop.step("seed", "loyalty", "--migration", "rewards-tier")
-    beside = shop.apps.start_next("loyalty")
+    shop.killed_at(PLACES_OF_SEED, "seed", "pos", "--migration", "rewards-tier")
+    shop.step("seed", "pos", "--migration", "rewards-tier")
+    beside = shop.apps.start_next("pos")
     await_batches(beside, 1)
-    shop.step("handover", "loyalty")
-    shop.step("retire", "loyalty")
+    shop.step("handover", "pos")
+    shop.step("retire", "pos")
     assert beside.await_exit() == 0, beside.log_tail()
 
-    code, answer = shop.tried("seed", "loyalty", "--migration", "tests.integration.generations.odd_change:ODD")
+    code, answer = shop.tried("seed", "pos", "--migration", "tests.integration.generations.odd_change:ODD")
     assert (code, answer["kind"]) == (3, "UnconvertibleRowsError"), answer
-    assert "ValueError on the way there" in answer["error"]
-    assert shop.tried("handover", "loyalty")[0] == 3
-    assert shop.step("status", "loyalty")["live"] == 2
-    assert shop.step("retire", "loyalty")["candidate"] is None
+    assert "x ValueError" in answer["error"]
+    assert shop.tried("handover", "pos")[0] == 3
+    assert shop.step("status", "pos")["live"] == 2
+    assert shop.step("retire", "pos")["candidate"] is None
 
-    assert shop.step("seed", "loyalty", "--migration", "rewards-by-region")["candidate"] == 4
-    beside = shop.apps.start_next("loyalty")
+    assert shop.step("seed", "pos", "--migration", "rewards-by-region")["candidate"] == 4
+    beside = shop.apps.start_next("pos")
     await_batches(beside, 1)
-    answer = shop.step("handover", "loyalty")
+    answer = shop.step("handover", "pos")
     assert (answer["live"], answer["standby"]) == (4, 2)
     live.await_beat(lambda beat: beat.generation == 4 and beat.state is AppState.RUNNING, "runs generation 4")
-    assert shop.step("retire", "loyalty")["standby"] is None
+    assert shop.step("retire", "pos")["standby"] is None
     assert beside.await_exit() == 0, beside.log_tail()
     shop.tills.close()
-    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
+    live.await_caught_up(end_offsets(shop.broker.bootstrap, INVOICES))
     assert live.terminate() == 0, live.log_tail()
     rows = shop.content(f"{CHANGELOG}-g4")
     assert rows == shop.expected(Chain((REWARDS_TIER, REWARDS_BY_REGION)))
@@ -172,66 +175,28 @@ def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(shop: S
     shop.check_notifications()
 
 
-def test_a_generation_that_is_made_after_a_cleanup_has_forgotten_what_was_deleted(shop: Shop) -> None:
-    live = shop.apps.start("loyalty")
-    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
-    began_s = time.monotonic()
-    shop.tills.sell(100)
-    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
-    before = shop.tills.expected_values()
-    refreshed = {sale.card for sale in list(shop.tills.sold.values())[2000:]}
-    ttl_days = (time.monotonic() - began_s) / 86_400
-    preview = shop.cleaned("preview", "rewards", "--ttl-days", f"{ttl_days:.12f}", "--purge-compute-state")
-    report = shop.cleaned("run", "rewards", preview["cleanup_id"])
-    assert (report["deleted"], report["holds"]) == (len(before) - len(refreshed), True)
-
-    second = shop.step("seed", "loyalty")["generations"][1]
-    assert (second["seed_rows"], second["purged_rows"]) == (len(refreshed), report["deleted"])
-    beside = shop.apps.start_next("loyalty")
-    await_batches(beside, 0)
-    # Some come back before the hand-over: the old generation goes on from what they had, the new one from nothing.
-    sold = len(shop.tills.sold)
-    shop.tills.sell(60)
-    answer = shop.step("handover", "loyalty")
-    assert answer["live"] == 2
-    back = {sale.card for sale in list(shop.tills.sold.values())[sold:]} - refreshed
-    assert (answer["comparison"]["purged"], answer["comparison"]["differing"]) == (len(back), 0)
-    live.await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
-    for process in (live, beside):
-        assert process.terminate() == 0, process.log_tail()
-    remembered = Tills(shop.broker.bootstrap)
-    remembered.sold = {
-        number: sale
-        for at, (number, sale) in enumerate(shop.tills.sold.items())
-        if at >= sold or sale.card in refreshed
-    }
-    wanted = {card.encode(): rewards_value(card, *numbers) for card, numbers in remembered.expected_values().items()}
-    assert back
-    assert shop.content(SECOND) == wanted
-
-
 def test_apps_that_are_killed_in_any_phase_take_up_their_orders(shop: Shop) -> None:
-    running = {"loyalty": shop.apps.start("loyalty")}
-    await_batches(running["loyalty"], 0)
+    running = {"pos": shop.apps.start("pos")}
+    await_batches(running["pos"], 0)
     shop.tills.open()
-    shop.step("seed", "loyalty", "--migration", "rewards-tier")
-    running["loyalty-next"] = shop.apps.start_next("loyalty")
-    await_batches(running["loyalty-next"], 1)
+    shop.step("seed", "pos", "--migration", "rewards-tier")
+    running["pos-next"] = shop.apps.start_next("pos")
+    await_batches(running["pos-next"], 1)
     back_again = {1: ("handover", 2), 2: ("rollback", 1)}
     for number, place in enumerate(PLACES_OF_TRANSFER[1:]):
-        step, wanted = back_again[shop.step("status", "loyalty")["live"]]
-        assert shop.apps.run_dying(place, "generation", step, "loyalty") == -9, place
-        victim = ("loyalty", "loyalty-next")[number % 2]
+        step, wanted = back_again[shop.step("status", "pos")["live"]]
+        assert shop.apps.run_dying(place, "generation", step, "pos") == -9, place
+        victim = ("pos", "pos-next")[number % 2]
         running[victim].process.kill()
         running[victim].await_exit()
-        start = shop.apps.start if victim == "loyalty" else shop.apps.start_next
-        running[victim] = start("loyalty")
-        assert shop.step(step, "loyalty")["live"] == wanted
+        start = shop.apps.start if victim == "pos" else shop.apps.start_next
+        running[victim] = start("pos")
+        assert shop.step(step, "pos")["live"] == wanted
         for process in running.values():
             process.await_beat(lambda beat: beat.state is AppState.RUNNING, "goes on")
     shop.tills.close()
-    running["loyalty"].await_caught_up(end_offsets(shop.broker.bootstrap, PURCHASES))
-    live = shop.step("status", "loyalty")["live"]
+    running["pos"].await_caught_up(end_offsets(shop.broker.bootstrap, INVOICES))
+    live = shop.step("status", "pos")["live"]
     for process in running.values():
         assert process.terminate() == 0, process.log_tail()
     expected = shop.expected(Chain((REWARDS_TIER,) if live == 2 else ()))

@@ -19,7 +19,6 @@ from spark_apps.engine.transaction import Transaction
 from spark_apps.settings import AppSettings
 from state.topology import StreamsBuilder
 from state.topology.task import Task
-from state.topology.task_stores import restore
 from tests.spark_apps.engine import topologies
 
 _FOLDER: list[Path] = []
@@ -93,4 +92,4 @@ _commit = Transaction.commit
 Transaction.commit = _dying_commit  # type: ignore[method-assign]
 Task.apply = _dying(Task.apply, after=Step.AFTER_APPLY)  # type: ignore[method-assign]
 LocalStore.written = _dying(LocalStore.written, before=Step.IN_APPLY)  # type: ignore[method-assign]
-setattr(local_store, "restore", _dying(restore, after=Step.RESTORING))  # noqa: B010 (it is imported there)
+local_store.restore = _dying(local_store.restore, after=Step.RESTORING)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from spark_apps.generations.purged import gone_rows, note_purged, purged_keys
 from spark_apps.processor.packing import pack
 from spark_apps.processor.records import SourceRecord
 from spark_apps.processor.seeding import STATE_DDL, forget, unpack_state
@@ -18,7 +19,6 @@ from spark_apps.processor.state import MemoryTaskState
 from spark_apps.processor.task import TaskPlan, run_task
 
 from spark_apps.generations.migration import Chain
-from spark_apps.generations.purged import gone_rows, note_purged, purged_keys
 from spark_apps.generations.seeding import state_keys
 from spark_apps.snapshot.table import SnapshotTable
 from spark_apps.spec import same_key

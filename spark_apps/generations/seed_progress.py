@@ -1,0 +1,89 @@
+"""What the tasks of a generation begin with beside rows: stream times, what was emitted, timers.
+
+It is in the markers of the live generation's tasks, and the new generation's tasks find it in markers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from spark_apps.engine.layout import Layout
+from spark_apps.engine.markers import Marker, markers_topic
+from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
+from state.changelog.stretch import read_topic
+from state.topology.operators.repartition import RepartitionSource
+from state.topology.plan import SubTopology
+
+Progress = Mapping[int, bytes]
+"""Progress by partition of the tasks of a sub-topology; those that have not run yet are not there."""
+
+
+def live_progress(
+    bootstrap: str, app: str, generation: int, layout: Layout, *, query_id: str, batch_id: int
+) -> dict[str, Progress]:
+    """What the tasks of a generation had come to after a batch, by slot name.
+
+    Raises:
+        NotesGoneError: what there is of a task is of later batches.
+    """
+    found: dict[str, Progress] = {}
+    for slot in layout.slots():
+        newest: dict[int, Marker | None] = {}
+        for message in read_topic(bootstrap, markers_topic(app, generation, slot)):
+            marker, partition = Marker.decode(message.value() or b""), message.partition() or 0
+            if message.key() == query_id.encode():
+                newest[partition] = marker if marker.batch_id <= batch_id else newest.get(partition)
+        if None in newest.values():
+            msg = f"the progress of {slot} after batch {batch_id} is not there any more"
+            raise NotesGoneError(msg)
+        found[slot] = {partition: marker.progress for partition, marker in newest.items() if marker is not None}
+    return found
+
+
+def peer_of(sub: SubTopology, live: Layout) -> SubTopology | None:
+    """The live generation's sub-topology that a new one takes the place of: it keeps the same stores or reads the same.
+
+    Names of repartition topics differ from one generation to the next.
+    """
+    stores, topics = {spec.name for spec in sub.stores}, _plain_topics(sub)
+    others = [other for other in live.topology.sub_topologies if not other.is_global]
+    same = [other for other in others if stores & {spec.name for spec in other.stores}]
+    return next(iter(same or [other for other in others if topics & _plain_topics(other)]), None)
+
+
+def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:
+    """The progress of a new sub-topology's tasks.
+
+    Args:
+        before: that of the live tasks.
+        partitions: how many tasks it has.
+        moved: whether keys come to other tasks. Then each may get keys of every live one, and is as far as the first.
+
+    Raises:
+        GenerationRefusedError: keys come to other tasks, and the progress can't be put together.
+    """
+    if not moved:
+        return before
+    times: dict[str, int] = {}
+    for told in map(orjson.loads, before.values()):
+        _check_joinable(told)
+        for name, time_ms in told.get("times", {}).items():
+            times[name] = max(time_ms, times.get(name, time_ms))
+    joined = orjson.dumps({"times": times})
+    return dict.fromkeys(range(partitions), joined) if before else {}
+
+
+def _check_joinable(told: Mapping[str, Any]) -> None:
+    if told.get("emitted") or told.get("timers"):
+        msg = (
+            "keys can't come to other tasks in this topology: it emits when windows close, or has timers, and each "
+            "task is at another place. Leave partitions and keys as they are"
+        )
+        raise GenerationRefusedError(msg)
+
+
+def _plain_topics(sub: SubTopology) -> set[str]:
+    return {source.topic for source in sub.sources if not isinstance(source, RepartitionSource)}
