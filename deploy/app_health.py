@@ -29,6 +29,16 @@ def _starting(before: Heartbeat) -> str:
     return f"starting again (start {before.starts + 1}) after it failed" + (f": {before.error}" if before.error else "")
 
 
+def restoring(beat: Heartbeat) -> str | None:
+    """What the tasks of a running app restore now, and for how long still; None if they restore nothing."""
+    if beat.state is not AppState.RUNNING or not beat.restoring:
+        return None
+    total = sum(one["total"] for one in beat.restoring)
+    partitions = "1 store partition" if len(beat.restoring) == 1 else f"{len(beat.restoring)} store partitions"
+    percent = 100 * (total - beat.restore_remaining) // max(total, 1)
+    return f"restores {partitions}: {percent} %, {max(one['eta_s'] for one in beat.restoring):.0f} s left"
+
+
 def why_ended(layout: RunLayout, program: str, since_s: int) -> str | None:
     """What an app said of its failure before its process ended; None if it said nothing.
 

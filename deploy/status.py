@@ -11,7 +11,7 @@ import httpx2
 import psutil
 
 from deploy.airflow_client import AirflowClient
-from deploy.app_health import heartbeat_problem, together_problem, why_ended
+from deploy.app_health import heartbeat_problem, restoring, together_problem, why_ended
 from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.exits import Exits, exits
@@ -240,6 +240,7 @@ def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> di
         "healthy": pid is not None and heartbeat_problem(heartbeat, pid, int(time.time() * 1000)) is None,
         "heartbeat": asdict(heartbeat) if heartbeat else None,
         "behind": None if heartbeat is None else behind(heartbeat),
+        "restoring": None if heartbeat is None else restoring(heartbeat),
     }
 
 

@@ -55,10 +55,12 @@ def _progress(app: dict[str, Any] | None) -> str:
     if app is None or not heartbeat:
         return "-"
     lag = "" if app["behind"] is None else f", {app['behind']} behind" if app["behind"] else ", caught up"
+    restoring = f", {app['restoring']}" if app["restoring"] else ""
     if heartbeat["batch_id"] is None:
-        return f"no batch yet{lag}"
-    rows, rate = heartbeat["input_rows_total"], heartbeat["input_rows_per_second"]
-    return f"batch {heartbeat['batch_id']}, {rows} rows, {rate:.0f}/s{lag}"
+        return f"no batch yet{lag}{restoring}"
+    rows, rate, dropped = (heartbeat[name] for name in ("input_rows_total", "input_rows_per_second", "dropped_total"))
+    left_out = f", {dropped} left out" if dropped else ""
+    return f"batch {heartbeat['batch_id']}, {rows} rows, {rate:.0f}/s{lag}{left_out}{restoring}"
 
 
 def _times(number: int) -> str:

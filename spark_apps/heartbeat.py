@@ -42,10 +42,11 @@ class Heartbeat:
     `last_progress_ms` is when it last committed a batch or had nothing to do, `last_batch_ms` when a batch last ended,
     `input_rows_per_second` the rate of the last seconds.
     `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is all of them.
-    `watermark_ms` is the newest event time that was seen, or Spark's watermark where the app has one. `starts` counts
-    the starts of the app in this run directory. `migrations` are those of its stores that the code which it began with
-    knows by name; None if it doesn't say. `dropped_total` records came too late or had no key. `restoring` is what its
-    tasks restore now: store, partition, offsets done and in total, and the seconds that are left.
+    `watermark_ms` is the newest timestamp that was seen. `state_rows` is about how many rows the stores have, of the
+    tasks that have run since the start. `starts` counts the starts of the app in this run directory. `migrations` are
+    those of its stores that the code which it began with knows by name; None if it doesn't say. `dropped_total` records
+    came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and in total,
+    and the seconds that are left.
     """
 
     app: str
@@ -66,8 +67,6 @@ class Heartbeat:
     dropped_total: int = 0
     restoring: Sequence[Mapping[str, Any]] = ()
     state_rows: int | None = None
-    state_memory_bytes: int | None = None
-    state_disk_bytes: int | None = None
     watermark_ms: int | None = None
     batches_total: int = 0
     phases_ms_total: Mapping[str, int] = field(default_factory=dict)
@@ -81,6 +80,11 @@ class Heartbeat:
     def caught_up(self) -> bool:
         """Whether the app had processed all that its sources held at the time of this beat."""
         return bool(self.offsets) and self.offsets == self.latest_offsets
+
+    @property
+    def restore_remaining(self) -> int:
+        """How many offsets of changelogs its tasks have still to restore."""
+        return sum(one["total"] - one["done"] for one in self.restoring)
 
     def age_ms(self, now_ms: int) -> int:
         """Time since this beat."""
@@ -101,6 +105,7 @@ def read_heartbeat(path: Path) -> Heartbeat | None:
         content: dict[str, Any] = orjson.loads(path.read_bytes())
         known = {item.name for item in fields(Heartbeat)}
         chosen = {name: value for name, value in content.items() if name in known}
-        return Heartbeat(**{**chosen, "state": AppState(chosen["state"])})
+        read = {"state": AppState(chosen["state"]), "restoring": tuple(chosen.get("restoring", ()))}
+        return Heartbeat(**{**chosen, **read})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -13,10 +13,6 @@ from state.changelog.position import Position
 DEAD_LETTERS = "dead_letters"
 """The name of the observation, and of its one number, by which a stream counts what it could not process."""
 
-STREAM_TIME = "stream_time"
-"""The name of the observation, and of its one number, by which a stream tells the newest event time that it saw."""
-
-_SST_BYTES = "rocksdbSstFileSize"
 _RATE_WINDOW_MS = 10_000
 """Rates are taken over so long, or over two batches where these are longer."""
 
@@ -34,10 +30,6 @@ class Progress:
     recent: tuple[tuple[int, int], ...] = ()
     batch_duration_ms: int | None = None
     dead_letters_total: int = 0
-    state_rows: int | None = None
-    state_memory_bytes: int | None = None
-    state_disk_bytes: int | None = None
-    watermark_ms: int | None = None
     batches_total: int = 0
     phases_ms_total: Mapping[str, int] = field(default_factory=dict)
 
@@ -75,7 +67,6 @@ def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]]) -> Progre
 
 
 def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
-    operators = report.get("stateOperators") or ()
     dead_letters = (report.get("observedMetrics") or {}).get(DEAD_LETTERS) or {}
     input_rows = report.get("numInputRows") or 0
     progress = replace(progress, batch_duration_ms=report.get("batchDuration"))
@@ -85,10 +76,6 @@ def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
         input_rows=input_rows,
         input_rows_total=progress.input_rows_total + input_rows,
         dead_letters_total=progress.dead_letters_total + int(dead_letters.get(DEAD_LETTERS) or 0),
-        state_rows=sum(operator["numRowsTotal"] for operator in operators) if operators else None,
-        state_memory_bytes=_sum(operator.get("memoryUsedBytes") for operator in operators),
-        state_disk_bytes=_sum((operator.get("customMetrics") or {}).get(_SST_BYTES) for operator in operators),
-        watermark_ms=max(_watermark_ms(report), progress.watermark_ms or 0) or None,
         batches_total=progress.batches_total + 1,
         phases_ms_total=_added(progress.phases_ms_total, report["durationMs"]),
     )
@@ -99,22 +86,8 @@ def _ended_ms(report: Mapping[str, Any]) -> int:
     return int(began.timestamp() * 1000) + int(report["durationMs"].get("triggerExecution") or 0)
 
 
-def _sum(numbers: Iterable[int | None]) -> int | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known) if known else None
-
-
 def _added(totals: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     return {phase: totals.get(phase, 0) + more.get(phase, 0) for phase in sorted({*totals, *more})}
-
-
-def _watermark_ms(report: Mapping[str, Any]) -> int:
-    """The newest event time that the stream observed, or Spark's watermark; 0 if there is neither."""
-    observed = (report.get("observedMetrics") or {}).get(STREAM_TIME) or {}
-    if observed.get(STREAM_TIME) is not None:
-        return int(observed[STREAM_TIME])
-    text = (report.get("eventTime") or {}).get("watermark")
-    return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
 
 
 def offsets_of(position: Position) -> Offsets:
@@ -136,10 +109,6 @@ def with_progress(heartbeat: Heartbeat, progress: Progress, now_ms: int) -> Hear
         last_batch_ms=progress.last_batch_ms,
         batch_duration_ms=progress.batch_duration_ms,
         dead_letters_total=progress.dead_letters_total,
-        state_rows=progress.state_rows,
-        state_memory_bytes=progress.state_memory_bytes,
-        state_disk_bytes=progress.state_disk_bytes,
-        watermark_ms=progress.watermark_ms,
         batches_total=progress.batches_total,
         phases_ms_total=progress.phases_ms_total,
     )

@@ -244,21 +244,20 @@ class Watch:
         self._progress = advanced(before, map(_plain, self._query.recentProgress))
         position = self._start.merged(self._checkpoint.committed_position())
         idle = not self._query.status["isDataAvailable"]
-        moved = idle or self._progress is not before
+        restoring = tuple(map(asdict, restores(self._restore_dir)))
+        moved = idle or self._progress is not before or restoring != heartbeat.restoring
         # What a sink makes as it writes is counted by the sink, what a frame holds by Spark, and some by both.
         dead_letters = max(self._progress.dead_letters_total, self._ledger.sum.dead_letters)
         self._watch_for_storm(dead_letters)
         beat = with_progress(heartbeat, self._progress, now_ms)
         written = self._ledger.sum
-        if written.stream_time_ms >= 0:
-            beat = replace(beat, watermark_ms=written.stream_time_ms)
-        if written.state_rows:
-            beat = replace(beat, state_rows=sum(written.state_rows.values()))
         beat = replace(
             beat,
+            watermark_ms=written.stream_time_ms if written.stream_time_ms >= 0 else None,
+            state_rows=sum(written.state_rows.values()) if written.state_rows else None,
             dead_letters_total=dead_letters,
             dropped_total=written.dropped,
-            restoring=tuple(map(asdict, restores(self._restore_dir))),
+            restoring=restoring,
             offsets=offsets_of(position),
             last_progress_ms=now_ms if moved else heartbeat.last_progress_ms,
         )

@@ -83,10 +83,10 @@ def _of_apps(beats: list[Heartbeat], now_ms: int) -> Iterator[Family]:
     yield one(names.BATCH_SECONDS, lambda beat: _seconds(beat.batch_duration_ms))
     yield one(names.INPUT_ROWS, lambda beat: beat.input_rows_total)
     yield one(names.DEAD_LETTERS, lambda beat: beat.dead_letters_total)
+    yield one(names.DROPPED, lambda beat: beat.dropped_total)
     yield one(names.WATERMARK, lambda beat: _seconds(beat.watermark_ms))
     yield one(names.STATE_ROWS, lambda beat: beat.state_rows)
-    yield one(names.STATE_MEMORY, lambda beat: beat.state_memory_bytes)
-    yield one(names.STATE_DISK, lambda beat: beat.state_disk_bytes)
+    yield one(names.RESTORE_LEFT, lambda beat: beat.restore_remaining)
     phases = [((beat.app, phase), ms / 1000) for beat in beats for phase, ms in beat.phases_ms_total.items()]
     yield _family(names.PHASE_SECONDS, phases)
     places = [((beat.app, topic, part), at, left) for beat in beats for topic, part, at, left in unread(beat)]

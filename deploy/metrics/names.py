@@ -15,8 +15,8 @@ STARTED = Metric("spark_app_started_timestamp_seconds", Kind.GAUGE, "When its pr
 STARTS = Metric("spark_app_starts_total", Kind.COUNTER, "Starts of the app in this run directory.", _BY_APP)
 GENERATION = Metric("spark_app_generation", Kind.GAUGE, "The generation of its state.", _BY_APP)
 PROGRESS = Metric(
-    "spark_app_last_progress_timestamp_seconds", Kind.GAUGE, "When it last committed a batch, or had nothing to do.",
-    _BY_APP,
+    "spark_app_last_progress_timestamp_seconds", Kind.GAUGE,
+    "When it last committed a batch, restored records or had nothing to do.", _BY_APP,
 )  # fmt: skip
 BATCHES = Metric("spark_app_batches_total", Kind.COUNTER, "Batches committed since its process began.", _BY_APP)
 BATCH_SECONDS = Metric("spark_app_last_batch_seconds", Kind.GAUGE, "How long the last batch took.", _BY_APP)
@@ -31,18 +31,25 @@ INPUT_ROWS = Metric(
 )  # fmt: skip
 DEAD_LETTERS = Metric(
     "spark_app_dead_letters_total", Kind.COUNTER, "Records that could not be processed, since its process began.",
-    _BY_APP, "dropped-records-total",
+    _BY_APP,
+)  # fmt: skip
+DROPPED = Metric(
+    "spark_app_dropped_records_total", Kind.COUNTER,
+    "Records that came too late or had no key, since its process began.", _BY_APP, "dropped-records-total",
 )  # fmt: skip
 WATERMARK = Metric(
     "spark_app_watermark_timestamp_seconds", Kind.GAUGE,
-    "The newest event time that the app has seen, or Spark's watermark; only of apps whose output depends on time.",
-    _BY_APP, "record-lateness",
+    "The newest timestamp that the app has seen since its process began.", _BY_APP, "record-lateness",
 )  # fmt: skip
-STATE_ROWS = Metric("spark_app_state_rows", Kind.GAUGE, "Rows of Spark's state.", _BY_APP, "estimate-num-keys")
-STATE_MEMORY = Metric("spark_app_state_memory_bytes", Kind.GAUGE, "Memory of Spark's state.", _BY_APP)
-STATE_DISK = Metric(
-    "spark_app_state_disk_bytes", Kind.GAUGE, "Table files of Spark's state.", _BY_APP, "total-sst-files-size"
-)
+STATE_ROWS = Metric(
+    "spark_app_state_rows", Kind.GAUGE,
+    "About how many rows the stores have, of the tasks that have run since its process began.", _BY_APP,
+    "estimate-num-keys",
+)  # fmt: skip
+RESTORE_LEFT = Metric(
+    "spark_app_restore_remaining_records", Kind.GAUGE, "Offsets of changelogs that its tasks have still to restore.",
+    _BY_APP, "restore-remaining-records-total",
+)  # fmt: skip
 OFFSET = Metric(
     "spark_app_offset", Kind.GAUGE, "The next offset that the app will read.", ("app", "topic", "partition")
 )

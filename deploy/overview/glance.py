@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deploy.app_health import HEARTBEAT_STALE_MS
+from deploy.app_health import HEARTBEAT_STALE_MS, restoring
 from deploy.exits import Exits
 from deploy.run_reader import LastVerdict, Snapshot, behind
 from spark_apps.heartbeat import AppState, Heartbeat
@@ -29,6 +29,8 @@ class AppGlance:
         lag_records: offsets of its sources that it has still to read; None before it has looked.
         last_batch_age_ms: since its last batch ended; None if none has since its start.
         up_ms: since its start; None unless it runs.
+        dropped: records that came too late or had no key.
+        restoring: what its tasks restore now, in words; None unless it runs.
         error: why it failed.
     """
 
@@ -43,7 +45,9 @@ class AppGlance:
     last_batch_age_ms: int | None
     up_ms: int | None
     dead_letters: int
+    dropped: int
     state_rows: int | None
+    restoring: str | None
     error: str | None
 
 
@@ -150,7 +154,9 @@ def app_glance(beat: Heartbeat, now_ms: int) -> AppGlance:
         last_batch_age_ms=None if beat.last_batch_ms is None else max(0, now_ms - beat.last_batch_ms),
         up_ms=max(0, now_ms - beat.started_at_ms) if runs else None,
         dead_letters=beat.dead_letters_total or 0,
+        dropped=beat.dropped_total,
         state_rows=beat.state_rows,
+        restoring=restoring(beat) if runs else None,
         error=beat.error,
     )
 

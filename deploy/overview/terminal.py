@@ -13,7 +13,7 @@ from deploy.overview.words import about, age, count
 from quality.resolution import Action
 from spark_apps.heartbeat import AppState
 
-_RIGHT = frozenset({"batch", "rows/s", "batch ms", "behind", "dead letters", "entries", "rows", "times"})
+_RIGHT = frozenset({"batch", "rows/s", "batch ms", "behind", "dead letters", "left out", "entries", "rows", "times"})
 
 
 def picture(glance: Glance) -> RenderableType:
@@ -22,6 +22,7 @@ def picture(glance: Glance) -> RenderableType:
     if glance.unreachable is not None:
         parts.append(Text(glance.unreachable, style="red"))
     parts += [Text(f"{app.app}: {app.error}", style="red") for app in glance.apps if app.error]
+    parts += [Text(f"{app.app} {app.restoring}") for app in glance.apps if app.restoring]
     parts += [Text(f"{node.node}: {node.error}", style="red") for node in glance.nodes if node.error]
     if glance.verdicts:
         parts.append(_verdicts(glance))
@@ -31,7 +32,7 @@ def picture(glance: Glance) -> RenderableType:
 
 
 def _apps(glance: Glance) -> Table:
-    columns = ("app", "state", "batch", "rows/s", "batch ms", "behind", "last batch", "dead letters")
+    columns = ("app", "state", "batch", "rows/s", "batch ms", "behind", "last batch", "dead letters", "left out")
     return _table(
         "Stream apps",
         columns,
@@ -39,6 +40,7 @@ def _apps(glance: Glance) -> Table:
             (
                 app.app, _state(app), count(app.batch_id), count(app.input_rows_per_second),
                 count(app.batch_duration_ms), count(app.lag_records), _last_batch(app), count(app.dead_letters),
+                count(app.dropped),
             )
             for app in glance.apps
         ),

@@ -15,6 +15,8 @@ import orjson
 from spark_apps.engine.local_store import Restored
 
 _EVERY_S = 0.5
+_SILENT_S = 60
+"""A report that is older was left behind by a process that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +66,6 @@ def restores(folder: Path) -> list[Restoring]:
     found = []
     for file in sorted(folder.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):
-            found.append(Restoring(**orjson.loads(file.read_bytes())))
+            if time.time() - file.stat().st_mtime < _SILENT_S:
+                found.append(Restoring(**orjson.loads(file.read_bytes())))
     return found

@@ -78,7 +78,13 @@ def test_an_app_that_runs_by_itself_is_no_concern_of_the_process_of_the_others(t
 
 def test_the_table_shows_each_app_of_one_process_and_no_process_that_nothing_needs() -> None:
     apps = {
-        app: {"healthy": app != "ticks", "heartbeat": asdict(_heartbeat()), "process": "together", "behind": 0}
+        app: {
+            "healthy": app != "ticks",
+            "heartbeat": asdict(_heartbeat()),
+            "process": "together",
+            "behind": 0,
+            "restoring": None,
+        }
         for app in ON_DEMAND_APPS
     }
     alone = apps["leaderboard"] | {"process": "leaderboard"}
@@ -182,7 +188,8 @@ def test_the_table_says_how_to_start_what_is_down(tmp_path: Path, monkeypatch: p
 
 def _shown(process: ProcessStatus, **app: object) -> str:
     console = Console(width=160, record=True, file=StringIO())
-    apps = {process.name: {"process": process.name, "healthy": True, "behind": None, **app}}
+    told = {"process": process.name, "healthy": True, "behind": None, "restoring": None, **app}
+    apps = {process.name: told}
     console.print(status_table(PlatformStatus("", "", "", (), "", apps, (process,))))
     return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
@@ -195,6 +202,10 @@ def test_caught_up_is_told_from_nothing_done() -> None:
     assert "no batch yet, 12 behind\n" in _shown(process, heartbeat=beat, behind=12)
     worked = beat | {"batch_id": 4, "input_rows_total": 30}
     assert "batch 4, 30 rows, 0/s, caught up\n" in _shown(process, heartbeat=worked, behind=0)
+    late = worked | {"dropped_total": 2}
+    assert "batch 4, 30 rows, 0/s, caught up, 2 left out\n" in _shown(process, heartbeat=late, behind=0)
+    telling = "restores 1 store partition: 40 %, 2 s left"
+    assert f"no batch yet, 12 behind, {telling}\n" in _shown(process, heartbeat=beat, behind=12, restoring=telling)
 
 
 def test_a_process_that_was_killed_leaves_a_trace() -> None:

@@ -89,7 +89,7 @@ def test_nobody_listening_is_reported_as_such() -> None:
         await_topics(Topics("127.0.0.1:1"), ["pos"], timeout_s=0, clock=ManualClock(), wait=lambda _: None)
 
 
-SOURCE, CHANGELOG = "pos-purchases-repartition", "pos-rewards-changelog"
+SOURCE, CHANGELOG = "pos", "pos-rewards-changelog"
 
 
 class CountedTopics(Topics):

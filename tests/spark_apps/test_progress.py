@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.progress import DEAD_LETTERS, STREAM_TIME, Progress, advanced, offsets_of, with_progress
+from spark_apps.progress import DEAD_LETTERS, Progress, advanced, offsets_of, with_progress
 from state.changelog.position import Position
 
 
-def report(batch_id: int, rows: int, dead: int | None = None, *, state_rows: int | None = None) -> dict[str, Any]:
+def report(batch_id: int, rows: int, dead: int | None = None) -> dict[str, Any]:
     return {
         "batchId": batch_id,
         "numInputRows": rows,
@@ -15,7 +15,6 @@ def report(batch_id: int, rows: int, dead: int | None = None, *, state_rows: int
         "batchDuration": 80,
         "durationMs": {"addBatch": 60, "triggerExecution": 80},
         "observedMetrics": {} if dead is None else {DEAD_LETTERS: {DEAD_LETTERS: dead}},
-        "stateOperators": [] if state_rows is None else [{"numRowsTotal": state_rows}],
     }
 
 
@@ -24,28 +23,10 @@ def idle(batch_id: int) -> dict[str, Any]:
 
 
 def test_reports_add_up() -> None:
-    progress = advanced(Progress(), [report(4, 10, 1), report(5, 20, 2, state_rows=7)])
+    progress = advanced(Progress(), [report(4, 10, 1), report(5, 20, 2)])
     phases = {"addBatch": 120, "triggerExecution": 160}
     recent = ((4080, 10), (5080, 20))
-    assert progress == Progress(5, 20, 30, recent, 80, 3, 7, batches_total=2, phases_ms_total=phases)
-
-
-def test_what_spark_says_of_state_and_time() -> None:
-    operator = {"numRowsTotal": 1, "memoryUsedBytes": 10, "customMetrics": {"rocksdbSstFileSize": 5}}
-    told = report(4, 1) | {"stateOperators": [operator, operator], "eventTime": {"watermark": "1970-01-01T00:00:07Z"}}
-    progress = advanced(Progress(), [told])
-    assert (progress.state_memory_bytes, progress.state_disk_bytes, progress.watermark_ms) == (20, 10, 7000)
-    # Spark's first watermark is 1970 itself, and says nothing; nor does a report without one.
-    beginning = report(5, 1) | {"eventTime": {"watermark": "1970-01-01T00:00:00.000Z"}}
-    assert advanced(progress, [beginning, report(6, 1)]).watermark_ms == 7000
-
-
-def test_a_streams_own_time_comes_before_sparks() -> None:
-    told = report(4, 1) | {
-        "observedMetrics": {STREAM_TIME: {STREAM_TIME: 9}},
-        "eventTime": {"watermark": "1970-01-01T00:00:07Z"},
-    }
-    assert advanced(Progress(), [told]).watermark_ms == 9
+    assert progress == Progress(5, 20, 30, recent, 80, 3, batches_total=2, phases_ms_total=phases)
 
 
 def test_a_report_is_counted_once() -> None:
@@ -62,8 +43,8 @@ def test_an_idle_trigger_does_not_hide_the_batch_that_comes() -> None:
 
 def test_a_heartbeat_shows_progress_and_offsets() -> None:
     beat = Heartbeat("pos", 1, 7, AppState.RUNNING, 0, 0)
-    shown = with_progress(beat, advanced(Progress(), [report(4, 10, 1, state_rows=3)]), 5000)
-    assert (shown.batch_id, shown.input_rows_total, shown.dead_letters_total, shown.state_rows) == (4, 10, 1, 3)
+    shown = with_progress(beat, advanced(Progress(), [report(4, 10, 1)]), 5000)
+    assert (shown.batch_id, shown.input_rows_total, shown.dead_letters_total) == (4, 10, 1)
     assert offsets_of(Position({"pos": {1: 5, 0: 4}})) == {"pos": {"0": 4, "1": 5}}
 
 

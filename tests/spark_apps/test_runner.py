@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
 from spark_apps import runner
 from spark_apps.apps.ticks import TICKS
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.engine.local_store import Restored
+from spark_apps.engine.restores import reporting
+from spark_apps.engine.stream import restore_dir
 from spark_apps.errors import PartitionsChangedError
-from spark_apps.runner import AppRun, StreamFailedError, WorkerLateError
+from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.preflight import Preflight
+from spark_apps.runner import AppRun, StreamFailedError, Watch, WorkerLateError
 from spark_apps.settings import AppSettings
+from spark_apps.stream import StreamContext
+from state.changelog.position import Position
 from state.clock import SystemClock
 from tests.spark_apps.checkpoints import write_checkpoint
 
@@ -75,6 +83,28 @@ def test_a_batch_that_reads_new_partitions_is_not_begun(run: AppRun, tmp_path: P
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has 8 partitions, .* ticks was made with 6"):
         process(NOTHING, 1)
     assert begun == [0]
+
+
+class Restoring:
+    """A query whose first batch has not ended."""
+
+    recentProgress: tuple[()] = ()  # noqa: N815 (Spark's own custom)
+    status: ClassVar = {"isDataAvailable": True}
+
+
+def test_a_restore_that_gets_on_is_progress_and_is_told(run: AppRun, tmp_path: Path) -> None:
+    nowhere = replace(run, settings=AppSettings(run_dir=tmp_path, kafka_bootstrap="127.0.0.1:1"))
+    checkpoint = SparkCheckpoint(tmp_path / "gen-1")
+    context = StreamContext(TICKS, NOTHING, nowhere.settings, checkpoint)
+    watch = Watch(nowhere, cast("Any", Restoring()), context, Preflight(NOTHING, Position(), Position()))
+    first = watch(Heartbeat("ticks", 1, 7, AppState.RUNNING, 0, 0))
+    assert (first.last_progress_ms, first.restoring) == (None, ())
+    with reporting(restore_dir(nowhere.settings, "ticks")) as report:
+        report(Restored("prices", 3, 10, 25))
+        second = watch(first)
+        assert second.restore_remaining == 15
+        assert second.last_progress_ms is not None
+        assert watch(second).last_progress_ms == second.last_progress_ms, "it stands still"
 
 
 def test_only_a_late_worker_is_one() -> None:

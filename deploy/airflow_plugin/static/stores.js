@@ -45,8 +45,9 @@ const TABLES = {
     ["Records behind", (row) => count(row.lag_records), "number"],
     ["Last batch", lastBatch],
     ["Dead letters", (row) => count(row.dead_letters), "number"],
+    ["Left out", (row) => count(row.dropped), "number"],
     ["State rows", (row) => count(row.state_rows), "number"],
-    ["Says", (row) => row.error ?? "", "words"],
+    ["Says", (row) => row.error ?? row.restoring ?? "", "words"],
   ],
   nodes: [
     ["Node", (row) => row.node],

@@ -19,12 +19,13 @@ from deploy.overview.glance import AppGlance, ExitGlance, Glance, NodeGlance, St
 
 CHROMIUM = shutil.which("chromium")
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
+RESTORING = "restores 2 store partitions: 25 %, 12 s left"
 SEEN = Glance(
     1_700_000_000_000,
     apps=[
-        AppGlance("pos", "RUNNING", True, 1, 17, 0.0, 410, 0, None, 300_000, 0, 34498, None),
-        AppGlance("ticks", "STOPPED", True, 1, 3, 0.0, 410, 0, 900_000, None, 0, 10, None),
-        AppGlance("hadoop_export", "FAILED", False, 1, 9, 0.0, None, None, None, None, 3, None, EVIL),
+        AppGlance("pos", "RUNNING", True, 1, 17, 0.0, 410, 0, None, 300_000, 0, 2, 34498, RESTORING, None),
+        AppGlance("ticks", "STOPPED", True, 1, 3, 0.0, 410, 0, 900_000, None, 0, 0, 10, None, None),
+        AppGlance("hadoop_export", "FAILED", False, 1, 9, 0.0, None, None, None, None, 3, 0, None, None, EVIL),
     ],
     stores=[StoreGlance("rewards", "keyvalue", "pos-rewards-changelog", 5691, 4, 8, 4, 5, 3_600_000, 1501)],
     nodes=[
@@ -83,6 +84,8 @@ def test_everything_is_shown_as_text() -> None:
         expect(page.locator("#apps")).to_contain_text("none in 5 min")
         expect(page.locator("#apps .bad")).to_have_text("FAILED")
         expect(page.locator("#apps")).to_contain_text(EVIL)
+        expect(page.locator("#apps")).to_contain_text(RESTORING)
+        expect(page.locator("#apps")).to_contain_text("Left out")
         expect(page.locator("#verdicts")).to_contain_text("discarded")
         expect(page.locator("#verdicts .bad")).to_have_count(0)
         expect(page.locator("#nodes .bad")).to_have_text("hangs")

@@ -38,7 +38,9 @@ BEAT = Heartbeat(
     input_rows_total=12,
     batches_total=3,
     dead_letters_total=1,
+    dropped_total=2,
     state_rows=5,
+    restoring=({"store": "rewards", "partition": 3, "done": 10, "total": 25, "eta_s": 1.5},),
     phases_ms_total={"addBatch": 600},
     starts=4,
     offsets={"pos": {"0": 10, "1": 5}},
@@ -77,9 +79,11 @@ def test_what_an_app_says_is_told(tmp_path: Path, scrape: Scrape) -> None:
         'spark_app_lag_records{app="pos",partition="0",topic="pos"} 7.0',
         'spark_app_lag_records{app="pos",partition="1",topic="pos"} 0.0',
         'spark_app_state_rows{app="pos"} 5.0',
+        'spark_app_dropped_records_total{app="pos"} 2.0',
+        'spark_app_restore_remaining_records{app="pos"} 15.0',
     ):
         assert line in lines
-    assert "spark_app_watermark_timestamp_seconds{" not in scrape(), "an app without a time has none"
+    assert "spark_app_watermark_timestamp_seconds{" not in scrape(), "an app that has seen no record has none"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ def test_a_generation_that_is_not_live_is_told_from_the_live_one(tmp_path: Path,
 
 
 def test_pages_dashboards_and_rules_name_what_is_exported(tmp_path: Path, scrape: Scrape) -> None:
-    beat(tmp_path, replace(BEAT, watermark_ms=1, state_memory_bytes=1, state_disk_bytes=2))
+    beat(tmp_path, replace(BEAT, watermark_ms=1))
     put_verdict(tmp_path, CheckVerdict("growth", "prices", True, (), 6000, {"rows_per_day": 1.5, "bytes_per_day": 3.0}))
     verdict = Verdict("hadoop_export", Status.PUBLISHED, 0, 1, 5, 500_000)
     VerdictArchive(tmp_path / "quality" / "verdicts" / "hadoop_export").put(verdict)

@@ -63,6 +63,19 @@ def test_an_app_that_does_not_run_reads_nothing() -> None:
     assert app_glance(replace(BEAT, state=AppState.STOPPED), NOW_MS).input_rows_per_second == 0
 
 
+def test_an_app_that_restores_says_how_far_it_is_and_how_long_it_takes() -> None:
+    assert app_glance(BEAT, NOW_MS).restoring is None
+    one = {"store": "rewards", "partition": 0, "done": 10, "total": 100, "eta_s": 9.4}
+    two = {"store": "rewards", "partition": 1, "done": 40, "total": 100, "eta_s": 2.0}
+    beat = replace(BEAT, restoring=(one, two), dropped_total=3)
+    seen = app_glance(beat, NOW_MS)
+    assert (seen.restoring, seen.dropped) == ("restores 2 store partitions: 25 %, 9 s left", 3)
+    assert app_glance(beat, NOW_MS + 60_000).restoring is None, "it has said nothing for long"
+    alone = replace(BEAT, restoring=(two,))
+    assert app_glance(alone, NOW_MS).restoring == "restores 1 store partition: 40 %, 2 s left"
+    assert app_glance(replace(alone, state=AppState.STOPPED), NOW_MS).restoring is None
+
+
 def test_an_app_that_has_not_looked_yet_has_not_caught_up() -> None:
     assert app_glance(replace(BEAT, offsets={}), NOW_MS).lag_records is None
     assert app_glance(replace(BEAT, latest_offsets={}), NOW_MS).lag_records is None
