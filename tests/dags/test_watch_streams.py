@@ -81,7 +81,7 @@ def test_an_app_that_ended_by_itself_is_started_and_a_misconfigured_one_reported
 def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_too(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
-    journal = planned(first_journal(POS), (), None)
+    journal = planned(first_journal(POS), POS, ())
     JournalFile(supervised.run_dir, "pos").write(started(journal, 2))
     supervised.behave("together", "crash")
     supervised.rpc.start("together")
@@ -104,7 +104,7 @@ def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path
     JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
     found = watched_programs(("ticks", "together"), tmp_path)
     assert (found["ticks"], "ticks" in found["together"]) == (("ticks",), False)
-    file, journal = JournalFile(tmp_path, "pos"), planned(first_journal(POS), (), None)
+    file, journal = JournalFile(tmp_path, "pos"), planned(first_journal(POS), POS, ())
     file.write(journal)
     assert "pos-next" not in watched_programs(POS_APPS, tmp_path), "it has no seed yet"
     file.write(started(journal, 2))

@@ -122,7 +122,7 @@ def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_
     tmp_path: Path,
 ) -> None:
     settings = AppSettings(run_dir=tmp_path)
-    journal = planned(first_journal(POS), ("rewards-tier",), None)
+    journal = planned(first_journal(POS), POS, ("rewards-tier",))
     second = replace(journal.generation(2), state=GenerationState.LIVE)
     JournalFile(tmp_path, "pos").write(replace(journal.updated(second), live=2))
     table = tmp_path / "table"

@@ -112,10 +112,10 @@ class CountedTopics(Topics):
         return TopicBounds(nothing, nothing)
 
 
-def begun(run_dir: Path, source: int, changelog: int, start: Position = Position()) -> Preflight:  # noqa: B008 (immutable)
+def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
     """What preflight finds when the topics of `pos` have so many partitions."""
     topics = CountedTopics({SOURCE: source, CHANGELOG: changelog})
-    return preflight(app_named("pos"), AppSettings(run_dir=run_dir), topics, ManualClock(), start)
+    return preflight(app_named("pos"), AppSettings(run_dir=run_dir), topics, ManualClock())
 
 
 @pytest.mark.parametrize(("source", "changelog", "topic"), [(8, 4, SOURCE), (6, 5, CHANGELOG), (5, 4, SOURCE)])
@@ -139,10 +139,3 @@ def test_a_state_without_that_record_has_the_number_of_its_first_offsets(tmp_pat
     write_checkpoint(checkpoint, [offsets], committed=1, initial=offsets)
     with pytest.raises(PartitionsChangedError, match=f"topic {SOURCE} has 8 partitions, .* was made with 6"):
         begun(tmp_path, 8, 4)
-
-
-def test_a_generation_has_the_number_that_its_seed_was_taken_at(tmp_path: Path) -> None:
-    start = Position({SOURCE: dict.fromkeys(range(6), 0)})
-    with pytest.raises(PartitionsChangedError, match=f"topic {SOURCE} has 8 partitions, .* was made with 6"):
-        begun(tmp_path, 8, 12, start)
-    assert begun(tmp_path, 6, 12, start).claim.partitions == {SOURCE: 6, CHANGELOG: 12}
