@@ -18,10 +18,9 @@ fails again, so that it isn't overlooked, until a newer batch is good.
 does this task's XCom, which is the verdict.
 
 **If it fails.** *Quarantined*: the reasons name columns, rules and numbers of rows. Find the rows in the staged table
-(`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`), and where they came from in their columns
-`_source`, `_source_offset` and `_source_line`; stop the leak at its source. Then release or discard the
-batch with DAG `release_quarantined`. *Anything else*: it is tried again twice;
-nothing was decided, and repeating it is harmless.
+(`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`); `_partition` and `_offset` are a row's place in
+topic `hadoop-sink`. Stop the leak at its source. Then release or discard the batch with DAG `release_quarantined`.
+*Anything else*: it is tried again twice; nothing was decided, and repeating it is harmless.
 """
 
 from __future__ import annotations

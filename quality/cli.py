@@ -26,7 +26,7 @@ import structlog
 
 from quality.errors import ReleaseRefusedError
 from quality.gate import TABLE, Batch, Gate
-from quality.invoice_topic import KafkaInvoiceTopic
+from quality.line_topic import KafkaLineTopic
 from quality.quarantine import Decision, Quarantine
 from quality.resolution import Resolution
 from quality.settings import QualitySettings
@@ -152,8 +152,8 @@ def _lease(settings: QualitySettings) -> Iterator[Lease]:
         yield lease
 
 
-def _topic(settings: QualitySettings) -> KafkaInvoiceTopic | None:
-    return KafkaInvoiceTopic(settings) if settings.quality_reconcile else None
+def _topic(settings: QualitySettings) -> KafkaLineTopic | None:
+    return KafkaLineTopic(settings) if settings.quality_reconcile else None
 
 
 @contextmanager

@@ -6,7 +6,6 @@ carries what it is for in its `notes`, which verdicts and Data Docs show.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -49,8 +48,8 @@ DAY = "day"
 """The date of `CreatedTime` in UTC, by which the table is partitioned."""
 
 PUBLISHED_COLUMNS = (*EXPORT_FIELDS, DAY)
-LINE_KEY = ("_source", "_source_offset", "_source_line")
-"""Technical columns of the staged table: where in topic `pos` a line item came from."""
+LINE_KEY = ("_partition", "_offset")
+"""Technical columns of the staged table: the place of a line item in topic `hadoop-sink`."""
 
 _NULLABLE = frozenset({"City", "State", "PinCode"})  # null without a delivery address
 _FREE_TEXTS = ("PaymentMethod", "City", "State", "ItemDescription")
@@ -65,7 +64,7 @@ _BOUNDS = {
     "ItemPrice": (-999_999_999, 999_999_999),
     "ItemQty": (-999_999_999, 999_999_999),
     "TotalValue": (-999_999_999, 999_999_999),
-    "_source_line": (0, 999_999),
+    "_partition": (0, 999_999),
 }
 _RELATIVE_ERROR = 1e-9  # what binary floating point may lose in a product
 
@@ -76,7 +75,6 @@ class SuiteOptions:
 
     code_digits: int
     total_tolerance: float
-    source_topic: str
 
 
 def measured(batch: DataFrame, earlier: DataFrame | None) -> DataFrame:
@@ -134,7 +132,7 @@ def _expectations(options: SuiteOptions) -> Iterator[Expectation]:
         notes = f"{column} is one of {pattern}, in any case of letters."
         yield _match(column, f"(?i)^(?:{pattern})$", notes, "values")
     yield _between(_TOTAL_DIFFERENCE, None, options.total_tolerance, "TotalValue is ItemPrice x ItemQty.", "totals")
-    yield _between(_COPIES, 1, 1, "Each line item of the source is there once.", "uniqueness")
+    yield _between(_COPIES, 1, 1, "Each line item of the topic is there once.", "uniqueness")
 
 
 def _leak_expectations(options: SuiteOptions) -> Iterator[Expectation]:
@@ -148,8 +146,6 @@ def _leak_expectations(options: SuiteOptions) -> Iterator[Expectation]:
     yield _between(_DISGUISED, None, 0, "No text decodes to a card or phone number or an address.", "masking")
     for column, (least, most) in _BOUNDS.items():
         yield _between(column, least, most, f"{column} is from {least} to {most}.", "masking")
-    partition = rf"^{re.escape(options.source_topic)}/\d{{1,6}}$"
-    yield _match("_source", partition, "_source is a partition of the invoices.", "masking")
 
 
 def _long_number(options: SuiteOptions) -> str:

@@ -20,7 +20,7 @@ from deltalake.exceptions import TableNotFoundError
 from quality.errors import StagedTableError
 from quality.profile import drift, merged, profile_of
 from quality.reconciliation import (
-    InvoiceTopic,
+    LineTopic,
     compare,
     expected_totals,
     not_announced,
@@ -30,7 +30,8 @@ from quality.reconciliation import (
 )
 from quality.settings import QualitySettings
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
-from spark_apps.hadoop_export.progress import ExportProgress
+from spark_apps.hadoop_export.progress import decode_progress
+from state.changelog.position import Position
 from state.clock import Clock
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class Publication:
 class Gate:
     """Decides on the staged export of one run directory. Hold its lease: one gate at a time."""
 
-    def __init__(self, settings: QualitySettings, clock: Clock, topic: InvoiceTopic | None = None) -> None:
-        """Without `topic` batches aren't compared with the invoices."""
+    def __init__(self, settings: QualitySettings, clock: Clock, topic: LineTopic | None = None) -> None:
+        """Without `topic` batches aren't compared with their topic."""
         self._topic = topic
         self._settings = settings
         self._clock = clock
@@ -163,7 +164,6 @@ class Gate:
         options = SuiteOptions(
             code_digits=self._settings.quality_code_digits,
             total_tolerance=self._settings.quality_total_tolerance,
-            source_topic=self._settings.topic_pos,
         )
         try:
             suite = export_suite(options, frame.columns)
@@ -172,25 +172,22 @@ class Gate:
             frame.unpersist()
 
     def _compared(self, added: DataFrame, batch: Batch) -> tuple[Outcome, ...]:
-        if self._topic is None or not {"_source", "StoreID", "TotalValue"} <= set(added.columns):
+        if self._topic is None or not {"_partition", "StoreID", "TotalValue"} <= set(added.columns):
             return ()
         before, after = self._progress(batch)
         if after is None:
             return () if added.isEmpty() else (not_announced(),)
-        reach = reach_of(before, after)
-        if any(self._topic.first_offset(part.partition) > part.first_offset for part in reach):
+        reach = reach_of(before, after, self._settings.topic_hadoop_sink)
+        if any(self._topic.first_offset(partition) > start for partition, (start, _) in reach.items()):
             return (source_is_gone(),)
-        settings = self._settings
-        expected = expected_totals(
-            reach, self._topic, max_record_bytes=settings.max_record_bytes, code_digits=settings.quality_code_digits
-        )
+        expected = expected_totals(reach, self._topic, max_record_bytes=self._settings.max_record_bytes)
         return compare(expected, staged_totals(added))
 
-    def _progress(self, batch: Batch) -> tuple[ExportProgress | None, ExportProgress | None]:
+    def _progress(self, batch: Batch) -> tuple[Position | None, Position | None]:
         """How far the export had come before the batch, and with it; None if it had not begun."""
         before = after = None
         for commit in DeltaTable(self._staged).history():
-            progress = ExportProgress.decode(commit.get("userMetadata"))
+            progress = decode_progress(commit.get("userMetadata"))
             if progress is None or commit["version"] > batch.last_version:
                 continue
             if commit["version"] < batch.first_version:

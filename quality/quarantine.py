@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from quality.errors import ReleaseRefusedError
 from quality.gate import PUBLISHER, TABLE, Batch, Gate, Publication
-from quality.reconciliation import InvoiceTopic
+from quality.reconciliation import LineTopic
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.settings import QualitySettings
 from quality.verdict import WAIVABLE, Outcome, Verdict, VerdictArchive
@@ -34,7 +34,7 @@ class Decision:
 class Quarantine:
     """The quarantined batches of one run directory. Hold the gate's lease while something is decided."""
 
-    def __init__(self, settings: QualitySettings, clock: Clock, topic: InvoiceTopic | None = None) -> None:
+    def __init__(self, settings: QualitySettings, clock: Clock, topic: LineTopic | None = None) -> None:
         self._gate = Gate(settings, clock, topic)
         self._clock = clock
         self._verdicts = VerdictArchive(settings.verdict_dir(TABLE))

@@ -1,114 +1,74 @@
-"""Whether a batch holds exactly the line items of the invoices that it reaches to: counted and summed up per store.
+"""Whether a batch holds exactly the line items of topic `hadoop-sink` that it reaches to: counted and summed per store.
 
-Each commit of the export says how far it came: per partition of `hadoop-sink` and of `pos`, the offset and line that it
-reached last. So the invoices between the batch's first and last place are known, and are read again from `pos` itself,
-past the fan-out, the topic between, and the export. An invoice's store decides its partition of `hadoop-sink`.
+Each commit of the export says to which position of the topic the table reaches. So the records of a batch are known,
+and are read again from the topic itself, past the export.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from quality.verdict import Outcome
-from spark_apps.hadoop_export.progress import ExportProgress
-from spark_apps.records.invoice import parse_invoice
-from spark_apps.records.leaks import masked_code
+from spark_apps.records.masked import parse_hadoop_record
 from spark_apps.records.money import to_units
 from spark_apps.records.poison import PoisonRecordError
+from state.changelog.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _RULE = "completeness"
-_START = (-1, -1)
 
-Place = tuple[int, int]
-SourceStore = tuple[str, str]
+PartitionStore = tuple[int, str]
+Reach = dict[int, tuple[int, int]]
+"""What a batch covers: by partition the first offset, and the end, exclusive."""
 
 
-class InvoiceTopic(Protocol):
-    """Where invoices are read again."""
+class LineTopic(Protocol):
+    """Where line items are read again."""
 
     def first_offset(self, partition: int) -> int:
         """The oldest offset that the topic still has."""
         ...
 
-    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """Offset, key and value of the records from `start` to `end`, exclusive, in order."""
-        ...
-
-    def sink_partition(self, store: str) -> int:
-        """The partition of the masked line items that a store's are written to."""
+    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Key and value of the records from `start` to `end`, exclusive, in order."""
         ...
 
 
 @dataclass(slots=True)
 class LineTotals:
-    """Line items by source partition (`pos/0`) and store: how many, and the sum of TotalValue in 1/10,000."""
+    """Line items by partition and store: how many, and the sum of TotalValue in 1/10,000."""
 
-    lines: Counter[SourceStore] = field(default_factory=Counter)
-    units: Counter[SourceStore] = field(default_factory=Counter)
+    lines: Counter[PartitionStore] = field(default_factory=Counter)
+    units: Counter[PartitionStore] = field(default_factory=Counter)
 
-    def add(self, where: SourceStore, lines: int, units: int) -> None:
+    def add(self, where: PartitionStore, lines: int, units: int) -> None:
         """Adds line items."""
         self.lines[where] += lines
         self.units[where] += units
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What a batch covers of one partition of invoices: by partition of the sink, after which place and up to which."""
-
-    source: str
-    ranges: Mapping[int, tuple[Place, Place]]
-
-    @property
-    def partition(self) -> int:
-        """The partition of the invoices."""
-        return int(self.source.rpartition("/")[2])
-
-    @property
-    def first_offset(self) -> int:
-        """The first offset that may have line items in the batch."""
-        return max(0, min(after[0] for after, _ in self.ranges.values()))
-
-    @property
-    def end_offset(self) -> int:
-        """The offset behind the last one."""
-        return max(upto[0] for _, upto in self.ranges.values()) + 1
+def reach_of(before: Position | None, after: Position, topic: str) -> Reach:
+    """What the commits behind `before` (None: from the beginning) and up to `after` cover of a topic."""
+    known = Position() if before is None else before
+    ranges = {at: (known.offset(topic, at) or 0, end) for at, end in after.offsets.get(topic, {}).items()}
+    return {at: (start, end) for at, (start, end) in ranges.items() if start < end}
 
 
-def reach_of(before: ExportProgress | None, after: ExportProgress) -> list[Reach]:
-    """What the commits behind `before` (None: from the beginning) and up to `after` cover, by source partition."""
-    ranges: dict[str, dict[int, tuple[Place, Place]]] = {}
-    for sink, sources in after.places.items():
-        known = {} if before is None else before.places.get(sink, {})
-        for source, place in sources.items():
-            start = known.get(source, _START)
-            if place > start:
-                ranges.setdefault(source, {})[sink] = (start, place)
-    return [Reach(source, ranges[source]) for source in sorted(ranges)]
-
-
-def expected_totals(
-    reach: Iterable[Reach], topic: InvoiceTopic, *, max_record_bytes: int, code_digits: int
-) -> LineTotals:
-    """What a batch with this reach must hold, from the invoices themselves. Poison records have no line items."""
+def expected_totals(reach: Reach, topic: LineTopic, *, max_record_bytes: int) -> LineTotals:
+    """What a batch with this reach must hold, from the topic itself. Poison records are no line items."""
     totals = LineTotals()
-    for part in reach:
-        for offset, key, value in topic.read(part.partition, part.first_offset, part.end_offset):
+    for partition, (start, end) in reach.items():
+        for key, value in topic.read(partition, start, end):
             try:
-                invoice = parse_invoice(key, value, max_record_bytes=max_record_bytes)
+                line = parse_hadoop_record(key, value, max_record_bytes=max_record_bytes)
             except PoisonRecordError:
                 continue
-            store = masked_code(invoice.store_id, code_digits)
-            after, upto = part.ranges.get(topic.sink_partition(store), (_START, _START))
-            for number, line in enumerate(invoice.line_items):
-                if after < (offset, number) <= upto:
-                    totals.add((part.source, store), 1, to_units(line.total_value))
+            totals.add((partition, line.store_id), 1, to_units(line.total_value))
     return totals
 
 
@@ -117,26 +77,26 @@ def staged_totals(batch: DataFrame) -> LineTotals:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark's own custom; only a batch is worth the import)
 
     totals = LineTotals()
-    sums = batch.groupBy("_source", "StoreID").agg(F.count("*"), F.sum("TotalValue"))
-    for source, store, lines, total in sums.collect():
-        totals.add((source, store), lines, int((total or 0) * 10_000))
+    sums = batch.groupBy("_partition", "StoreID").agg(F.count("*"), F.sum("TotalValue"))
+    for partition, store, lines, total in sums.collect():
+        totals.add((partition, store), lines, int((total or 0) * 10_000))
     return totals
 
 
 def compare(expected: LineTotals, staged: LineTotals) -> tuple[Outcome, Outcome]:
-    """Whether the numbers of lines and the totals are the same for each partition of invoices and store."""
+    """Whether the numbers of lines and the totals are the same for each partition and store."""
     places = expected.lines.keys() | staged.lines.keys()
     lines = sum(abs(expected.lines[where] - staged.lines[where]) for where in places)
     stores = sum(expected.units[where] != staged.units[where] for where in places)
     return (
-        _outcome("_source_line", "Every line item of the invoices that the batch reaches to is there, once.", lines),
-        _outcome("StoreID", "Each store's TotalValue adds up to that of its invoices; failing are stores.", stores),
+        _outcome("_offset", "Every line item of the topic that the batch reaches to is there, once.", lines),
+        _outcome("StoreID", "Each store's TotalValue adds up to that in the topic; failing are stores.", stores),
     )
 
 
 def source_is_gone() -> Outcome:
     """That there is nothing to compare with."""
-    meaning = "The invoices of the batch are still in their topic, to compare with."
+    meaning = "The line items of the batch are still in their topic, to compare with."
     return Outcome("reconcile", None, meaning, passed=False, rule=_RULE)
 
 

@@ -17,7 +17,7 @@ class QualitySettings(AppSettings):
     )
 
     quality_reconcile: bool = Field(
-        True, description="Whether batches are compared with the invoices in their topic, store by store."
+        True, description="Whether batches are compared with the line items in their topic, store by store."
     )
     quality_drift_limit: float = Field(
         0.25, gt=0, description="Largest stability index of a batch's distributions against the batches before it."

@@ -10,9 +10,6 @@ from typing import Any
 from spark_apps.heartbeat import Heartbeat, Offsets
 from state.changelog.position import Position
 
-DEAD_LETTERS = "dead_letters"
-"""The name of the observation, and of its one number, by which a stream counts what it could not process."""
-
 _RATE_WINDOW_MS = 10_000
 """Rates are taken over so long, or over two batches where these are longer."""
 
@@ -29,7 +26,6 @@ class Progress:
     input_rows_total: int = 0
     recent: tuple[tuple[int, int], ...] = ()
     batch_duration_ms: int | None = None
-    dead_letters_total: int = 0
     batches_total: int = 0
     phases_ms_total: Mapping[str, int] = field(default_factory=dict)
 
@@ -67,7 +63,6 @@ def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]]) -> Progre
 
 
 def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
-    dead_letters = (report.get("observedMetrics") or {}).get(DEAD_LETTERS) or {}
     input_rows = report.get("numInputRows") or 0
     progress = replace(progress, batch_duration_ms=report.get("batchDuration"))
     return replace(
@@ -75,7 +70,6 @@ def _after(progress: Progress, report: Mapping[str, Any]) -> Progress:
         batch_id=report["batchId"],
         input_rows=input_rows,
         input_rows_total=progress.input_rows_total + input_rows,
-        dead_letters_total=progress.dead_letters_total + int(dead_letters.get(DEAD_LETTERS) or 0),
         batches_total=progress.batches_total + 1,
         phases_ms_total=_added(progress.phases_ms_total, report["durationMs"]),
     )
@@ -108,7 +102,6 @@ def with_progress(heartbeat: Heartbeat, progress: Progress, now_ms: int) -> Hear
         input_rows_per_second=progress.rows_per_second(now_ms),
         last_batch_ms=progress.last_batch_ms,
         batch_duration_ms=progress.batch_duration_ms,
-        dead_letters_total=progress.dead_letters_total,
         batches_total=progress.batches_total,
         phases_ms_total=progress.phases_ms_total,
     )

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import structlog
 from pyspark.errors import PySparkException
@@ -241,21 +241,19 @@ class Watch:
     def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
         """The heartbeat of now."""
         before, now_ms = self._progress, self._run.clock.now_ms()
-        self._progress = advanced(before, map(_plain, self._query.recentProgress))
+        self._progress = advanced(before, self._query.recentProgress)
         position = self._start.merged(self._checkpoint.committed_position())
         idle = not self._query.status["isDataAvailable"]
         restoring = tuple(map(asdict, restores(self._restore_dir)))
         moved = idle or self._progress is not before or restoring != heartbeat.restoring
-        # What a sink makes as it writes is counted by the sink, what a frame holds by Spark, and some by both.
-        dead_letters = max(self._progress.dead_letters_total, self._ledger.sum.dead_letters)
-        self._watch_for_storm(dead_letters)
-        beat = with_progress(heartbeat, self._progress, now_ms)
         written = self._ledger.sum
+        self._watch_for_storm(written.dead_letters)
+        beat = with_progress(heartbeat, self._progress, now_ms)
         beat = replace(
             beat,
             watermark_ms=written.stream_time_ms if written.stream_time_ms >= 0 else None,
             state_rows=sum(written.state_rows.values()) if written.state_rows else None,
-            dead_letters_total=dead_letters,
+            dead_letters_total=written.dead_letters,
             dropped_total=written.dropped,
             restoring=restoring,
             offsets=offsets_of(position),
@@ -271,12 +269,6 @@ class Watch:
             self._storms.check(self._run.clock.monotonic_s(), self._progress.input_rows_total, dead_letters)
         except PoisonStormError as storm:
             self.storm = storm
-
-
-def _plain(report: Any) -> dict[str, Any]:
-    """A progress report whose observations are plain, too."""
-    metrics = {name: row.asDict() for name, row in (report.get("observedMetrics") or {}).items()}
-    return {**report, "observedMetrics": metrics}
 
 
 def described(error: BaseException) -> str:

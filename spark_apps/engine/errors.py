@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import ParamSpec, TypeVar
+
+from pyspark.errors import PySparkException
 
 import state.changelog.errors
 import state.errors
@@ -52,7 +55,21 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
     return run
 
 
-def told_error(text: str) -> StateError | None:
+@contextmanager
+def errors_of_tasks() -> Iterator[None]:
+    """In the driver: what runs inside raises the error of ours with which a task failed, instead of Spark's.
+
+    Raises:
+        StateError: a task failed with it.
+        PySparkException: the failure is not ours.
+    """
+    try:
+        yield
+    except PySparkException as error:
+        raise _told_error(str(error)) or error from error
+
+
+def _told_error(text: str) -> StateError | None:
     """The error of ours in what Spark tells of a failure; None if it is another's."""
     found = _TOLD.search(text)
     if found is None:

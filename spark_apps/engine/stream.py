@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.engine.errors import told_error
+from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, check_runnable
 from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, markers_topic
@@ -99,6 +98,12 @@ class Batches:
         Raises:
             StateError: a task failed. Nothing of it is visible; other tasks may be complete.
         """
+        with errors_of_tasks():
+            rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
+        self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
+
+    def tasks(self, batch: DataFrame, batch_id: int, last_stage: int) -> DataFrame:
+        """A frame that runs the tasks of a batch up to a stage when it is collected: rows as `engine.rows` has them."""
         context = self._context
         if self._work is None:  # Spark gives a query its id when it starts
             self._work = self._app_work()
@@ -109,14 +114,10 @@ class Batches:
             speaks=context.generation is None or context.generation.writes_outputs(batch_id),
         )
         frame = batch.mapInArrow(partial(run_sources, work=work), DDL)
-        for stage in range(1, self._layout.last_stage + 1):
+        for stage in range(1, last_stage + 1):
             gathered = frame.repartitionById(len(self._layout.tasks(stage)), F.col("task"))
             frame = gathered.mapInArrow(partial(run_gathered, work=work, stage=stage), DDL)
-        try:
-            rows = frame.select("outcome").collect()
-        except PySparkException as error:
-            raise told_error(str(error)) or error from error
-        self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
+        return frame
 
     def _count(self, batch_id: int, outcomes: Iterable[Outcome]) -> None:
         outcomes = list(outcomes)

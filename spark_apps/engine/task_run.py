@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from confluent_kafka import KafkaException
 
+from spark_apps.dead_letters import dead_letter
 from spark_apps.engine.clients import asking_client
 from spark_apps.engine.global_tables import GlobalTable
 from spark_apps.engine.layout import Layout, shuffle_sinks
@@ -141,17 +142,8 @@ class TaskRun:
             return [output for output in task.end_batch().outputs if output[0] in shuffled]
 
     def _dead_letter(self, letter: DeadLetter) -> Output:
-        record, app = letter.record, self.work.app
-        headers = [
-            ("dlq.topic", record.topic.encode()),
-            ("dlq.partition", b"%d" % record.partition),
-            ("dlq.offset", b"%d" % record.offset),
-            ("dlq.timestamp", b"%d" % record.timestamp_ms),
-            ("dlq.app", app.app.encode()),
-            ("dlq.error.class", letter.error_class.encode()),
-            ("dlq.error.message", letter.reason.encode()),
-        ]
-        return app.dead_letters[record.topic], record.key, record.value, max(record.timestamp_ms, 0), headers
+        app = self.work.app
+        return dead_letter(letter, app=app.app, topic=app.dead_letters[letter.record.topic])
 
 
 class _LocalStores:

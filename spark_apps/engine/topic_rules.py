@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from spark_apps.dead_letters import reason_headers
+from state.stores.record_context import Header
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BY_KEY = -1
 """The partition of a record whose key decides where it goes."""
 
-Headers: TypeAlias = "list[tuple[str, bytes]] | None"
+Headers: TypeAlias = "list[Header] | None"
 
 SinkRecord: TypeAlias = "tuple[str, bytes | None, bytes | None, Headers, int]"
 """Topic, key, value (None is a tombstone), headers, partition or `BY_KEY`. A plain tuple: there are millions."""
@@ -50,12 +53,7 @@ def dead_letter(record: SinkRecord, reason: str, *, app: str, topic: str, rule: 
     Its value is left out if not even the dead letters' topic takes it.
     """
     wanted, key, value, _, _ = record
-    headers = [
-        ("dlq.topic", wanted.encode()),
-        ("dlq.app", app.encode()),
-        ("dlq.error.class", b"RefusedRecordError"),
-        ("dlq.error.message", reason.encode()),
-    ]
+    headers = reason_headers(app, wanted, "RefusedRecordError", reason)
     whole: SinkRecord = topic, key, value, headers, BY_KEY
     if rule is None or rule.refusal(whole) is None:
         return whole

@@ -17,13 +17,12 @@ from uuid import uuid4
 import structlog
 from confluent_kafka import Producer
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.claim import CheckpointClaim
-from spark_apps.engine.errors import told_error
+from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, slot_name
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker, markers_topic
 from spark_apps.engine.stream import CHANGELOG_CONFIG, planned
@@ -314,10 +313,8 @@ class Seeding:
             headers={spec.name: self._headers(sub, spec, source).encode() for sub, spec in _stores(self._new_layout)},
             timeout_s=self.settings.transaction_timeout_ms / 1000,
         )
-        try:
+        with errors_of_tasks():
             counts = rows.mapInArrow(partial(written_rows, target=target), COUNT_DDL).collect()
-        except PySparkException as error:
-            raise told_error(str(error)) or error from error
         return sum(row["written"] for row in counts)
 
     def _headers(self, sub: SubTopology, spec: TopologyStore, source: Position) -> ChangelogHeaders:

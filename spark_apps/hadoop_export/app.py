@@ -1,24 +1,27 @@
-"""`hadoop_export` on Spark: records parsed in Python, duplicates dropped and rows written by Spark."""
+"""`hadoop_export` on Spark: records parsed in Python, rows written by Spark, dead letters by the tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.dead_letters import counted, dead_letter_headers
-from spark_apps.hadoop_export.progress import ExportProgress, Place
-from spark_apps.hadoop_export.spec import HADOOP_EXPORT, TABLE
+from spark_apps.engine.errors import errors_of_tasks
+from spark_apps.hadoop_export.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
+from spark_apps.hadoop_export.spec import TABLE
 from spark_apps.hadoop_export.table import COLUMNS, ExportTable
 from spark_apps.hadoop_export.topology import ExportRow, export_row
-from spark_apps.kafka_io import read_stream, write_records
+from spark_apps.kafka_source import read_stream
+from spark_apps.ledger import BatchWritten
 from spark_apps.records.masked import HadoopRecord
 from spark_apps.records.poison import PoisonRecordError
 from spark_apps.stream import Stream, StreamContext
+from state.changelog.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -40,49 +43,26 @@ _ITEM = [
     ("ItemQty", pa.int64(), "bigint"),
     ("TotalValue", pa.int64(), "bigint"),
     ("day", pa.int32(), "int"),
-    ("sink_partition", pa.int32(), "int"),
-    ("source", pa.string(), "string"),
-    ("source_offset", pa.int64(), "bigint"),
-    ("source_line", pa.int64(), "bigint"),
 ]
+_PLACE = [("_partition", pa.int32(), "int"), ("_offset", pa.int64(), "bigint")]
 _POISON = [
-    ("key", pa.binary(), "binary"),
-    ("value", pa.binary(), "binary"),
-    ("partition", pa.int32(), "int"),
-    ("offset", pa.int64(), "bigint"),
-    ("timestamp_ms", pa.int64(), "bigint"),
-    ("error_class", pa.string(), "string"),
-    ("error_message", pa.string(), "string"),
+    ("_timestamp_ms", pa.int64(), "bigint"),
+    ("_key", pa.binary(), "binary"),
+    ("_value", pa.binary(), "binary"),
+    ("_error_class", pa.string(), "string"),
+    ("_error", pa.string(), "string"),
 ]
-_PARSED = pa.schema([(name, kind) for name, kind, _ in _ITEM + _POISON])
-_PARSED_DDL = ", ".join(f"{name} {kind}" for name, _, kind in _ITEM + _POISON)
-_PLACE = ("sink_partition", "source", "source_offset", "source_line")
-_IS_POISON = "error_class is not null"
-_SOURCE = "cast(element_at(filter(headers, header -> header.key = 'source'), 1).value as string)"
+_PARSED = pa.schema([(name, kind) for name, kind, _ in _ITEM + _PLACE + _POISON])
+_PARSED_DDL = ", ".join(f"{name} {kind}" for name, _, kind in _ITEM + _PLACE + _POISON)
 
 
 def open_stream(context: StreamContext) -> Stream:
     """Masked line items in; rows of the table and dead letters out."""
     settings = context.settings
-    parsing = partial(parse_batches, max_record_bytes=settings.max_record_bytes)
-    parsed = (
-        read_stream(context.spark, settings, settings.topic_hadoop_sink, headers=True)
-        .select(
-            "key",
-            "value",
-            F.expr(_SOURCE).alias("source"),
-            "partition",
-            "offset",
-            F.unix_millis("timestamp").alias("timestamp_ms"),
-        )
-        .mapInArrow(parsing, _PARSED_DDL)
-    )
+    records = read_stream(context.spark, settings, settings.topic_hadoop_sink)
+    source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
     table = ExportTable(context.spark, settings.delta_table(TABLE))
-    return Stream(
-        counted(parsed, F.expr(_IS_POISON)),
-        Exporter(table, context),
-        trigger_interval_ms=settings.export_interval_ms,
-    )
+    return Stream(source, Exporter(table, context), trigger_interval_ms=settings.export_interval_ms)
 
 
 class Exporter:
@@ -91,52 +71,39 @@ class Exporter:
     def __init__(self, table: ExportTable, context: StreamContext) -> None:
         self._table = table
         self._context = context
-        self._settings = context.settings
+        self._letters = LetterWriter(context)
         self._progress = table.progress()
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Writes a batch's dead letters, then its new rows."""
-        batch = batch.where(F.expr(_IS_POISON) | _is_behind(self._progress)).persist()
+        settings = self._context.settings
+        parsing = partial(parse_batches, max_record_bytes=settings.max_record_bytes)
+        fresh = batch.where(~_is_exported(self._progress, settings.topic_hadoop_sink))
+        parsed = fresh.mapInArrow(parsing, _PARSED_DDL).persist()
         try:
-            newest = batch.groupBy("sink_partition", "source").agg(F.max(F.struct("source_offset", "source_line")))
-            found = newest.collect()
-            places = [(partition, Place(source, *last)) for partition, source, last in found if source is not None]
-            if len(places) < len(found):
-                self._write_dead_letters(batch.where(_IS_POISON), batch_id)
-            if places:
-                self._write_rows(batch.where(f"not ({_IS_POISON})"), batch_id, self._progress.advanced(places))
+            with errors_of_tasks():
+                writing = self._letters.batch(batch_id)
+                written = parsed.select(*LETTER_COLUMNS).mapInArrow(writing, WRITTEN_DDL).collect()
+            letters = sum(row["letters"] for row in written)
+            if sum(row["rows"] for row in written) > letters:
+                self._write_rows(parsed.where("_error is null"), batch_id)
         finally:
-            batch.unpersist()
+            parsed.unpersist()
+        self._context.ledger.add(BatchWritten(letters, letters, sum(row["replayed"] for row in written), 0, 0))
 
-    def _write_dead_letters(self, poison: DataFrame, batch_id: int) -> None:
-        topic = self._settings.topic_hadoop_sink
-        headers = dead_letter_headers(HADOOP_EXPORT.name, topic).alias("headers")
-        dead = F.lit(self._settings.hadoop_sink_dead_letters).alias("topic")
-        write_records(poison.select(dead, "key", "value", headers), batch_id, self._context)
-
-    def _write_rows(self, items: DataFrame, batch_id: int, progress: ExportProgress) -> None:
-        rows = (
-            # All rows of a day in one task, and so in one file.
-            items.repartition("day")
-            .dropDuplicates(["day", *_PLACE])
-            .select(*(_column(name, kind) for name, kind in COLUMNS.items()))
-        )
-        self._table.append(rows, generation=self._settings.generation, batch_id=batch_id, progress=progress)
+    def _write_rows(self, items: DataFrame, batch_id: int) -> None:
+        progress = self._progress.merged(self._context.checkpoint.end_position(batch_id))
+        # All rows of a day in one task, and so in one file.
+        rows = items.repartition("day").select(*(_column(name, kind) for name, kind in COLUMNS.items()))
+        self._table.append(rows, generation=self._context.settings.generation, batch_id=batch_id, progress=progress)
         self._progress = progress
 
 
-def _is_behind(progress: ExportProgress) -> Column:
-    """Whether a row comes from behind the place that its sink partition and source had reached."""
-    entries = [
-        part
-        for partition, sources in progress.places.items()
-        for source, (offset, line) in sources.items()
-        for part in (F.lit(f"{partition}/{source}"), F.struct(F.lit(offset).cast("bigint"), F.lit(line).cast("bigint")))
-    ]
-    if not entries:
-        return F.lit(True)
-    last = F.try_element_at(F.create_map(*entries), F.concat_ws("/", "sink_partition", "source"))
-    return last.isNull() | (F.struct("source_offset", "source_line") > last)
+def _is_exported(progress: Position, topic: str) -> Column:
+    """Whether a record is below the position that the table reaches to."""
+    reached = progress.offsets.get(topic, {})
+    below = [(F.col("partition") == partition) & (F.col("offset") < offset) for partition, offset in reached.items()]
+    return reduce(or_, below, F.lit(False))
 
 
 def _column(name: str, kind: str) -> Column:
@@ -144,21 +111,21 @@ def _column(name: str, kind: str) -> Column:
         return F.date_from_unix_date("day").alias("day")
     if kind.startswith("decimal"):
         return (F.col(name).cast("decimal(18,0)") * F.expr("0.0001")).cast(kind).alias(name)
-    return F.col(name.removeprefix("_")).alias(name)
+    return F.col(name)
 
 
 def parse_batches(batches: Iterable[pa.RecordBatch], *, max_record_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Runs `export_row` on Arrow batches of (key, value, source, partition, offset, timestamp_ms)."""
+    """Runs `export_row` on Arrow batches of (key, value, partition, offset, timestamp_ms)."""
     for batch in batches:
         items: list[tuple[object, ...]] = []
         poison: list[tuple[object, ...]] = []
-        for key, value, source, partition, *whence in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+        for key, value, partition, offset, time_ms in zip(*(c.to_pylist() for c in batch.columns), strict=True):
             try:
-                row = export_row(key, value, source, max_record_bytes=max_record_bytes)
+                row = export_row(key, value, max_record_bytes=max_record_bytes)
             except PoisonRecordError as error:
-                poison.append((key, value, partition, *whence, type(error).__name__, str(error)))
+                poison.append((partition, offset, time_ms, key, value, type(error).__name__, str(error)))
             else:
-                items.append(_item(row, partition))
+                items.append((*_item(row), partition, offset))
         if items:
             yield _batch(items, first_column=0)
         if poison:
@@ -168,17 +135,10 @@ def parse_batches(batches: Iterable[pa.RecordBatch], *, max_record_bytes: int) -
 _plain_fields = HadoopRecord.__struct_fields__[:-3]
 
 
-def _item(row: ExportRow, partition: int) -> tuple[object, ...]:
+def _item(row: ExportRow) -> tuple[object, ...]:
     record = row.record
-    return (
-        *(getattr(record, name) for name in _plain_fields),
-        row.item_price_units,
-        record.item_qty,
-        row.total_value_units,
-        row.day,
-        partition,
-        *row.place,
-    )
+    fields = (getattr(record, name) for name in _plain_fields)
+    return (*fields, row.item_price_units, record.item_qty, row.total_value_units, row.day)
 
 
 def _batch(rows: list[tuple[object, ...]], *, first_column: int) -> pa.RecordBatch:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.hadoop_export.progress import ExportProgress
+from spark_apps.hadoop_export.progress import decode_progress, encode_progress
 from spark_apps.hadoop_export.spec import HADOOP_EXPORT
+from state.changelog.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,12 +32,11 @@ COLUMNS = {
     "ItemQty": "bigint",
     "TotalValue": "decimal(18,4)",
     "day": "date",
-    "_source": "string",
-    "_source_offset": "bigint",
-    "_source_line": "bigint",
+    "_partition": "int",
+    "_offset": "bigint",
 }
-"""The table's columns: the fields of a masked line item, the day of its `CreatedTime` in UTC, which is the partition,
-and the place in the topic of invoices that it came from, by which the quality gate tells that each is there once."""
+"""The table's columns: the fields of a masked line item; the day of its `CreatedTime` in UTC, by which the table is
+partitioned; its place in topic `hadoop-sink`, by which the quality gate tells that each is there once."""
 
 
 class ExportTable:
@@ -52,22 +52,22 @@ class ExportTable:
             builder = builder.addColumn(name, kind)
         builder.execute()
 
-    def progress(self) -> ExportProgress:
+    def progress(self) -> Position:
         """How far the table reaches, by its newest commit of this app."""
         history = DeltaTable.forPath(self._spark, str(self._path)).history()
         for row in history.select("version", "userMetadata").orderBy(F.desc("version")).toLocalIterator():
-            found = ExportProgress.decode(row["userMetadata"])
+            found = decode_progress(row["userMetadata"])
             if found is not None:
                 return found
-        return ExportProgress()
+        return Position()
 
-    def append(self, rows: DataFrame, *, generation: int, batch_id: int, progress: ExportProgress) -> None:
+    def append(self, rows: DataFrame, *, generation: int, batch_id: int, progress: Position) -> None:
         """Adds a batch's rows, once however often it is called with the same batch."""
         (
             rows.write.format("delta")
             .mode("append")
             .option("txnAppId", f"{HADOOP_EXPORT.name}-gen-{generation}")
             .option("txnVersion", batch_id)
-            .option("userMetadata", progress.encode())
+            .option("userMetadata", encode_progress(progress))
             .save(str(self._path))
         )

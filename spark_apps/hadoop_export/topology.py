@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from spark_apps.hadoop_export.progress import Place, parse_place
 from spark_apps.records.masked import HadoopRecord, parse_hadoop_record
 from spark_apps.records.money import to_units
 
@@ -21,17 +20,14 @@ class ExportRow(NamedTuple):
     item_price_units: int
     total_value_units: int
     day: int
-    place: Place
 
 
-def export_row(key: bytes | None, value: bytes | None, source: str | None, *, max_record_bytes: int) -> ExportRow:
-    """The row of a record with its `source` header.
+def export_row(key: bytes | None, value: bytes | None, *, max_record_bytes: int) -> ExportRow:
+    """The row of a record.
 
     Raises:
-        PoisonRecordError: the record is no masked line item, or doesn't say where it came from.
+        PoisonRecordError: the record is no masked line item.
     """
-    place = parse_place(source)
     record = parse_hadoop_record(key, value, max_record_bytes=max_record_bytes)
-    return ExportRow(
-        record, to_units(record.item_price), to_units(record.total_value), record.created_time_ms // _DAY_MS, place
-    )
+    day = record.created_time_ms // _DAY_MS
+    return ExportRow(record, to_units(record.item_price), to_units(record.total_value), day)

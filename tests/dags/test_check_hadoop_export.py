@@ -30,9 +30,8 @@ LINE: dict[str, Any] = {
     "ItemQty": 2,
     "TotalValue": Decimal("5.0000"),
     "day": datetime.date(2025, 10, 9),
-    "_source": "pos/0",
-    "_source_offset": 0,
-    "_source_line": 0,
+    "_partition": 0,
+    "_offset": 0,
 }
 ALONE = {"STOREKEEPER_QUALITY_RECONCILE": "false"}  # there are no topics here
 KINDS = {int: pa.int64(), Decimal: pa.decimal128(18, 4), datetime.date: pa.date32()}
@@ -60,7 +59,7 @@ def test_a_good_export_is_published_and_a_leaking_one_fails_the_run_until_a_good
     verdict = run.results["check"]
     assert (verdict["status"], verdict["rows"], verdict["new"]) == ("published", 1, True)
 
-    stage(run_dir, _source_offset=1, ItemDescription="call 9889127612")
+    stage(run_dir, _offset=1, ItemDescription="call 9889127612")
     leaking = run_dag("check_hadoop_export", **ALONE)
     again = run_dag("check_hadoop_export", **ALONE)
     for run in (leaking, again):

@@ -20,7 +20,7 @@ SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    settings = QualitySettings(run_dir=tmp_path_factory.mktemp("spark"), shuffle_partitions=2)  # type: ignore[call-arg]
+    settings = QualitySettings(run_dir=tmp_path_factory.mktemp("spark"))  # type: ignore[call-arg]
     session = start_session("quality-tests", settings)
     yield session
     stop_session(session)
@@ -28,7 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> QualitySettings:
-    return QualitySettings(run_dir=tmp_path, shuffle_partitions=2)  # type: ignore[call-arg]
+    return QualitySettings(run_dir=tmp_path)  # type: ignore[call-arg]
 
 
 def line(offset: int, **changes: Any) -> dict[str, Any]:
@@ -50,9 +50,8 @@ def line(offset: int, **changes: Any) -> dict[str, Any]:
         "ItemQty": 3,
         "TotalValue": Decimal("59.9700"),
         "day": datetime.date(2025, 10, 9),
-        "_source": "pos/0",
-        "_source_offset": offset,
-        "_source_line": 0,
+        "_partition": 2,
+        "_offset": offset,
         **changes,
     }
 

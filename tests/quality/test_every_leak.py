@@ -46,7 +46,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "base64 twice": lambda secret: base64.b64encode(base64.b64encode(secret.encode())).decode(),
 }
 TEXTS = [name for name, kind in COLUMNS.items() if kind == "string"]
-NUMBERS = ["CreatedTime", "ItemPrice", "ItemQty", "TotalValue", "_source_line"]
+NUMBERS = ["CreatedTime", "ItemPrice", "ItemQty", "TotalValue", "_partition"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Leak:
         secret = SPELLINGS[self.spelling](KINDS[self.kind]) if self.column in TEXTS else int(KINDS[self.kind])
         if COLUMNS[self.column].startswith("decimal"):
             secret = Decimal(secret)  # type: ignore[assignment]
+        if COLUMNS[self.column] == "int":
+            secret = int(str(secret)[:9])  # all of it that fits
         return {**line(offset), self.column: secret}
 
 
@@ -75,7 +77,7 @@ def failed(spark: SparkSession) -> dict[int, list[str]]:
     frame = measured(spark.createDataFrame(rows, SCHEMA), None).persist()
     conditions = [
         (expectation.column, condition)
-        for expectation in export_suite(SuiteOptions(9, 0.01, "pos"), frame.columns).expectations
+        for expectation in export_suite(SuiteOptions(9, 0.01), frame.columns).expectations
         if (condition := _violation(expectation)) is not None
     ]
     answers = frame.selectExpr(LINE_KEY[1], *(condition for _, condition in conditions)).collect()

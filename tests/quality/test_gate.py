@@ -17,7 +17,10 @@ from quality.export_suite import PUBLISHED_COLUMNS
 from quality.gate import PUBLISHER, Batch, Gate
 from quality.settings import QualitySettings
 from quality.verdict import Status, Verdict, VerdictArchive
-from spark_apps.hadoop_export.progress import ExportProgress
+from spark_apps.hadoop_export.progress import encode_progress
+from spark_apps.records.invoice import parse_invoice
+from spark_apps.records.masked import masked_values
+from state.changelog.position import Position
 from state.clock import ManualClock
 from tests.quality.conftest import line, stage
 from tests.spark_apps.records.sales import sale, sale_bytes
@@ -130,7 +133,7 @@ def test_a_line_item_staged_twice_is_not_published_twice(
         stage(spark, settings, line(1))
     verdict = decide(gate, spark)
     failing = 2 if same_commit else 1
-    assert verdict.reasons == (f"Each line item of the source is there once. Failing rows: {failing}.",)
+    assert verdict.reasons == (f"Each line item of the topic is there once. Failing rows: {failing}.",)
 
 
 def test_after_a_quarantine_the_next_good_batch_is_published_without_it(
@@ -170,7 +173,7 @@ def test_a_crash_between_publication_and_archive_neither_repeats_nor_forgets(
 
 def test_nothing_is_decided_about_a_rewritten_table(gate: Gate, spark: SparkSession, settings: QualitySettings) -> None:
     stage(spark, settings, line(1), line(2))
-    DeltaTable(settings.delta_table("hadoop_export_staged")).delete("_source_offset = 1")
+    DeltaTable(settings.delta_table("hadoop_export_staged")).delete("_offset = 1")
     with pytest.raises(StagedTableError, match="may only grow"):
         decide(gate, spark)
     assert gate.pending() is not None
@@ -223,7 +226,7 @@ def test_no_value_of_the_data_is_written_beside_the_tables(
 
 
 class OneStore:
-    """Partition 0 of the invoices: at each offset, one of store STR7188 with one line of 59.97."""
+    """Partition 2 of the line items: at each offset, one of store STR7188 with a total of 59.97."""
 
     def __init__(self, oldest: int = 0) -> None:
         self.oldest = oldest
@@ -231,32 +234,30 @@ class OneStore:
     def first_offset(self, partition: int) -> int:
         return self.oldest
 
-    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         item = sale()["InvoiceLineItems"][0] | {"TotalValue": 59.97}
-        for offset in range(start, end):
-            yield offset, b"k", sale_bytes(InvoiceLineItems=[item])
-
-    def sink_partition(self, store: str) -> int:
-        return {"STR7188": 2}[store]
+        [value] = masked_values(parse_invoice(b"k", sale_bytes(InvoiceLineItems=[item])))
+        for _ in range(start, end):
+            yield b"k", value
 
 
-def reached(offset: int) -> str:
-    return ExportProgress({2: {"pos/0": (offset, 0)}}).encode()
+def reached(end: int) -> str:
+    return encode_progress(Position({"hadoop-sink": {2: end}}))
 
 
-def test_a_batch_is_compared_with_the_invoices_that_it_reaches_to(
+def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
     spark: SparkSession, settings: QualitySettings
 ) -> None:
     gate = Gate(settings, CLOCK, OneStore())
-    stage(spark, settings, line(0), line(1), metadata=reached(1))
+    stage(spark, settings, line(0), line(1), metadata=reached(2))
     assert decide(gate, spark).reasons == ()
-    stage(spark, settings, line(2), line(4), metadata=reached(4))
+    stage(spark, settings, line(2), line(4), metadata=reached(5))
     assert decide(gate, spark).reasons == (
-        "Every line item of the invoices that the batch reaches to is there, once. Failing rows: 1.",
-        "Each store's TotalValue adds up to that of its invoices; failing are stores. Failing rows: 1.",
+        "Every line item of the topic that the batch reaches to is there, once. Failing rows: 1.",
+        "Each store's TotalValue adds up to that in the topic; failing are stores. Failing rows: 1.",
     )
     stage(spark, settings, line(5))
     assert decide(gate, spark).reasons == ("The batch was staged by the export, which says how far it came.",)
-    stage(spark, settings, line(6), metadata=reached(6))
+    stage(spark, settings, line(6), metadata=reached(7))
     late = Gate(settings, CLOCK, OneStore(oldest=6))
-    assert decide(late, spark).reasons == ("The invoices of the batch are still in their topic, to compare with.",)
+    assert decide(late, spark).reasons == ("The line items of the batch are still in their topic, to compare with.",)

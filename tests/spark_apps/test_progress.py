@@ -3,18 +3,17 @@ from __future__ import annotations
 from typing import Any
 
 from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.progress import DEAD_LETTERS, Progress, advanced, offsets_of, with_progress
+from spark_apps.progress import Progress, advanced, offsets_of, with_progress
 from state.changelog.position import Position
 
 
-def report(batch_id: int, rows: int, dead: int | None = None) -> dict[str, Any]:
+def report(batch_id: int, rows: int) -> dict[str, Any]:
     return {
         "batchId": batch_id,
         "numInputRows": rows,
         "timestamp": f"1970-01-01T00:00:{batch_id:02d}.000Z",
         "batchDuration": 80,
         "durationMs": {"addBatch": 60, "triggerExecution": 80},
-        "observedMetrics": {} if dead is None else {DEAD_LETTERS: {DEAD_LETTERS: dead}},
     }
 
 
@@ -23,16 +22,16 @@ def idle(batch_id: int) -> dict[str, Any]:
 
 
 def test_reports_add_up() -> None:
-    progress = advanced(Progress(), [report(4, 10, 1), report(5, 20, 2)])
+    progress = advanced(Progress(), [report(4, 10), report(5, 20)])
     phases = {"addBatch": 120, "triggerExecution": 160}
     recent = ((4080, 10), (5080, 20))
-    assert progress == Progress(5, 20, 30, recent, 80, 3, batches_total=2, phases_ms_total=phases)
+    assert progress == Progress(5, 20, 30, recent, 80, batches_total=2, phases_ms_total=phases)
 
 
 def test_a_report_is_counted_once() -> None:
-    progress = advanced(Progress(), [report(4, 10, 1)])
-    assert advanced(progress, [report(4, 10, 1)]) is progress
-    assert advanced(progress, [report(4, 10, 1), report(5, 1)]).input_rows_total == 11
+    progress = advanced(Progress(), [report(4, 10)])
+    assert advanced(progress, [report(4, 10)]) is progress
+    assert advanced(progress, [report(4, 10), report(5, 1)]).input_rows_total == 11
 
 
 def test_an_idle_trigger_does_not_hide_the_batch_that_comes() -> None:
@@ -43,8 +42,8 @@ def test_an_idle_trigger_does_not_hide_the_batch_that_comes() -> None:
 
 def test_a_heartbeat_shows_progress_and_offsets() -> None:
     beat = Heartbeat("pos", 1, 7, AppState.RUNNING, 0, 0)
-    shown = with_progress(beat, advanced(Progress(), [report(4, 10, 1)]), 5000)
-    assert (shown.batch_id, shown.input_rows_total, shown.dead_letters_total) == (4, 10, 1)
+    shown = with_progress(beat, advanced(Progress(), [report(4, 10)]), 5000)
+    assert (shown.batch_id, shown.input_rows_total) == (4, 10)
     assert offsets_of(Position({"pos": {1: 5, 0: 4}})) == {"pos": {"0": 4, "1": 5}}
 
 

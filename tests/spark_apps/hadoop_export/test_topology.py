@@ -12,19 +12,18 @@ LINE = masked_lines(parse_invoice(b"k", sale_bytes()))[0]
 
 
 def test_a_line_becomes_a_row() -> None:
-    row = export_row(b"k", LINE.encode(), "pos/0/5/1", max_record_bytes=100_000)
+    row = export_row(b"k", LINE.encode(), max_record_bytes=100_000)
     assert row.record == LINE
     assert (row.item_price_units, row.total_value_units) == (16_445_000, 16_445_000)
-    assert row.place == ("pos/0", 5, 1)
 
 
 @pytest.mark.parametrize(("time_ms", "day"), [(0, 0), (86_399_999, 0), (86_400_000, 1), (1_595_688_900_348, 18_468)])
 def test_days_are_those_of_utc(time_ms: int, day: int) -> None:
     line = masked_lines(parse_invoice(b"k", sale_bytes(CreatedTime=time_ms)))[0]
-    assert export_row(b"k", line.encode(), "pos/0/5/1", max_record_bytes=100_000).day == day
+    assert export_row(b"k", line.encode(), max_record_bytes=100_000).day == day
 
 
-@pytest.mark.parametrize(("value", "source"), [(LINE.encode(), None), (b"{}", "pos/0/5/1"), (None, "pos/0/5/1")])
-def test_what_is_no_line_or_comes_from_nowhere_is_poison(value: bytes | None, source: str | None) -> None:
+@pytest.mark.parametrize("value", [b"{}", None])
+def test_what_is_no_line_is_poison(value: bytes | None) -> None:
     with pytest.raises(PoisonRecordError):
-        export_row(b"k", value, source, max_record_bytes=100_000)
+        export_row(b"k", value, max_record_bytes=100_000)

@@ -53,9 +53,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         **item,
         "InvoiceNumber": "y",
         "ItemDescription": "9889127612",
-        "_source": "pos/0",
-        "_source_offset": 4,
-        "_source_line": 0,
+        "_partition": 0,
+        "_offset": 4,
     }
     _write(root / "hadoop_export_staged", staged, ItemPrice=money, TotalValue=money)
     return root

@@ -1,4 +1,4 @@
-"""Invoices read again from a real broker, to compare a batch of the export with."""
+"""Line items read again from a real broker, to compare a batch of the export with."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from quality.invoice_topic import KafkaInvoiceTopic
+from quality.line_topic import KafkaLineTopic
 from quality.settings import QualitySettings
 from spark_apps.errors import BrokerUnavailableError
-from state.changelog.partitioner import partition_for
 from tests.broker import Broker
 from tests.integration.sales import good_sales
 from tests.integration.topics import read_topic, write_topic
@@ -18,21 +17,19 @@ from tests.ports import free_ports
 pytestmark = pytest.mark.broker
 
 
-def test_it_reads_a_range_of_offsets_and_knows_where_stores_go(broker: Broker, tmp_path: Path) -> None:
-    for name in ("again-pos", "again-sink"):
-        broker.create_topic(name)
-    write_topic(broker.bootstrap, "again-pos", [*good_sales(200, seed=5), (b"k", None)])
+def test_it_reads_a_range_of_offsets(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("again-sink")
+    write_topic(broker.bootstrap, "again-sink", [*good_sales(200, seed=5), (b"k", None)])
     settings = QualitySettings(  # type: ignore[call-arg]
-        run_dir=tmp_path, kafka_bootstrap=broker.bootstrap, topic_pos="again-pos", topic_hadoop_sink="again-sink"
+        run_dir=tmp_path, kafka_bootstrap=broker.bootstrap, topic_hadoop_sink="again-sink"
     )
-    records = read_topic(broker.bootstrap, "again-pos")
-    topic = KafkaInvoiceTopic(settings)
+    records = read_topic(broker.bootstrap, "again-sink")
+    topic = KafkaLineTopic(settings)
     for partition in range(4):
-        there = [(r.offset, r.key, r.value) for r in records if r.partition == partition]
+        there = [(r.key, r.value) for r in records if r.partition == partition]
         assert topic.first_offset(partition) == 0
         assert list(topic.read(partition, 0, len(there))) == there
         assert list(topic.read(partition, 3, len(there) - 2)) == there[3:-2]
-    assert topic.sink_partition("STR7") == partition_for(b"STR7", 4)
 
 
 def test_without_a_broker_nothing_is_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,4 +37,4 @@ def test_without_a_broker_nothing_is_decided(tmp_path: Path, monkeypatch: pytest
     (port,) = free_ports(1)
     settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=f"127.0.0.1:{port}")  # type: ignore[call-arg]
     with pytest.raises(BrokerUnavailableError, match="can't be read"):
-        KafkaInvoiceTopic(settings).first_offset(0)
+        KafkaLineTopic(settings).first_offset(0)

@@ -1,0 +1,41 @@
+"""The topic of masked line items, read again to compare a batch with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from quality.settings import QualitySettings
+from spark_apps.errors import BrokerUnavailableError
+from state.changelog.stretch import bounds_of, read_stretch
+from state.errors import ChangelogError
+
+
+class KafkaLineTopic:
+    """Reads the line items from the broker. Not thread-safe.
+
+    Methods raise `BrokerUnavailableError` when the broker doesn't answer, and nothing is decided then.
+    """
+
+    def __init__(self, settings: QualitySettings) -> None:
+        self._bootstrap = settings.kafka_bootstrap
+        self._topic = settings.topic_hadoop_sink
+
+    def first_offset(self, partition: int) -> int:
+        """The oldest offset that the topic still has."""
+        with self._reading():
+            return bounds_of(self._bootstrap, self._topic, partition)[0]
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
+        """Key and value of the records from `start` to `end`, exclusive, in order."""
+        with self._reading():
+            for message in read_stretch(self._bootstrap, self._topic, partition, start, end):
+                yield message.key(), message.value()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except ChangelogError as error:
+            msg = f"topic {self._topic} can't be read: {error}"
+            raise BrokerUnavailableError(msg) from error
