@@ -263,7 +263,7 @@ def plan_command(
 def create_topics_command(
     apps: Annotated[list[str], typer.Argument(help="Apps, by name or as <module>:<variable> from this folder.")],
 ) -> None:
-    """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.spec:PAGE_VIEWS."""
+    """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.app:PAGE_VIEWS."""
     from deploy.app_topics import topics_of  # noqa: PLC0415
     from deploy.broker import admin_client  # noqa: PLC0415
     from deploy.topics import ensure_topics  # noqa: PLC0415

@@ -17,16 +17,11 @@ _HEADERS = frozenset(
 
 
 def compare_dead_letters(poison: Iterable[PoisonRecord], observed: Observation) -> list[Difference]:
-    """Every difference. A dead letter that a replay wrote again is allowed where it is byte-equal."""
-    differences: list[Difference] = []
-    kept: dict[tuple[str | None, str | None], TopicRecord] = {}
-    for letter in observed.dead_letters:
-        differences += _header_differences(letter, observed)
-        first = kept.setdefault((letter.headers.get("dlq.partition"), letter.headers.get("dlq.offset")), letter)
-        if (first.key, first.value) != (letter.key, letter.value):
-            differences.append(Difference(DEAD_LETTERS, _place(letter), "equal bytes when repeated", "other bytes"))
+    """Every difference."""
+    letters = observed.dead_letters
+    differences = [difference for letter in letters for difference in _header_differences(letter, observed)]
     expected = Counter((record.key or b"", record.value) for record in poison)
-    found = Counter((letter.key or b"", letter.value) for letter in kept.values())
+    found = Counter((letter.key or b"", letter.value) for letter in letters)
     differences += [
         Difference(DEAD_LETTERS, repr(subject)[:120], f"{expected[subject]} times", f"{found[subject]} times")
         for subject in expected.keys() | found.keys()

@@ -34,9 +34,10 @@ from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.settings import PlatformSettings
 from deploy.supervision import running_supervisor
-from deploy.topics import HADOOP_SINK, LOYALTY, POS, REWARDS_CHANGELOG, SHIPMENT
+from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from quality.verdict import VerdictArchive
+from spark_apps.registry import STORES
 from spark_apps.settings import AppSettings
 from state.names import dead_letter_topic
 from state.run_dir import make_private
@@ -178,7 +179,7 @@ class Demo:
         with self._report.phase("process"):
             with self._screen.processing() as show:
                 wait_until_processed(self._instance, _PROCESSING_TIMEOUT_S, show)
-            changelogs = (REWARDS_CHANGELOG, *(self._systems.changelogs if self._systems else ()))
+            changelogs = (STORES["rewards"].changelog_topic, *(self._systems.changelogs if self._systems else ()))
             wait_until_served(self._stores, self._settings.kafka_bootstrap, changelogs, timeout_s=120)
 
     def _show(self) -> None:

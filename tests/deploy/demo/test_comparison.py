@@ -1,4 +1,4 @@
-"""The comparison must go red on every kind of difference, and stay green on what is allowed."""
+"""The comparison must go red on every kind of difference, and stay green where all is right."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def a_right_observation(records: list[InvoiceRecord]) -> Observation:
     right = Observation()
     totals: dict[str, Decimal] = defaultdict(Decimal)
     rewards: dict[str, Reward] = {}
-    for offset, record in enumerate(records):
+    for record in records:
         fields = json.loads(record.value, parse_float=Decimal)
         if fields["DeliveryType"].upper() == "HOME-DELIVERY":
-            right.shipments.append(_record(len(right.shipments), record.key, record.value, f"pos/0/{offset}/0"))
-        for line, item in enumerate(fields["InvoiceLineItems"]):
+            right.shipments.append(_record(len(right.shipments), record.key, record.value))
+        for item in fields["InvoiceLineItems"]:
             row = {name: _field(name, fields, item) for name in MASKED_FIELDS}
-            right.masked.append(_record(len(right.masked), record.key, _json(row), f"pos/0/{offset}/{line}"))
+            right.masked.append(_record(len(right.masked), record.key, _json(row)))
             right.export.append(tuple(row.values()))
         if fields["CustomerType"].upper() == "PRIME":
             card = fields["CustomerCardNo"]
@@ -54,7 +54,7 @@ def a_right_observation(records: list[InvoiceRecord]) -> Observation:
                 "EarnedLoyaltyPoints": earned,
                 "TotalLoyaltyPoints": totals[card],
             }
-            right.notifications.append(_record(len(right.notifications), card.encode(), _json(notification), None))
+            right.notifications.append(_record(len(right.notifications), card.encode(), _json(notification)))
             count = rewards[card].invoices + 1 if card in rewards else 1
             rewards[card] = Reward(totals[card], count, fields["CreatedTime"])
     right.stores = {"a": dict(rewards), "b": dict(rewards)}
@@ -72,8 +72,8 @@ def _json(fields: dict[str, Any]) -> bytes:
     return json.dumps(fields, default=float).encode()
 
 
-def _record(offset: int, key: bytes, value: bytes, source: str | None) -> TopicRecord:
-    return TopicRecord(0, offset, key, value, {"source": source} if source else {})
+def _record(offset: int, key: bytes, value: bytes) -> TopicRecord:
+    return TopicRecord(0, offset, key, value)
 
 
 def _changed(record: TopicRecord, **changes: Any) -> TopicRecord:
@@ -86,13 +86,6 @@ def test_a_right_platform_has_no_differences(expected: Expectation, observed: Ob
     assert len(expected.shipments) > 100
     assert len(expected.rewards) > 30
     assert len(observed.notifications) > 100
-
-
-def test_repeats_of_equal_bytes_are_allowed(expected: Expectation, observed: Observation) -> None:
-    observed.shipments += observed.shipments[-5:]
-    observed.masked += observed.masked[-5:]
-    observed.notifications += observed.notifications[-5:]
-    assert compare(expected, observed) == []
 
 
 def _lose_a_shipment(o: Observation) -> None:
@@ -108,15 +101,7 @@ def _ship_under_another_key(o: Observation) -> None:
 
 
 def _ship_twice(o: Observation) -> None:
-    o.shipments.append(replace(o.shipments[3], headers={"source": "pos/3/999/0"}))
-
-
-def _repeat_a_shipment_differently(o: Observation) -> None:
-    o.shipments.append(replace(o.shipments[3], value=b"{}"))
-
-
-def _ship_without_a_source(o: Observation) -> None:
-    o.shipments[3] = replace(o.shipments[3], headers={})
+    o.shipments.append(o.shipments[3])
 
 
 def _lose_a_notification(o: Observation) -> None:
@@ -151,8 +136,8 @@ def _notify_a_stranger(o: Observation) -> None:
     o.notifications.append(_changed(o.notifications[-1], InvoiceNumber="1"))
 
 
-def _repeat_a_notification_differently(o: Observation) -> None:
-    o.notifications.append(_changed(o.notifications[0], TotalLoyaltyPoints=Decimal(999)))
+def _notify_twice(o: Observation) -> None:
+    o.notifications.append(o.notifications[0])
 
 
 def _swap_notifications_of_a_customer(o: Observation) -> None:
@@ -238,8 +223,6 @@ def _export_another_value(o: Observation) -> None:
         (SHIPMENTS, _ship_other_bytes),
         (SHIPMENTS, _ship_under_another_key),
         (SHIPMENTS, _ship_twice),
-        (SHIPMENTS, _repeat_a_shipment_differently),
-        (SHIPMENTS, _ship_without_a_source),
         (NOTIFICATIONS, _lose_a_notification),
         (NOTIFICATIONS, _lose_a_notification_in_between),
         (NOTIFICATIONS, _notify_a_wrong_total),
@@ -248,7 +231,7 @@ def _export_another_value(o: Observation) -> None:
         (NOTIFICATIONS, _notify_one_field_more),
         (NOTIFICATIONS, _notify_under_another_key),
         (NOTIFICATIONS, _notify_a_stranger),
-        (NOTIFICATIONS, _repeat_a_notification_differently),
+        (NOTIFICATIONS, _notify_twice),
         (NOTIFICATIONS, _swap_notifications_of_a_customer),
         (NOTIFICATIONS, _spoil_a_notification),
         (MASKED, _lose_a_line),

@@ -34,8 +34,6 @@ def observed() -> Observation:
 
 def test_all_there_is_no_difference(observed: Observation) -> None:
     assert compare_dead_letters(POISON, observed) == []
-    observed.dead_letters.append(observed.dead_letters[0])
-    assert compare_dead_letters(POISON, observed) == []
 
 
 def _lose_one(o: Observation) -> None:
@@ -46,8 +44,8 @@ def _change_its_bytes(o: Observation) -> None:
     o.dead_letters[0] = replace(o.dead_letters[0], value=b"}")
 
 
-def _repeat_it_differently(o: Observation) -> None:
-    o.dead_letters.append(replace(o.dead_letters[0], value=b"}"))
+def _repeat_it(o: Observation) -> None:
+    o.dead_letters.append(o.dead_letters[0])
 
 
 def _report_a_good_one(o: Observation) -> None:
@@ -70,7 +68,7 @@ def _forget_why(o: Observation) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        *(_lose_one, _change_its_bytes, _repeat_it_differently, _report_a_good_one),
+        *(_lose_one, _change_its_bytes, _repeat_it, _report_a_good_one),
         *(_name_a_wrong_place, _name_a_wrong_app, _forget_why),
     ],
 )
