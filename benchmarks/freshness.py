@@ -42,7 +42,7 @@ CHANGELOG = "loyalty-rewards-changelog"
 PURCHASES = "loyalty-purchases-repartition"
 TOPICS = ("pos", "shipment", "hadoop-sink", "loyalty", PURCHASES, "pos-dlq")
 # As many partitions of state as cores: each costs a task, a commit of its own and a transaction in each batch.
-SETTINGS = {"heartbeat_interval_s": "2", "shuffle_partitions": "2", "trigger_interval_ms": "200"}
+SETTINGS = {"heartbeat_interval_s": "2", "trigger_interval_ms": "200"}
 PROBES_PER_SECOND = 20
 _ASK_EVERY_S = 0.02
 _STEP_S = 0.02

@@ -51,7 +51,7 @@ ROLL_BACK_S = 10.0
 CAUGHT_UP_RECORDS = 5000
 FULL = Sizes(keys=2000, writes=1000, reads=1000, seconds=10)
 SMOKE = Sizes(keys=100, writes=100, reads=50, seconds=2)
-SETTINGS = {"shuffle_partitions": "4"}
+SETTINGS: dict[str, str] = {}
 
 
 class TimedTills(Tills):

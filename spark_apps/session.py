@@ -24,6 +24,8 @@ INTERPRETER = "storekeeper-python"
 _JVM_END_S = 15.0
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _STATE_STORE = "spark.sql.streaming.stateStore"
+_SHUFFLE_PARTITIONS = 4
+"""Of batch jobs; a topology names its own numbers."""
 
 
 def start_session(name: str, settings: AppSettings) -> SparkSession:
@@ -87,7 +89,7 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
+        "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.arrow_batch_rows),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.arrow_batch_bytes),
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",

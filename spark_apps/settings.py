@@ -50,7 +50,6 @@ class AppSettings(RunDirSettings):
     executor_memory: str = Field(
         default="1g", pattern=r"^\d+[mgkMG]$", description="Heap of each of its executors on a cluster."
     )
-    shuffle_partitions: int = Field(default=4, ge=1, le=4096, description="State partitions; fixed by the first start.")
     state_memory_mb: int = Field(
         default=128, ge=8, description="Memory for the local stores of each worker process, of which a core has one."
     )
@@ -72,11 +71,6 @@ class AppSettings(RunDirSettings):
         default=64 * 1024 * 1024, ge=1024, description="Most bytes handed to Python at once."
     )
 
-    delivery: Literal["exactly_once", "at_least_once"] = Field(
-        default="exactly_once",
-        description="How often a record is written to Kafka when its batch is run again: once, by transactions that "
-        "read_committed consumers see the results of; or again, the same bytes. State and Delta are exact either way.",
-    )
     transaction_timeout_ms: int = Field(
         default=120_000,
         ge=1000,
@@ -95,10 +89,6 @@ class AppSettings(RunDirSettings):
     topic_pos: str = Field(default="pos", description="Topic of the invoices.")
     topic_shipment: str = Field(default="shipment", description="Topic of the home deliveries.")
     topic_loyalty: str = Field(default="loyalty", description="Topic of the loyalty notifications.")
-    topic_purchases: str = Field(
-        default="loyalty-purchases-repartition",
-        description="Topic of the prime customers' purchases, by customer: written by the fan-out, read by loyalty.",
-    )
     topic_hadoop_sink: str = Field(default="hadoop-sink", description="Topic of the masked line items.")
 
     topic_ticks: str = Field(default="ticks", description="Topic of the last prices: symbol to price.")
@@ -170,7 +160,7 @@ class AppSettings(RunDirSettings):
         return path.expanduser().resolve()
 
     @field_validator(
-        *("topic_pos", "topic_shipment", "topic_loyalty", "topic_purchases", "topic_hadoop_sink"),
+        *("topic_pos", "topic_shipment", "topic_loyalty", "topic_hadoop_sink"),
         *(
             "topic_ticks",
             "topic_order_events",

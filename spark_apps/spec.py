@@ -95,12 +95,11 @@ class StoreSpec:
 class Resources:
     """What an app wants otherwise than the settings' defaults; None leaves the default.
 
-    Each field is the setting of its name. `shuffle_partitions` is fixed by the first start.
+    Each field is the setting of its name.
     """
 
     trigger_interval_ms: int | None = None
     max_offsets_per_trigger: int | None = None
-    shuffle_partitions: int | None = None
     driver_memory: str | None = None
 
 

@@ -111,7 +111,7 @@ def await_all(running: list[AppProcess], broker: Broker) -> None:
 def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
     folder = tmp_path_factory.mktemp("systems")
     broker = start_broker(folder / "broker")
-    apps = AppProcesses(folder / "run", broker.bootstrap, {"trigger_interval_ms": "100", "shuffle_partitions": "2"})
+    apps = AppProcesses(folder / "run", broker.bootstrap, {"trigger_interval_ms": "100"})
     served = store_definitions(ON_DEMAND_APPS.values())
     nodes = make_nodes(broker, folder / "nodes", served)
     try:

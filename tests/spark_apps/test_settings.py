@@ -43,7 +43,7 @@ def test_a_relative_run_directory_is_made_absolute() -> None:
         {"generation": 0},
         {"driver_memory": "lots"},
         {"loyalty_factor": Decimal(-1)},
-        {"shuffle_partitions": 0},
+        {"max_cores": 0},
         {"heartbeat_interval_s": 0},
         {"spark_log_level": "LOUD"},
     ],

@@ -154,7 +154,7 @@ class Place(GenerationSteps):
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     broker = start_broker(tmp_path / "broker")
-    apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200", "shuffle_partitions": "2"})
+    apps = AppProcesses(tmp_path / "run", broker.bootstrap, {"trigger_interval_ms": "200"})
     events = Events(broker.bootstrap)
     try:
         for topic in (EVENTS, NOTES):

@@ -71,9 +71,7 @@ def test_a_batch_ends_exactly_where_it_was_planned_to(broker: Broker, tmp_path: 
 
     broker.create_topic(TOPIC, 1)
     write_topic(broker.bootstrap, TOPIC, [(b"k", b"1")] * 200)
-    spark = start_session(
-        "boundary-tests", AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap, shuffle_partitions=1)
-    )
+    spark = start_session("boundary-tests", AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap))
     try:
         path, seen = tmp_path / "checkpoint", dict[int, int]()
         run(spark, broker, path, seen, batches=2, dies_in=2)

@@ -41,7 +41,7 @@ def test_the_change_of_an_own_app_is_planned_as_the_page_says(tmp_path: Path) ->
     (tmp_path / "page_views" / "changes.py").write_text(code)
     spec = tmp_path / "page_views" / "spec.py"
     spec.write_text(spec.read_text().replace("    stores=(TOTALS,),\n", f"    stores=(TOTALS,),\n    {line}\n"))
-    own = {"STOREKEEPER_OWN_APPS": "page_views.spec:PAGE_VIEWS", "STOREKEEPER_OWN_APPS_DIR": str(tmp_path)}
+    own = {"STOREKEEPER_OWN_APPS": "page_views.app:PAGE_VIEWS", "STOREKEEPER_OWN_APPS_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, ROW],
         env={**os.environ, **own},  # noqa: TID251 (handed on)

@@ -45,7 +45,7 @@ def spark(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     from spark_apps.session import start_session, stop_session
 
     folder = tmp_path_factory.mktemp("spark")
-    settings = AppSettings(run_dir=folder, kafka_bootstrap=broker.bootstrap, shuffle_partitions=1)
+    settings = AppSettings(run_dir=folder, kafka_bootstrap=broker.bootstrap)
     session = start_session("snapshot-tests", settings)
     yield session
     stop_session(session)
