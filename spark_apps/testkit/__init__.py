@@ -1,27 +1,16 @@
-"""Testing a topology: feed it records, look at what it writes and keeps, and let it crash at a named step.
+"""Testing an app: feed its topology records, look at what it writes and keeps, and let it crash at a named step.
 
-    driver = plain_driver(TICKS)
-    driver.pipe("ticks", "HDFC", "1250.40")
-    driver.run(Crash.after("state write"))      # the batch is cut off …
-    driver.run()                                # … and run again
-    assert driver.store("prices").get("HDFC") == {"Symbol": "HDFC", "Price": 1250.40}
+    driver = plain_driver(PAGE_VIEWS)
+    driver.append("page_views-events", "a", Event(5))
+    driver.crash_at(CrashStep.COMMITTED)
+    driver.run()
+    assert driver.rows("totals") == [("a", Totals("a", 1, 5))]
 
 `plain_driver` needs neither Spark nor Kafka and takes milliseconds. `SparkDriver`, in a module that loads Spark, takes
 the same calls on both. `fixtures` has a pytest fixture that runs a test on either.
 """
 
-from spark_apps.testkit.crash import Crash, Step
-from spark_apps.testkit.declared import UndeclaredRowError
-from spark_apps.testkit.driver import PlainDriver, ReplayDiffersError, TopologyDriver, plain_driver
-from spark_apps.testkit.store_view import StoreView
+from spark_apps.testkit.plain_driver import PARTITIONS, plain_driver
+from state.topology import CrashStep
 
-__all__ = [
-    "Crash",
-    "PlainDriver",
-    "ReplayDiffersError",
-    "Step",
-    "StoreView",
-    "TopologyDriver",
-    "UndeclaredRowError",
-    "plain_driver",
-]
+__all__ = ["PARTITIONS", "CrashStep", "plain_driver"]

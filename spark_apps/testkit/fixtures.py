@@ -11,6 +11,7 @@ broker of the fixture `kafka_bootstrap`. All tests share one Spark session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,13 @@ import pytest
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from spark_apps.testkit.driver import TopologyDriver, plain_driver
+from spark_apps.testkit.plain_driver import plain_driver
+from state.topology import TopologyTestDriver
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MakeDriver = Callable[..., TopologyDriver]
+MakeDriver = Callable[..., TopologyTestDriver]
 """Takes an app's spec and settings that differ from the defaults, by name."""
 
 _ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.broker])]
@@ -51,7 +53,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
     """
     from spark_apps.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
 
-    settings = AppSettings(run_dir=tmp_path_factory.mktemp("spark"), shuffle_partitions=2)
+    settings = AppSettings(run_dir=tmp_path_factory.mktemp("spark"))
     session = start_session("testkit", settings)
     yield session
     stop_session(session)
@@ -60,20 +62,16 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
 @pytest.fixture(params=_ENGINES)
 def topology_driver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MakeDriver]:
     """Makes a driver of an app, of the engine that the test runs on."""
-    made: list[TopologyDriver] = []
+    with ExitStack() as started:
 
-    def make(spec: AppSpec, **changes: Any) -> TopologyDriver:
-        if request.param == "plain":
-            driver: TopologyDriver = plain_driver(spec, AppSettings(**changes))
-        else:
+        def make(spec: AppSpec, **changes: Any) -> TopologyTestDriver:
+            if request.param == "plain":
+                return plain_driver(spec, AppSettings(**changes))
             from spark_apps.testkit.spark_driver import SparkDriver  # noqa: PLC0415 (loads Spark)
 
-            bootstrap = request.getfixturevalue("kafka_bootstrap")
-            settings = AppSettings(kafka_bootstrap=bootstrap, shuffle_partitions=2, **changes)
+            settings = AppSettings(kafka_bootstrap=request.getfixturevalue("kafka_bootstrap"), **changes)
             driver = SparkDriver(spec, settings, request.getfixturevalue("spark_session"), tmp_path / spec.name)
-        made.append(driver)
-        return driver
+            started.callback(driver.close)
+            return driver
 
-    yield make
-    for driver in made:
-        driver.close()
+        yield make

@@ -1,34 +1,36 @@
-"""The same driver on real Spark and a real broker: the app's own stream, checkpoint and sink."""
+"""The driver of an app on real Spark and a real broker: the engine that runs it, its checkpoint and transactions."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.engine.layout import Layout
+from spark_apps.engine.markers import markers_topic
+from spark_apps.engine.stream import Batches, open_topology_stream
 from spark_apps.late_worker import WORKER_TRIES, worker_was_late
-from spark_apps.processor.records import OutputRecord
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from spark_apps.stream import OpenStream, ProcessBatch, StreamContext
-from spark_apps.testkit.crash import Crash, Step
-from spark_apps.testkit.driver import PARTITIONS, START_MS, Piped, encoded, store_of, stores_of
-from spark_apps.testkit.store_view import StoreView
-from state.changelog.partitioner import partition_for
+from spark_apps.stream import Stream, StreamContext
+from spark_apps.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
+from spark_apps.topics import Topics
+from spark_apps.topology_app import changelog_topics
 from state.changelog.stretch import read_topic
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
+from state.names import dead_letter_topic
+from state.topology.driver import CrashStep, TopologyTestDriver
+from state.topology.records import DeadLetter, Record, StoreChange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
 
 _TIMEOUT_S = 60.0
 _POLL_S = 0.05
@@ -39,8 +41,11 @@ class PlannedCrash(Exception):  # noqa: N818 (nothing is wrong: the test wants i
     """The crash that a test asked for."""
 
 
-class SparkDriver:
-    """Runs an app's stream for a test. Its topics are made at the start and deleted at the end.
+class SparkDriver(TopologyTestDriver):
+    """Runs an app's topology on Spark for a test. Its topics are made at the start and deleted by `close`.
+
+    What is piped becomes a batch of Spark's, which `run` waits for. `rows`, `store` and `changelog` show what the
+    changelogs hold; those of a global table show what was piped. `dropped` counts nothing here.
 
     Use one at a time for each app, as its topics have their usual names. `folder` must be empty.
 
@@ -49,149 +54,160 @@ class SparkDriver:
     """
 
     def __init__(self, spec: AppSpec, settings: AppSettings, spark: SparkSession, folder: Path) -> None:
-        self._spec = spec
-        self._settings = spec.settings(settings.model_copy(update={"run_dir": folder, "trigger_interval_ms": 0}))
-        self._spark = spark
+        settings = spec.settings(settings.model_copy(update={"run_dir": folder}))
+        topology = topology_of(spec, settings)
+        super().__init__(topology, partitions_of(topology))
+        assert spec.describe is not None  # noqa: S101 (for the type checker)
+        self._describe = spec.describe
+        self._settings = settings
+        self._context = StreamContext(spec, spark, settings, SparkCheckpoint(settings.checkpoint_dir(spec.name)))
         self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
-        self._now_ms = START_MS
-        self._piped: list[tuple[str, int, bytes | None, bytes | None, int]] = []
-        self._crash: Crash | None = None
-        self._query: StreamingQuery | None = None
-        self._topics = list(dict.fromkeys(spec.topics(self._settings)))
+        self._layout = Layout(self.plan)
+        self._internal = {sink.topic for sink in topology.repartitions}
+        self._changelog_topics = changelog_topics(spec.name, topology)
+        self._piped: list[Record] = []
+        self._seen: dict[tuple[str, int], int] = {}
+        named = dict.fromkeys((*spec.sources(settings), *spec.sinks(settings), *spec.dead_letters(settings)))
+        markers = (markers_topic(spec.name, settings.generation, slot) for slot in self._layout.slots())
+        self._topics = [*named, *markers, *self._internal, *self._changelog_topics.values()]
         self._refuse_others_topics()
-        self._make_topics()
+        self._make_topics({topic: self.plan.partitions.get(topic, PARTITIONS) for topic in named})
 
-    def pipe(self, topic: str, key: Piped, value: Piped, *, partition: int | None = None) -> None:
-        """Appends a record to a source topic; the key decides its partition unless one is given."""
-        key_bytes = encoded(key)
-        if partition is None:
-            partition = partition_for(key_bytes, PARTITIONS) if key_bytes is not None else 0
-        self._piped.append((topic, partition, key_bytes, encoded(value), self._now_ms))
+    def run(self) -> None:
+        """Handles all that waits, until nothing follows any more."""
+        self._produce()
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        self._query()
+        while not self._is_done():
+            if time.monotonic() > deadline_s:
+                raise StateError("the app doesn't come to the end of its topics: look at Spark's log")
+            self._query()
+        self._look()
 
     def advance(self, by_ms: int) -> None:
-        """Moves the driver's clock on.
+        """Refused: on Spark the wall clock is that of the machine."""
+        raise InvalidArgumentError("the wall clock can't be moved on Spark: test such timers with plain_driver")
 
-        Raises:
-            InvalidArgumentError: time would go back.
+    def crash_at(self, step: CrashStep, *, batches_before: int = 0) -> None:
+        """Lets a batch of Spark's die, and the next start run it again.
+
+        Args:
+            step: before any task has committed; when those of the first stage have, and no other; or all have.
+            batches_before: how many batches are handled before it.
         """
-        if by_ms < 0:
-            raise InvalidArgumentError("time never goes back")
-        self._now_ms += by_ms
-
-    def run(self, crash: Crash | None = None) -> None:
-        """Handles all that was piped; after a crash, first the batch that was cut off."""
-        if self._query is None or not self._query.isActive:
-            self._start()
-            self._settle(None)
-        if self._piped:
-            self._stop() if crash is not None else None
-            self._produce()
-            self._crash = crash
-            if self._query is None:
-                self._start()
-            self._settle(crash)
-
-    def output(self, topic: str) -> list[OutputRecord]:
-        """What a reader of committed records sees in a topic, by partition and offset."""
-        return list(_read(self._settings.kafka_bootstrap, topic))
-
-    def store(self, name: str) -> StoreView:
-        """The rows of a store, from its changelog."""
-        spec = store_of(stores_of(self._spec), name)
-        return StoreView(spec, ((record.key or b"", record.value) for record in self.output(spec.changelog_topic)))
+        super().crash_at(step, batches_before=batches_before)
 
     def close(self) -> None:
-        """Ends the stream and deletes its topics."""
-        self._stop()
-        self._delete_topics()
+        """Deletes the app's topics and files."""
+        there = self._admin.list_topics(timeout=_TIMEOUT_S).topics
+        doomed = [topic for topic in self._topics if topic in there]
+        if doomed:
+            for future in self._admin.delete_topics(doomed, operation_timeout=_TIMEOUT_S).values():
+                _done(future)
         shutil.rmtree(self._settings.run_dir, ignore_errors=True)
 
-    def _start(self) -> None:
-        checkpoint = SparkCheckpoint(self._settings.checkpoint_dir(self._spec.name))
-        open_stream: OpenStream = importlib.import_module(self._spec.module).open_stream
-        stream = open_stream(StreamContext(self._spec, self._spark, self._settings, checkpoint))
-        self._query = (
-            stream.frame.writeStream.queryName(f"{self._spec.name}-test")
-            .outputMode(stream.output_mode)
-            .foreachBatch(self._crashing(stream.process))
-            .option("checkpointLocation", str(checkpoint.path))
-            .trigger(processingTime="0 seconds")
-            .start()
-        )
-
-    def _crashing(self, process: ProcessBatch) -> ProcessBatch:
-        def processed(batch: DataFrame, batch_id: int) -> None:
-            crash, self._crash = self._crash, None
-            if crash == Crash(Step.PLAN):
-                raise PlannedCrash
-            if crash == Crash(Step.STATE_WRITE):
-                batch.write.format("noop").mode("overwrite").save()
-                raise PlannedCrash
-            process(batch, batch_id)
-            if crash == Crash(Step.SINK_WRITE):
-                raise PlannedCrash
-
-        return processed
-
-    def _settle(self, crash: Crash | None) -> None:
-        for tries in range(1, WORKER_TRIES + 1):
-            assert self._query is not None  # noqa: S101 (it was just started)
-            try:
-                self._query.processAllAvailable()
-                break
-            except Exception as error:
-                if crash is not None and PlannedCrash.__name__ in str(error):
-                    break
-                if tries == WORKER_TRIES or not worker_was_late(error):
-                    raise
-                self._stop()
-                self._crash = crash
-                self._start()
-        if crash is not None:
-            self._stop()
-
-    def _stop(self) -> None:
-        if self._query is not None:
-            with contextlib.suppress(Exception):  # a query that failed tells its failure again
-                self._query.stop()
-        self._query = None
+    def _append(self, record: Record) -> None:
+        super()._append(record)
+        self._piped.append(record)
 
     def _produce(self) -> None:
         # Librdkafka's own partitioner is never asked: the partition is always given.
         producer = Producer({"bootstrap.servers": self._settings.kafka_bootstrap, "linger.ms": 5})
-        for topic, partition, key, value, timestamp_ms in self._piped:
+        for topic, partition, _, timestamp_ms, key, value, _ in self._piped:
             producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp_ms)
         if producer.flush(_TIMEOUT_S):
             raise StateError("the broker didn't take the records: look at its log")
         self._piped = []
+
+    def _query(self) -> None:
+        """Handles what is in the topics, in one query for each time that it crashes."""
+        tries = WORKER_TRIES
+        while tries:
+            stream = open_topology_stream(self._context, self._describe)
+            query = (
+                stream.frame.writeStream.foreachBatch(self._crashing(stream))
+                .option("checkpointLocation", str(self._context.checkpoint.path))
+                .trigger(processingTime="0 seconds")
+                .start()
+            )
+            try:
+                query.processAllAvailable()
+            except Exception as error:
+                late = worker_was_late(error)
+                if PlannedCrash.__name__ not in str(error) and not (late and tries > 1):
+                    raise
+                tries -= late
+            else:
+                return
+            finally:
+                with contextlib.suppress(Exception):  # a query that failed tells its failure again
+                    query.stop()
+
+    def _crashing(self, stream: Stream) -> Callable[[DataFrame, int], None]:
+        batches = stream.process
+        assert isinstance(batches, Batches)  # noqa: S101 (for the type checker)
+
+        def processed(batch: DataFrame, batch_id: int) -> None:
+            crash = self._next_crash()
+            if crash is CrashStep.OUTPUTS_WRITTEN:
+                batches.tasks(batch, batch_id, 0).collect()
+            elif crash is not CrashStep.BEFORE_COMMIT:
+                batches(batch, batch_id)
+            if crash is not None:
+                raise PlannedCrash
+
+        return processed
+
+    def _is_done(self) -> bool:
+        ends = Topics(self._settings.kafka_bootstrap).end(self._layout.topics)
+        return self._context.checkpoint.committed_position().reaches(ends)
+
+    def _look(self) -> None:
+        """Takes over what readers of committed records see."""
+        for topic in self._sinks.keys() - self._internal:
+            for message in self._unseen(topic):
+                self._show(topic, message.key(), message.value(), message.timestamp()[1])
+        for topic in map(dead_letter_topic, self._context.spec.sources(self._settings)):
+            self.dead_letters += map(_letter, self._unseen(topic))
+        for store, topic in self._changelog_topics.items():
+            for message in self._unseen(topic):
+                change = StoreChange(store, message.key() or b"", message.value(), message.timestamp()[1])
+                self._changelogs.setdefault((store, message.partition() or 0), []).append(change)
+        for slot in self._slots:
+            if slot.sub_topology.is_global:
+                self._handle(slot)
+            else:
+                slot.task = None
+                for spec in slot.sub_topology.stores:
+                    self._backends.pop((spec.name, slot.partition), None)
+
+    def _unseen(self, topic: str) -> Iterator[Message]:
+        for message in read_topic(self._settings.kafka_bootstrap, topic):
+            where, offset = (topic, message.partition() or 0), message.offset() or 0
+            if offset >= self._seen.get(where, 0):
+                self._seen[where] = offset + 1
+                yield message
 
     def _refuse_others_topics(self) -> None:
         there = self._admin.list_topics(timeout=_TIMEOUT_S).topics
         others = [topic for topic in self._topics if topic in there]
         if others:
             msg = (
-                f"topics of {self._spec.name} are there already ({', '.join(others)}), and a test would delete them: "
-                "use a broker for tests (STOREKEEPER_KAFKA_BOOTSTRAP), or delete them yourself"
+                f"topics of {self._context.spec.name} are there already ({', '.join(others)}), and a test would delete "
+                "them: use a broker for tests (STOREKEEPER_KAFKA_BOOTSTRAP), or delete them yourself"
             )
             raise ConfigurationError(msg)
 
-    def _make_topics(self) -> None:
+    def _make_topics(self, counts: dict[str, int]) -> None:
         deadline = time.monotonic() + _TIMEOUT_S
-        waiting = self._topics
+        waiting = list(counts)
         while waiting:
-            futures = self._admin.create_topics([NewTopic(topic, PARTITIONS, 1, config=_FOR_EVER) for topic in waiting])
-            waiting = [topic for topic, future in futures.items() if not _done(future)]
+            wanted = [NewTopic(topic, counts[topic], 1, config=_FOR_EVER) for topic in waiting]
+            waiting = [topic for topic, future in self._admin.create_topics(wanted).items() if not _done(future)]
             if waiting and time.monotonic() > deadline:
                 msg = f"topics could not be made: {', '.join(waiting)}: look at the broker's log"
                 raise StateError(msg)
             time.sleep(_POLL_S)
-
-    def _delete_topics(self) -> None:
-        there = self._admin.list_topics(timeout=_TIMEOUT_S).topics
-        doomed = [topic for topic in self._topics if topic in there]
-        if doomed:
-            for future in self._admin.delete_topics(doomed, operation_timeout=_TIMEOUT_S).values():
-                _done(future)
 
 
 def _done(future: object) -> bool:
@@ -202,7 +218,10 @@ def _done(future: object) -> bool:
     return True
 
 
-def _read(bootstrap: str, topic: str) -> Iterable[OutputRecord]:
-    for message in read_topic(bootstrap, topic):
-        headers = tuple((name, value or b"") for name, value in message.headers() or ())
-        yield OutputRecord(topic, message.key(), message.value(), message.partition(), headers)
+def _letter(message: Message) -> DeadLetter:
+    told = {name: (value or b"").decode() for name, value in message.headers() or ()}
+    partition, offset, timestamp_ms = (
+        int(told.get(f"dlq.{name}", -1)) for name in ("partition", "offset", "timestamp")
+    )
+    record = Record(told["dlq.topic"], partition, offset, timestamp_ms, message.key(), message.value())
+    return DeadLetter(record, told["dlq.error.message"], told["dlq.error.class"])

@@ -124,9 +124,9 @@ class TopologyTestDriver:
         if not 0 <= partition < count:
             msg = f"topic {topic} has partitions 0 to {count - 1}, not {partition}"
             raise InvalidArgumentError(msg)
-        log = self._logs.setdefault((topic, partition), [])
-        log.append(
-            Record(topic, partition, len(log), self.now_ms if timestamp_ms is None else timestamp_ms, key, value)
+        offset = len(self._logs.get((topic, partition), ()))
+        self._append(
+            Record(topic, partition, offset, self.now_ms if timestamp_ms is None else timestamp_ms, key, value)
         )
 
     def run(self) -> None:
@@ -200,6 +200,9 @@ class TopologyTestDriver:
             raise InvalidArgumentError(msg)
         return self._sources[topic]
 
+    def _append(self, record: Record) -> None:
+        self._logs.setdefault((record.topic, record.partition), []).append(record)
+
     def _handle(self, slot: _Slot) -> bool:
         records = []
         for topic, partition in self._assigned(slot):
@@ -264,8 +267,12 @@ class TopologyTestDriver:
         topic, key, value, timestamp_ms, headers = output
         if topic in self._sources:
             partition = slot.partition if key is None else partition_for(key, self.plan.partitions[topic])
-            log = self._logs.setdefault((topic, partition), [])
-            log.append(Record(topic, partition, len(log), timestamp_ms, key, value, headers))
+            offset = len(self._logs.get((topic, partition), ()))
+            self._append(Record(topic, partition, offset, timestamp_ms, key, value, headers))
+        self._show(topic, key, value, timestamp_ms)
+
+    def _show(self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int) -> None:
+        """Lets `read` give a record."""
         sink = self._sinks[topic]
         self._read.setdefault(topic, []).append(
             OutputRecord(

@@ -13,7 +13,7 @@ from deploy.environment import child_environment
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
-from spark_apps.new_app.template_app.spec import TEMPLATE_APP
+from spark_apps.new_app.template_app.app import TEMPLATE_APP
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.spec import AppSpec
 from state.errors import ConfigurationError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-from spark_apps.testkit.driver import PARTITIONS, START_MS
+from spark_apps.testkit import PARTITIONS
 from state.changelog.partitioner import partition_for
+from state.topology.driver import START_MS
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

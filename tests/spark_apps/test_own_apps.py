@@ -34,11 +34,11 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "broken.py").write_text("APP = (")
     (tmp_path / "odd.py").write_text(
         "from dataclasses import replace\n"
-        "from page_views.spec import PAGE_VIEWS, TOTALS\n"
+        "from page_views.app import PAGE_VIEWS\n"
         "A_TEXT = 'page_views'\n"
         "TAKEN = replace(PAGE_VIEWS, name='pos', stores=())\n"
         "A_PROCESS = replace(PAGE_VIEWS, name='together', stores=())\n"
-        "TAKEN_STORE = replace(PAGE_VIEWS, stores=(replace(TOTALS, name='rewards'),))\n"
+        "TAKEN_STORE = replace(PAGE_VIEWS, stores=(replace(PAGE_VIEWS.stores[0], name='rewards'),))\n"
         "WITHOUT_MODULE = replace(PAGE_VIEWS, name='odd', module='nowhere', stores=())\n"
         "AGAIN = replace(PAGE_VIEWS, stores=())\n"
     )
@@ -61,7 +61,7 @@ def run(folder: Path) -> Run:
 
 
 def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
-    done = run("-c", TELL, own_apps="page_views.spec:PAGE_VIEWS")
+    done = run("-c", TELL, own_apps="page_views.app:PAGE_VIEWS")
     told, stores, loaded = done.stdout.splitlines()
     assert told == "page_views|What each key has added up to|False|page_views"
     assert stores == "totals=page_views-totals-changelog"
@@ -74,14 +74,14 @@ def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
     [
         ("page_clicks.spec:PAGE_CLICKS", "No module named 'page_clicks'"),
         ("broken:APP", "SyntaxError"),
-        ("page_views.spec:PAGE_CLICKS", "has no attribute 'PAGE_CLICKS'"),
+        ("page_views.app:PAGE_CLICKS", "has no attribute 'PAGE_CLICKS'"),
         ("page_views", "named <module>:<variable>"),
         ("odd:A_TEXT", "is no AppSpec"),
         ("odd:TAKEN", "an app pos, and there is another"),
         ("odd:A_PROCESS", "an app together, and there is another"),
         ("odd:TAKEN_STORE", "apps pos and page_views both have a store rewards"),
-        ("page_views.spec:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
-        ("page_views.spec:PAGE_VIEWS,page_counts.spec:PAGE_COUNTS", "page_views and page_counts both have a store tot"),
+        ("page_views.app:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
+        ("page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS", "page_views and page_counts both have a store tot"),
     ],
 )
 def test_one_that_cannot_be_is_refused_with_a_sentence(run: Run, own_apps: str, told: str) -> None:
@@ -107,15 +107,15 @@ def test_commands_ask_the_nodes_and_the_broker_of_the_platforms_ports(run: Run) 
 
 @pytest.mark.spark
 def test_workers_have_the_code_of_when_the_app_began(run: Run) -> None:
-    loaded = "import sys, spark_apps.worker_daemon; print('page_views.topology' in sys.modules)"
-    done = run("-c", loaded, own_apps="page_views.spec:PAGE_VIEWS,odd:WITHOUT_MODULE")
+    loaded = "import sys, spark_apps.worker_daemon; print('page_views.app' in sys.modules)"
+    done = run("-c", loaded, own_apps="page_views.app:PAGE_VIEWS,odd:WITHOUT_MODULE")
     assert done.stdout.split() == ["True"], done.stderr
 
 
 def test_an_installed_one_needs_no_folder(run: Run, folder: Path) -> None:
     done = run(
         *("-c", TELL),
-        own_apps=" page_views.spec:PAGE_VIEWS, ,page_views.spec:PAGE_VIEWS",
+        own_apps=" page_views.app:PAGE_VIEWS, ,page_views.app:PAGE_VIEWS",
         environment={"STOREKEEPER_OWN_APPS_DIR": str(folder / "elsewhere"), "PYTHONPATH": str(folder)},
     )
     assert done.stdout.startswith("page_views|"), done.stderr

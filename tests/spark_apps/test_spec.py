@@ -12,7 +12,7 @@ from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import check_changeable, check_fitting, first_journal, seed_rules, stores_of
 from spark_apps.generations.errors import GenerationRefusedError
-from spark_apps.new_app.template_app.spec import TEMPLATE_APP
+from spark_apps.new_app.template_app.app import TEMPLATE_APP
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.spec import AppSpec
 from tests.integration.counted_app import COUNTED

@@ -1,13 +1,46 @@
-"""`template_app` on Spark."""
+"""From events to totals.
+
+The key of an event says what it belongs to; its value is {"Amount": 5}.
+"""
 
 from __future__ import annotations
 
-from spark_apps.new_app.template_app.spec import TEMPLATE_APP
-from spark_apps.new_app.template_app.topology import processor
-from spark_apps.processor.on_spark import open_processor_stream
-from spark_apps.stream import Stream, StreamContext
+import msgspec
+
+from spark_apps.records.poison import Count
+from spark_apps.records.source import KeySerde, ValueSerde, has_key_and_value
+from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
+from state.topology import Store, StreamsBuilder, with_key
+
+EVENTS = "template_app-events"
 
 
-def open_stream(context: StreamContext) -> Stream:
-    """The app's stream."""
-    return open_processor_stream(context, TEMPLATE_APP, processor(context.settings))
+class Event(msgspec.Struct, frozen=True, rename="pascal"):
+    """What a record of the source topic holds. Anything else becomes a dead letter."""
+
+    amount: Count
+
+
+class Totals(msgspec.Struct, frozen=True, rename="pascal"):
+    """What a key has added up to: a row of the store."""
+
+    key: str = ""
+    events: int = 0
+    total: int = 0
+
+
+def with_event(key: str, totals: Totals, event: Event) -> Totals:
+    """The totals with one more event."""
+    return Totals(key, totals.events + 1, totals.total + event.amount)
+
+
+def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
+    """Adds up the number and the sum of each key's events."""
+    events = streams.stream(
+        EVENTS, ValueSerde(Event, settings.max_record_bytes), keys=KeySerde(), check=has_key_and_value
+    )
+    events.group_by_key().aggregate(Totals, with_key(with_event), store=Store("totals", Totals))
+
+
+TEMPLATE_APP = topology_app("template_app", topology, title="What each key has added up to")

@@ -1,26 +1,27 @@
-"""What the tests of the apps share: a driver for an app's topology, and rows as the changelog has them."""
+"""What the tests of the apps share: records as they would be in a topic, and rows as they can be queried."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
 from spark_apps.settings import AppSettings
-from spark_apps.spec import StoreSpec
-from spark_apps.testkit import TopologyDriver
-from spark_apps.testkit.driver import PARTITIONS, START_MS, Piped, encoded
+from spark_apps.testkit import PARTITIONS
+from spark_apps.topology_app import Describe
 from state.topology import StreamsBuilder, TopologyTestDriver
+from state.topology.driver import START_MS
 
-AppTopology = Callable[[StreamsBuilder, AppSettings], None]
+Piped = str | bytes | Mapping[str, Any] | None
+"""A key or value: text is encoded, a mapping becomes JSON."""
 
 
 class AppDriver(TopologyTestDriver):
-    """The topology of an app; keys and values are piped as they would be in a topic."""
+    """The topology of an app in this process."""
 
     def __init__(
-        self, topology: AppTopology, settings: Mapping[str, Any] | None = None, *, partitions: int = PARTITIONS
+        self, topology: Describe, settings: Mapping[str, Any] | None = None, *, partitions: int = PARTITIONS
     ) -> None:
         streams = StreamsBuilder("app")
         topology(streams, AppSettings(**settings or {}))
@@ -30,8 +31,8 @@ class AppDriver(TopologyTestDriver):
         self.specs = {spec.name: spec for sub in described.sub_topologies for spec in sub.stores}
 
     def send(self, topic: str, key: Piped, value: Piped, *, partition: int | None = None) -> None:
-        """Appends a record to a topic; `run` handles it."""
-        self.append_bytes(topic, encoded(key), encoded(value), START_MS, partition=partition)
+        """See `send`."""
+        send(self, topic, key, value, partition=partition)
 
     def raw(self, store: str) -> dict[bytes, bytes]:
         """The rows that a store's changelog adds up to: key and JSON."""
@@ -39,12 +40,8 @@ class AppDriver(TopologyTestDriver):
         return {key: data for key, data in dict(changes).items() if data is not None}
 
     def values(self, store: str) -> dict[Any, dict[str, Any]]:
-        """The rows as they can be queried: JSON as Python has it, by key. Those of windows by (key, start)."""
-        serde, kind = self.specs[store].value_serde, self.specs[store].kind.value
-        return {
-            tuple(key[:2]) if kind == "window" else tuple(key) if kind == "session" else key:
-            orjson.loads(serde.serialize(value)) for key, value in self.rows(store)
-        }  # fmt: skip
+        """See `values`."""
+        return values(self, store)
 
     def reasons(self) -> list[tuple[str, str]]:
         """Topic and message of each dead letter, all of poison records."""
@@ -52,7 +49,22 @@ class AppDriver(TopologyTestDriver):
         return [(letter.record.topic, letter.reason) for letter in self.dead_letters]
 
 
-def raw_rows(driver: TopologyDriver, store: StoreSpec) -> dict[bytes, bytes]:
-    """The rows that a store's changelog adds up to in a driver of the hand-written apps."""
-    rows = {record.key: record.value for record in driver.output(store.changelog_topic)}
-    return {key: value for key, value in rows.items() if key is not None and value is not None}
+def send(driver: TopologyTestDriver, topic: str, key: Piped, value: Piped, *, partition: int | None = None) -> None:
+    """Appends a record to a topic; `run` handles it."""
+    driver.append_bytes(topic, _encoded(key), _encoded(value), START_MS, partition=partition)
+
+
+def values(driver: TopologyTestDriver, store: str) -> dict[Any, dict[str, Any]]:
+    """The rows as they can be queried: JSON as Python has it, by key. Those of windows by (key, start)."""
+    [spec] = [spec for sub in driver.plan.topology.sub_topologies for spec in sub.stores if spec.name == store]
+    serde, kind = spec.value_serde, spec.kind.value
+    return {
+        tuple(key[:2]) if kind == "window" else tuple(key) if kind == "session" else key:
+        orjson.loads(serde.serialize(value)) for key, value in driver.rows(store)
+    }  # fmt: skip
+
+
+def _encoded(piped: Piped) -> bytes | None:
+    if piped is None or isinstance(piped, bytes):
+        return piped
+    return piped.encode() if isinstance(piped, str) else orjson.dumps(piped)

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
-from spark_apps.leaderboard.spec import LEADERBOARD, PLAYERS, PRODUCTS
 
-from spark_apps.apps.leaderboard import REMEMBERED_RESULTS, topology
-from spark_apps.testkit import plain_driver
-from tests.spark_apps.apps.support import AppDriver, raw_rows
+from spark_apps.apps.leaderboard import LEADERBOARD, REMEMBERED_RESULTS, topology
+from spark_apps.testkit.fixtures import MakeDriver
+from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.events import past
 
 
@@ -118,25 +116,17 @@ def test_poison_becomes_a_dead_letter_of_its_own_topic(driver: AppDriver, topic:
     assert driver.values("players") == driver.values("products") == {}
 
 
-def test_rows_are_those_of_the_processor(driver: AppDriver) -> None:
-    chance = random.Random(3)
-    old = plain_driver(LEADERBOARD)
-    for number in range(600):
-        player = f"p{chance.randrange(12)}"
-        name = {"Name": f"n{number}"}
-        product, score = chance.choice(["chess", "go"]), chance.randrange(20)
-        played = result(f"r{chance.randrange(number + 1)}", player, score, product, past(number * 7 % 50))
-        topic, key, value = chance.choice([
-            *[("game-results", player, played)] * 6,
-            ("players", player, name if number % 5 else None),
-            ("products", product, name if number % 3 else None),
-            ("game-results", "other", played),
-        ])  # fmt: skip
-        for send in (old.pipe, driver.send):
-            send(topic, key, value)
-        # The processor takes names before results: one batch each, so that both see the same order.
-        old.run()
-        driver.run()
-    assert driver.raw("players") == raw_rows(old, PLAYERS) != {}
-    assert driver.raw("products") == raw_rows(old, PRODUCTS) != {}
-    assert len(driver.reasons()) == len(old.output("game-results-dlq")) != 0
+def test_names_and_results_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
+    driver = topology_driver(LEADERBOARD)
+    for player in ("p1", "p2"):
+        send(driver, "players", player, {"Name": player.upper()})
+        send(driver, "game-results", player, result("r1", player, 5))
+    send(driver, "products", "chess", {"Name": "Chess"})
+    driver.run()
+    send(driver, "game-results", "p1", result("r1", "p1", 5))
+    send(driver, "game-results", "p1", result("r2", "p1", 9))
+    send(driver, "players", "p2", None)
+    driver.run()
+    assert set(values(driver, "products")) == {"chess"}
+    [(player, row)] = values(driver, "players").items()
+    assert (player, row["Name"], row["GamesPlayed"], row["HighScore"]) == ("p1", "P1", 2, 9)

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
-from spark_apps.order_location.spec import ORDER_LOCATION, ORDERS
 
-from spark_apps.apps.order_location import topology
-from spark_apps.settings import AppSettings
-from spark_apps.testkit import plain_driver
+from spark_apps.apps.order_location import ORDER_LOCATION, topology
+from spark_apps.testkit.fixtures import MakeDriver
 from state.topology import DropReason
-from tests.spark_apps.apps.support import AppDriver, raw_rows
+from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.events import HOUR_MS, past
 
 T = past(10 * HOUR_MS)
@@ -22,7 +19,7 @@ def event(order: str, status: str, time_ms: int, latitude: float = 1.5) -> dict[
     return {"OrderNumber": order, "Status": status, "Latitude": latitude, "Longitude": -2.25, "EventTime": time_ms}
 
 
-def send(driver: AppDriver, *events: dict[str, Any]) -> None:
+def tell(driver: AppDriver, *events: dict[str, Any]) -> None:
     for value in events:
         driver.send("order-events", value["OrderNumber"], value)
     driver.run()
@@ -40,44 +37,44 @@ def driver() -> AppDriver:
 
 
 def test_an_order_is_where_its_newest_event_was(driver: AppDriver) -> None:
-    send(driver, event("o1", "PLACED", T), event("o1", "ON-THE-WAY", T + 5, 7.5), event("o1", "PICKED-UP", T + 3))
+    tell(driver, event("o1", "PLACED", T), event("o1", "ON-THE-WAY", T + 5, 7.5), event("o1", "PICKED-UP", T + 3))
     assert driver.values("order-locations") == {
         "o1": {"OrderNumber": "o1", "Status": "ON-THE-WAY", "Latitude": 7.5, "Longitude": -2.25, "UpdatedTime": T + 5}
     }
 
 
 def test_of_two_events_of_one_time_the_later_one_counts(driver: AppDriver) -> None:
-    send(driver, event("o1", "PLACED", T), event("o1", "PICKED-UP", T))
+    tell(driver, event("o1", "PLACED", T), event("o1", "PICKED-UP", T))
     assert statuses(driver) == {"o1": "PICKED-UP"}
 
 
 @pytest.mark.parametrize("end", ["DELIVERED", "CANCELLED"])
 def test_an_ended_order_is_removed_and_stays_so(driver: AppDriver, end: str) -> None:
-    send(driver, event("o1", "PLACED", T))
-    send(driver, event("o1", end, T + 10))
-    send(driver, event("o1", "ON-THE-WAY", T + 5))
+    tell(driver, event("o1", "PLACED", T))
+    tell(driver, event("o1", end, T + 10))
+    tell(driver, event("o1", "ON-THE-WAY", T + 5))
     assert statuses(driver) == {}
     assert not driver.raw("orders")
 
 
 def test_an_order_whose_end_comes_first_never_appears(driver: AppDriver) -> None:
-    send(driver, event("o1", "DELIVERED", T + 10), event("o1", "PLACED", T))
+    tell(driver, event("o1", "DELIVERED", T + 10), event("o1", "PLACED", T))
     assert statuses(driver) == {}
 
 
 def test_an_ended_order_is_forgotten_once_older_events_are_late() -> None:
     driver = AppDriver(topology, SETTINGS, partitions=1)
-    send(driver, event("o1", "DELIVERED", T), event("o2", "PLACED", T + MEMORY))
+    tell(driver, event("o1", "DELIVERED", T), event("o2", "PLACED", T + MEMORY))
     assert [key.key for key, _ in driver.rows("order-times")] == ["o2"]
-    send(driver, event("o1", "ON-THE-WAY", T))
+    tell(driver, event("o1", "ON-THE-WAY", T))
     assert statuses(driver) == {"o2": "PLACED"}
     assert driver.dropped.by_reason[DropReason.EXPIRED_WINDOW] == 1
-    send(driver, event("o1", "ON-THE-WAY", T + 1))
+    tell(driver, event("o1", "ON-THE-WAY", T + 1))
     assert set(statuses(driver)) == {"o1", "o2"}
 
 
 def test_an_order_has_one_newest_time(driver: AppDriver) -> None:
-    send(driver, *(event("o1", "PLACED", T + at) for at in (0, 5, 3, 5, 9)))
+    tell(driver, *(event("o1", "PLACED", T + at) for at in (0, 5, 3, 5, 9)))
     assert [row["EventTime"] for row in driver.values("order-times").values()] == [T + 9]
 
 
@@ -102,21 +99,15 @@ def test_every_node_has_all_locations_from_the_topic_of_their_name(driver: AppDr
     assert not driver.specs["orders"].options.everywhere
 
 
-def test_rows_are_those_of_the_processor(driver: AppDriver) -> None:
-    old = plain_driver(ORDER_LOCATION, AppSettings(order_memory_ms=MEMORY))
-    chance = random.Random(5)
-    for number in range(600):
-        order = f"o{chance.randrange(30)}"
-        time_ms = T + number * 60_000 // 5 - int(chance.choice([0, 0, 1, 1.2]) * chance.random() * MEMORY)
-        value = event(order, chance.choice(["PLACED", "PICKED-UP", "ON-THE-WAY", "DELIVERED", "LOST"]), time_ms)
-        old.pipe("order-events", order, value)
-        driver.send("order-events", order, value)
-        if number % 13 == 0:
-            old.run()
-            driver.run()
-    old.run()
+def test_orders_come_and_go_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
+    driver = topology_driver(ORDER_LOCATION, **SETTINGS)
+    for order in ("o1", "o2"):
+        send(driver, "order-events", order, event(order, "PLACED", T))
     driver.run()
-    assert driver.raw("orders") == driver.raw("order-locations") == raw_rows(old, ORDERS) != {}
-    assert len(driver.reasons()) == len(old.output("order-events-dlq")) != 0
-    late = [row["LateRecords"] for row in old.store("order_location-late").all().values()]
-    assert driver.dropped.total == sum(late) != 0
+    send(driver, "order-events", "o1", event("o1", "DELIVERED", T + 10))
+    send(driver, "order-events", "o2", event("o2", "PICKED-UP", T + 10, 7.5))
+    driver.run()
+    send(driver, "order-events", "o1", event("o1", "ON-THE-WAY", T + 5))
+    driver.run()
+    assert values(driver, "orders") == values(driver, "order-locations")
+    assert {order: row["Latitude"] for order, row in values(driver, "orders").items()} == {"o2": 7.5}

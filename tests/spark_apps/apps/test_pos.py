@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-import random
-from decimal import Decimal
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
-from spark_apps.loyalty.topology import customer_records, group_purchases
-from spark_apps.pos_fanout.topology import FanoutTopics, fan_out
 
-from spark_apps.apps.pos import topology
-from spark_apps.records.money import PointsFactor
-from spark_apps.records.poison import PoisonRecordError
-from spark_apps.records.purchase import PrimePurchase, decode_purchase
+from spark_apps.apps.pos import POS, topology
 from spark_apps.records.rewards import Notification
 from spark_apps.settings import AppSettings
+from spark_apps.testkit import CrashStep
+from spark_apps.testkit.fixtures import MakeDriver
 from state.topology import StreamsBuilder
-from tests.spark_apps.apps.support import AppDriver
+from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.records.sales import sale, sale_bytes
 
 
@@ -106,59 +100,21 @@ def test_purchases_reach_their_customer_by_a_shuffle() -> None:
     assert repartition.may_be_shuffle
 
 
-def invoices(seed: int, count: int) -> list[bytes]:
-    chance = random.Random(seed)
-    values = []
-    for number in range(count):
-        changes: dict[str, Any] = {
-            "InvoiceNumber": f"n{number}",
-            "StoreID": chance.choice(["STR1", "STR22", "card 4629185211"]),
-            "CustomerCardNo": chance.choice(["4629185211", "77", "ü"]),
-            "CustomerType": chance.choice(["PRIME", "prime", "NONPRIME", "gold"]),
-            "DeliveryType": chance.choice(["HOME-DELIVERY", "TAKEAWAY"]),
-            "TotalAmount": chance.choice([chance.randrange(10**6) / 100, chance.random() * 1000, 3]),
-            "CreatedTime": chance.randrange(10**12),
-            "PaymentMethod": chance.choice(["CARD", "call 7762014053"]),
-        }
-        values.append(sale_bytes(**changes))
-    return values
-
-
-def test_outputs_and_rows_are_those_of_the_hand_written_apps(driver: AppDriver) -> None:
-    topics = FanoutTopics("pos", "shipment", "hadoop-sink", "purchases")
-    expected: dict[str, list[tuple[bytes | None, bytes | None]]] = {"shipment": [], "hadoop-sink": [], "loyalty": []}
-    rows: dict[bytes, bytes] = {}
-    totals: dict[str, tuple[int, int, int]] = {}
-    poison = 0
-    for offset, value in enumerate(invoices(3, 400)):
-        driver.send("pos", "till", value, partition=0)
-        try:
-            records = fan_out(b"till", value, 0, offset, topics=topics, max_record_bytes=100_000)
-        except PoisonRecordError:
-            poison += 1
-            continue
-        for topic, key, line, _, _ in records:
-            if topic != "purchases":
-                expected[topic].append((key, line))
-                continue
-            purchase = decode_purchase(key, line)
-            assert isinstance(purchase, PrimePurchase)
-            (group,) = group_purchases([purchase], PointsFactor(Decimal("0.02")))
-            units, count, last = totals.get(group.card, (0, 0, 0))
-            sums = units + group.earned_units, count + 1, max(last, group.last_invoice_time_ms)
-            totals[group.card] = sums
-            loyalty, changelog = customer_records(
-                group.card, *sums, group.purchases, loyalty_topic="loyalty", changelog_topic="changelog"
+def test_every_purchase_counts_once_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
+    driver = topology_driver(POS)
+    for step in (None, *CrashStep):
+        if step is not None:
+            driver.crash_at(step)
+        for number in range(10):
+            send(
+                driver,
+                "pos",
+                f"s{number}",
+                sale(InvoiceNumber=f"n{number}", TotalAmount=1, CustomerCardNo=f"{number % 3}"),
             )
-            expected["loyalty"].append((loyalty.key, loyalty.value))
-            rows[changelog.key] = changelog.value
-    driver.run()
-    assert len(driver.reasons()) == poison != 0
-    for topic in ("shipment", "hadoop-sink"):
-        assert written(driver, topic) == expected[topic] != []
-    encode = msgspec.json.Encoder(decimal_format="number").encode
-    found = [(record.key.encode(), encode(record.value)) for record in driver.read("loyalty")]
-    assert sorted(found) == sorted(expected["loyalty"])  # cards lie in several partitions
-    for card in {key for key, _ in found}:
-        assert [pair for pair in found if pair[0] == card] == [pair for pair in expected["loyalty"] if pair[0] == card]
-    assert driver.raw("rewards") == rows != {}
+        send(driver, "pos", "s", "poison")
+        driver.run()
+    assert {card: row["InvoiceCount"] for card, row in values(driver, "rewards").items()} == {"0": 16, "1": 12, "2": 12}
+    assert (len(driver.read("loyalty")), len(driver.read("shipment")), len(driver.dead_letters)) == (40, 40, 4)
+    assert len(driver.read("hadoop-sink")) == 80
+    assert driver.read("loyalty") == []

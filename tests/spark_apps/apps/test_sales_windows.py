@@ -4,16 +4,15 @@ import random
 from typing import Any
 
 import pytest
-from spark_apps.sales_windows.spec import SALES, SALES_HOPPING, SALES_WINDOWS
 
-from spark_apps.apps.sales_windows import topology
+from spark_apps.apps.sales_windows import SALES_WINDOWS, topology
 from spark_apps.settings import AppSettings
-from spark_apps.testkit import plain_driver
-from state.topology import CrashStep, StreamsBuilder
-from tests.spark_apps.apps.support import AppDriver, raw_rows
+from spark_apps.testkit.fixtures import MakeDriver
+from state.topology import CrashStep, StreamsBuilder, TopologyTestDriver
+from tests.spark_apps.apps.sales_oracle import sales_by_sql
+from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.events import HOUR_MS, MINUTE_MS, Sent, past, untidy
 from tests.spark_apps.records.sales import sale
-from tests.spark_apps.sales_windows.oracle import sales_by_sql
 
 TIMES = {"size": HOUR_MS, "hop": 15 * MINUTE_MS, "grace": 10 * MINUTE_MS, "retention": 48 * HOUR_MS}
 SETTINGS = {f"sales_{'window' if name == 'size' else name}_ms": value for name, value in TIMES.items()}
@@ -34,8 +33,8 @@ def sell(driver: AppDriver, *invoices: dict[str, Any]) -> None:
     driver.run()
 
 
-def sold(driver: AppDriver, store: str = "sales") -> dict[tuple[str, int], tuple[int, int, int]]:
-    rows = driver.values(store).items()
+def sold(driver: TopologyTestDriver, store: str = "sales") -> dict[tuple[str, int], tuple[int, int, int]]:
+    rows = values(driver, store).items()
     return {key: (row["Sales"], row["Quantity"], round(row["Amount"] * 100)) for key, row in rows}
 
 
@@ -175,17 +174,6 @@ def test_sales_are_those_of_sql_however_batches_fall(driver: AppDriver, seed: in
     assert driver.dropped.total, "the invoices must hold late ones"
 
 
-def test_rows_are_those_of_the_processor(driver: AppDriver) -> None:
-    old = plain_driver(SALES_WINDOWS, AppSettings(**SETTINGS))  # type: ignore[arg-type]
-    for record in day_of_sales(11):
-        old.pipe("pos", record.key, record.value, partition=0)
-        driver.send("pos", record.key, record.value)
-    old.run()
-    driver.run()
-    for store in (SALES, SALES_HOPPING):
-        assert driver.raw(store.name) == raw_rows(old, store) != {}
-
-
 @pytest.mark.parametrize("step", CrashStep)
 def test_a_crash_changes_nothing(driver: AppDriver, step: CrashStep) -> None:
     sent = day_of_sales(9, count=120)
@@ -197,3 +185,15 @@ def test_a_crash_changes_nothing(driver: AppDriver, step: CrashStep) -> None:
         driver.send("pos", record.key, record.value)
     driver.run()
     assert sold(driver) == sales_by_sql(sent, TIMES)["sales"]
+
+
+def test_windows_take_sales_of_all_shops_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
+    driver = topology_driver(SALES_WINDOWS, **SETTINGS)
+    for batch in range(2):
+        for shop in ("s1", "s2", "s3"):
+            send(driver, "pos", shop, invoice(f"n{batch}", shop, START + batch * HOUR_MS))
+            send(driver, "pos", shop, invoice("again", shop, START))
+        driver.run()
+    expected = {(f"{shop}/i1", START): (2, 4, 2050) for shop in ("s1", "s2", "s3")}
+    expected |= {(f"{shop}/i1", START + HOUR_MS): (1, 2, 1025) for shop in ("s1", "s2", "s3")}
+    assert sold(driver) == expected

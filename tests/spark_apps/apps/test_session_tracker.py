@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import pytest
-from spark_apps.session_tracker.spec import SESSION_TRACKER, USER_SESSIONS
 
-from spark_apps.apps.session_tracker import topology
-from spark_apps.settings import AppSettings
-from spark_apps.testkit import plain_driver
-from state.keys.sessions import decode_session_row_key
-from state.topology import CrashStep
-from tests.spark_apps.apps.support import AppDriver, raw_rows
+from spark_apps.apps.session_tracker import SESSION_TRACKER, topology
+from spark_apps.testkit.fixtures import MakeDriver
+from state.topology import CrashStep, TopologyTestDriver
+from tests.spark_apps.apps.session_oracle import late_by_sql, sessions_by_sql
+from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.events import HOUR_MS, MINUTE_MS, Sent, past, untidy
-from tests.spark_apps.session_tracker.oracle import late_by_sql, sessions_by_sql
 
 GAP, GRACE, RETENTION = 30 * MINUTE_MS, 10 * MINUTE_MS, 48 * HOUR_MS
 SETTINGS = {"session_gap_ms": GAP, "session_grace_ms": GRACE, "session_retention_ms": RETENTION}
@@ -24,14 +22,14 @@ def event(user: str, event_id: str, time_ms: int) -> dict[str, Any]:
     return {"EventID": event_id, "UserID": user, "EventTime": time_ms}
 
 
-def send(driver: AppDriver, user: str, *times_ms: int) -> None:
+def act(driver: AppDriver, user: str, *times_ms: int) -> None:
     for time_ms in times_ms:
         driver.send("user-events", user, event(user, f"e{time_ms}", time_ms))
     driver.run()
 
 
-def sessions(driver: AppDriver) -> dict[tuple[str, int, int], int]:
-    return {key: row["EventCount"] for key, row in driver.values("user-sessions").items()}
+def sessions(driver: TopologyTestDriver) -> dict[tuple[str, int, int], int]:
+    return {key: row["EventCount"] for key, row in values(driver, "user-sessions").items()}
 
 
 def day_of_events(seed: int, users: int = 6, count: int = 300) -> list[Sent]:
@@ -49,41 +47,41 @@ def driver() -> AppDriver:
 
 
 def test_a_session_tells_its_user_start_end_and_events(driver: AppDriver) -> None:
-    send(driver, "u", T, T + 5)
+    act(driver, "u", T, T + 5)
     assert driver.values("user-sessions") == {
         ("u", T, T + 5): {"UserID": "u", "SessionStart": T, "LastActivity": T + 5, "EventCount": 2}
     }
 
 
 def test_a_gap_ends_a_session_and_its_last_millisecond_does_not(driver: AppDriver) -> None:
-    send(driver, "u", T, T + GAP, T + 2 * GAP + 1)
+    act(driver, "u", T, T + GAP, T + 2 * GAP + 1)
     assert sessions(driver) == {("u", T, T + GAP): 2, ("u", T + 2 * GAP + 1, T + 2 * GAP + 1): 1}
 
 
 def test_an_event_between_two_sessions_makes_them_one_and_leaves_tombstones(driver: AppDriver) -> None:
-    send(driver, "u", T, T + GAP + 5)
+    act(driver, "u", T, T + GAP + 5)
     assert len(sessions(driver)) == 2
-    send(driver, "u", T + 10)
+    act(driver, "u", T + 10)
     assert sessions(driver) == {("u", T, T + GAP + 5): 3}
     assert len(driver.raw("user-sessions")) == 1
 
 
 def test_a_late_event_is_counted_and_dropped(driver: AppDriver) -> None:
-    send(driver, "u", T, T - GAP - GRACE, T - GAP - GRACE - 1)
+    act(driver, "u", T, T - GAP - GRACE, T - GAP - GRACE - 1)
     assert ("u", T - GAP - GRACE, T - GAP - GRACE) in sessions(driver)
     assert driver.dropped.total == 1
 
 
 def test_a_late_event_is_dropped_even_where_its_session_is_open(driver: AppDriver) -> None:
-    send(driver, "u", *(T + at * GAP for at in range(4)))
-    send(driver, "u", T)
+    act(driver, "u", *(T + at * GAP for at in range(4)))
+    act(driver, "u", T)
     assert sessions(driver) == {("u", T, T + 3 * GAP): 4}
     assert driver.dropped.total == 1
 
 
 def test_an_event_that_comes_twice_counts_once(driver: AppDriver) -> None:
-    send(driver, "u", T, T)
-    send(driver, "u", T)
+    act(driver, "u", T, T)
+    act(driver, "u", T)
     assert sessions(driver) == {("u", T, T): 1}
     assert driver.dropped.total == 0
 
@@ -91,18 +89,18 @@ def test_an_event_that_comes_twice_counts_once(driver: AppDriver) -> None:
 def test_an_ended_session_stays_for_the_retention() -> None:
     retention = 8 * HOUR_MS
     driver = AppDriver(topology, SETTINGS | {"session_retention_ms": retention})
-    send(driver, "u", T, T + retention - 1)
+    act(driver, "u", T, T + retention - 1)
     assert ("u", T, T) in sessions(driver)
-    send(driver, "u", T + retention)
+    act(driver, "u", T + retention)
     assert ("u", T, T) not in sessions(driver)
 
 
 def test_events_are_forgotten_once_they_would_be_late() -> None:
     driver = AppDriver(topology, SETTINGS, partitions=1)
     for number in range(50):
-        send(driver, f"u{number}", T)
+        act(driver, f"u{number}", T)
     assert len(driver.rows("seen-events")) == 50
-    send(driver, "last", T + GAP + GRACE + 1)
+    act(driver, "last", T + GAP + GRACE + 1)
     assert [key.key for key, _ in driver.rows("seen-events")] == ["last"]
 
 
@@ -135,17 +133,6 @@ def test_sessions_are_those_of_sql_however_batches_fall(driver: AppDriver, seed:
     assert driver.dropped.total == sum(late_by_sql(sent, GAP, GRACE).values()) != 0
 
 
-def test_rows_are_those_of_the_processor(driver: AppDriver) -> None:
-    old = plain_driver(SESSION_TRACKER, AppSettings(**SETTINGS))  # type: ignore[arg-type]
-    for record in day_of_events(11):
-        old.pipe("user-events", record.key, record.value)
-        driver.send("user-events", record.key, record.value)
-    old.run()
-    driver.run()
-    assert driver.raw("user-sessions") == raw_rows(old, USER_SESSIONS) != {}
-    assert {decode_session_row_key(key)[0] for key in driver.raw("user-sessions")} == {b"u%d" % n for n in range(6)}
-
-
 @pytest.mark.parametrize("step", CrashStep)
 def test_a_crash_changes_nothing(driver: AppDriver, step: CrashStep) -> None:
     sent = day_of_events(7, count=150)
@@ -157,3 +144,12 @@ def test_a_crash_changes_nothing(driver: AppDriver, step: CrashStep) -> None:
         driver.send("user-events", record.key, record.value)
     driver.run()
     assert sessions(driver) == sessions_by_sql(sent, GAP, GRACE, RETENTION)
+
+
+def test_sessions_grow_together_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
+    driver = topology_driver(SESSION_TRACKER, **SETTINGS)
+    for times in ((T, T + GAP + 5), (T + 10,)):
+        for user, time_ms in product(("u1", "u2", "u3"), times):
+            send(driver, "user-events", user, event(user, f"e{time_ms}", time_ms))
+        driver.run()
+    assert sessions(driver) == {(user, T, T + GAP + 5): 3 for user in ("u1", "u2", "u3")}

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import random
-
 import pytest
-from spark_apps.ticks.spec import PRICES, TICKS
 
-from spark_apps.apps.ticks import topology
-from spark_apps.testkit import plain_driver
-from tests.spark_apps.apps.support import AppDriver, raw_rows
+from spark_apps.apps.ticks import TICKS, topology
+from spark_apps.testkit.fixtures import MakeDriver
+from tests.spark_apps.apps.support import AppDriver, send, values
 
 
 def prices(driver: AppDriver) -> dict[str, float]:
@@ -68,19 +65,12 @@ def test_a_price_without_a_symbol_becomes_a_dead_letter(driver: AppDriver, key: 
     assert len(driver.reasons()) == 1
 
 
-def test_rows_are_those_of_the_processor() -> None:
-    chance = random.Random(4)
-    old, new = plain_driver(TICKS), AppDriver(topology)
-    for number in range(500):
-        symbol = chance.choice(["A", "B", "CD", "lower", "TOOLONG"])
-        price = chance.choice([f"{number}.5", f"-{number}.00", "0", "0.12345678", None, "", "1", "1", "2"])
-        price = "poison" if symbol.isupper() and len(symbol) < 6 and number % 50 == 0 else price
-        old.pipe("ticks", symbol, price)
-        new.send("ticks", symbol, price)
-        if number % 7 == 0:
-            old.run()
-            new.run()
-    old.run()
-    new.run()
-    assert new.raw("prices") == raw_rows(old, PRICES) != {}
-    assert len(new.reasons()) == len(old.output("ticks-dlq")) != 0
+def test_a_price_and_its_end_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
+    driver = topology_driver(TICKS)
+    for symbol, price in (("TCS", "1"), ("HDFC", "1249.50"), ("TCS", "poison")):
+        send(driver, "ticks", symbol, price)
+    driver.run()
+    send(driver, "ticks", "TCS", None)
+    driver.run()
+    assert values(driver, "prices") == {"HDFC": {"Symbol": "HDFC", "Price": 1249.5}}
+    assert [letter.record.value for letter in driver.dead_letters] == [b"poison"]

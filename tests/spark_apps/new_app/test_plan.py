@@ -29,7 +29,7 @@ def run_tests(project: Path, *arguments: str, **environment: str) -> subprocess.
 
 def test_a_new_app_passes_its_tests_as_it_is(tmp_path: Path) -> None:
     written = write_new_app(plan_new_app("page_views"), tmp_path)
-    assert tmp_path / "page_views" / "topology.py" in written
+    assert tmp_path / "page_views" / "app.py" in written
     done = run_tests(tmp_path, "-m", "not spark")
     assert done.returncode == 0, done.stdout
     assert "3 passed" in done.stdout
@@ -43,8 +43,8 @@ def test_nothing_of_the_template_is_left_in_it() -> None:
 
 def test_a_test_that_fails_is_seen(tmp_path: Path) -> None:
     write_new_app(plan_new_app("page_views"), tmp_path)
-    topology = tmp_path / "page_views" / "topology.py"
-    topology.write_text(topology.read_text().replace("events + 1", "events + 2"))
+    topology = tmp_path / "page_views" / "app.py"
+    topology.write_text(topology.read_text().replace("totals.events + 1", "totals.events + 2"))
     assert run_tests(tmp_path, "-m", "not spark").returncode == 1
 
 
@@ -68,8 +68,8 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
 def test_an_app_elsewhere_is_named_by_its_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_new_app(plan_new_app("view_counts"), tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert app_named("view_counts.spec:VIEW_COUNTS").name == "view_counts"
-    for wrong in ("view_counts.spec:NOPE", "no_such_module:APP", "view_counts.spec:EVENTS", ":"):
+    assert app_named("view_counts.app:VIEW_COUNTS").name == "view_counts"
+    for wrong in ("view_counts.app:NOPE", "no_such_module:APP", "view_counts.app:EVENTS", ":"):
         with pytest.raises(ConfigurationError):
             app_named(wrong)
 
@@ -86,7 +86,7 @@ def test_a_new_app_runs_on_spark(tmp_path: Path, broker: Broker) -> None:
         broker.create_topic(topic)
     write_topic(bootstrap, "page_views-events", [(b"a", b'{"Amount": 4}'), (b"a", b'{"Amount": 5}')])
     apps = AppProcesses(tmp_path / "run", bootstrap)
-    command = apps._command(["spark_apps", "run", "page_views.spec:PAGE_VIEWS"], {})
+    command = apps._command(["spark_apps", "run", "page_views.app:PAGE_VIEWS"], {})
     with (tmp_path / "page_views.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)
     try:

@@ -1,0 +1,40 @@
+"""The driver of an app that needs neither Spark nor Kafka."""
+
+from __future__ import annotations
+
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.topology_app import described
+from state.errors import ConfigurationError
+from state.topology import TopologyTestDriver
+from state.topology.plan import Topology
+
+PARTITIONS = 4
+"""Partitions of every source topic in a test."""
+
+
+def plain_driver(spec: AppSpec, settings: AppSettings | None = None) -> TopologyTestDriver:
+    """A driver for an app, in this process.
+
+    Raises:
+        ConfigurationError: the app is no topology.
+    """
+    topology = topology_of(spec, settings or AppSettings())
+    return TopologyTestDriver(topology, partitions_of(topology))
+
+
+def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
+    """The topology of an app.
+
+    Raises:
+        ConfigurationError: it is none.
+    """
+    if spec.describe is None:
+        msg = f"{spec.name} is no topology: make its spec with topology_app"
+        raise ConfigurationError(msg)
+    return described(spec.name, spec.describe, spec.settings(settings))
+
+
+def partitions_of(topology: Topology) -> dict[str, int]:
+    """The number of partitions of each of its source topics in a test."""
+    return {source.topic: PARTITIONS for sub in topology.sub_topologies for source in sub.sources}
