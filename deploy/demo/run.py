@@ -6,7 +6,7 @@ import shutil
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.airflow_client import AirflowClient
@@ -24,6 +24,7 @@ from deploy.demo.purchases import load_purchases
 from deploy.demo.report import DemoReport
 from deploy.demo.screen import Screen
 from deploy.demo.store_reader import StoreReader, wait_until_served
+from deploy.demo.systems.oracle import SALES_GRACE_MS
 from deploy.demo.systems.part import SystemsPart
 from deploy.disk import check_room
 from deploy.down import stop_everything
@@ -36,8 +37,8 @@ from deploy.settings import PlatformSettings
 from deploy.supervision import running_supervisor
 from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
+from deploy.wanted_apps import wanted_apps
 from quality.verdict import VerdictArchive
-from spark_apps.registry import STORES
 from spark_apps.settings import AppSettings
 from state.names import dead_letter_topic
 from state.run_dir import make_private
@@ -73,6 +74,12 @@ def demo_input(purchases: int | None, poison: int) -> DemoInput:
     return DemoInput(invoices, bad, expect(invoices, factor))
 
 
+def demo_instance(settings: PlatformSettings) -> Instance:
+    """The demo's platform. Windows of sales take late sales for as long as they are there; see `SALES_GRACE_MS`."""
+    made = Instance.of(settings)
+    return replace(made, environment={**made.environment, "STOREKEEPER_SALES_GRACE_MS": str(SALES_GRACE_MS)})
+
+
 def run_demo(
     settings: PlatformSettings, *, purchases: int | None, poison: int, report_path: Path, apps: str = "all"
 ) -> DemoReport:
@@ -93,7 +100,7 @@ def run_demo(
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
             raise AlreadyRunningError(msg)
         check_room(root, settings.min_free_disk_mb)
-        instance = Instance.of(PlatformSettings.load(run_dir=root / "demo", apps=apps))
+        instance = demo_instance(PlatformSettings.load(run_dir=root / "demo", apps=apps))
         report, screen = DemoReport(purchases=0, poison=poison), Screen()
         try:
             with undisturbed():
@@ -179,7 +186,8 @@ class Demo:
         with self._report.phase("process"):
             with self._screen.processing() as show:
                 wait_until_processed(self._instance, _PROCESSING_TIMEOUT_S, show)
-            changelogs = (STORES["rewards"].changelog_topic, *(self._systems.changelogs if self._systems else ()))
+            apps = wanted_apps(self._settings).values()
+            changelogs = [store.changelog_topic for app in apps for store in app.stores]
             wait_until_served(self._stores, self._settings.kafka_bootstrap, changelogs, timeout_s=120)
 
     def _show(self) -> None:

