@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -119,8 +120,10 @@ class Topics:
     def make_anew(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Makes a topic that only an app itself uses; one that is there is deleted before."""
         self.delete([name])
+        self._await(name, there=False)
         made = self._admin.create_topics([NewTopic(name, partitions, config=dict(config))])
         self._done(made[name].result, None)
+        self._await(name, there=True)
 
     def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Makes a topic that only an app itself uses, or gives it more partitions, if need be."""
@@ -130,6 +133,15 @@ class Topics:
         elif len(self.partitions(name)) < partitions:
             more = self._admin.create_partitions([NewPartitions(name, partitions)])
             self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
+
+    def _await(self, name: str, *, there: bool) -> None:
+        """Returns once the broker knows of a change, which it hears of a moment after the controller."""
+        deadline_s = time.monotonic() + self._timeout_s
+        while (not self.missing([name])) != there:
+            if time.monotonic() > deadline_s:
+                msg = f"the Kafka broker at {self._bootstrap} does not hear of topic {name}: is its controller up?"
+                raise BrokerUnavailableError(msg)
+            time.sleep(_RETRY_PAUSE_S)
 
     def _done(self, result: Callable[[], object], harmless: int | None) -> None:
         """Waits for a change; another's having made it a moment before is as good."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
+
+import msgspec
 
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec
@@ -130,7 +133,7 @@ def _served(app: str, spec: TopologyStore) -> StoreSpec:
     return StoreSpec(
         name=spec.name,
         app=app,
-        value_fields=value_fields(values.type) if isinstance(values, StructSerde) else (),
+        value_fields=value_fields(values.type) if isinstance(values, StructSerde) and _is_object(values.type) else (),
         kind=kind,
         score_field=options.ranked_by,
         topic=options.changelog,
@@ -144,6 +147,11 @@ def _why_no_generations(topology: Topology) -> str | None:
     written = [sink.topic for sink in topology.repartitions if not sink.may_be_shuffle]
     # Between two batches it holds records that one generation has on their way and the other has not.
     return f"it repartitions through topic {written[0]}" if written else None
+
+
+def _is_object(rows: Any) -> bool:
+    """Whether values of a type are JSON objects: only these have fields."""
+    return isinstance(rows, type) and issubclass(rows, msgspec.Struct) and not rows.__struct_config__.array_like
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,10 @@ def handover(
     generation: Annotated[int | None, typer.Option(min=1, help="To which; else to the newest one.")] = None,
     timeout_s: _Timeout = 120,
     max_behind: Annotated[int, typer.Option(min=0, help="Most input records that it may be behind.")] = 100_000,
+    *,
+    accept_differences: Annotated[
+        bool, typer.Option("--accept-differences", help="Hand over to a backfill, too, if it holds something else.")
+    ] = False,
 ) -> None:
     """Let the generation that runs beside the live one take over, if both hold the same."""
 
@@ -102,7 +106,7 @@ def handover(
         journal, comparison = all_steps.hand_over(generation)
         return journal, {} if comparison is None else {"comparison": asdict(comparison)}
 
-    _answered(app, taken, timeout_s=timeout_s, max_behind=max_behind)
+    _answered(app, taken, timeout_s=timeout_s, max_behind=max_behind, accepts_differences=accept_differences)
 
 
 @generation_commands.command()
@@ -215,10 +219,11 @@ def _answered(
     *,
     timeout_s: float = 120,
     max_behind: int = 100_000,
+    accepts_differences: bool = False,
 ) -> None:
     """Takes a step, and tells what came of it."""
     try:
-        taken = _steps(app, timeout_s, max_behind)
+        taken = _steps(app, timeout_s, max_behind, accepts_differences=accepts_differences)
         made = step(taken)
         journal, more = made if isinstance(made, tuple) else (made, {})
         answer, code = {**_told(taken, journal), **more}, 0
@@ -230,7 +235,7 @@ def _answered(
     raise typer.Exit(code)
 
 
-def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
+def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: bool) -> Steps:
     spec = app_named(app)
     check_changeable(spec)
     settings = AppSettings.of_platform()
@@ -244,6 +249,7 @@ def _steps(app: str, timeout_s: float, max_behind: int) -> Steps:
         partial(_compared, settings),
         timeout_s=timeout_s,
         max_behind=max_behind,
+        accepts_differences=accepts_differences,
     )
 
 

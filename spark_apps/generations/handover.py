@@ -48,6 +48,7 @@ class Steps:
         compare: compares two generations that hold.
         timeout_s: how long a step waits for processes before it is given up for now.
         max_behind: how many records of input the successor may be behind when a hand-over begins.
+        accepts_differences: whether a backfill takes over though it differs. One that was seeded never does.
     """
 
     spec: AppSpec
@@ -58,6 +59,7 @@ class Steps:
     compare: Callable[[Generation, Generation], ComparisonVerdict]
     timeout_s: float = 120.0
     max_behind: int = 100_000
+    accepts_differences: bool = False
 
     @property
     def journal_file(self) -> JournalFile:
@@ -177,14 +179,9 @@ class Steps:
         with self._held(target, f"it runs batch {transfer.target_batch}", settled=True, batch=transfer.target_batch):
             if transfer.compares:
                 comparison = self.compare(source, target)
-                if not comparison.holds:
+                if not comparison.holds and not (self.accepts_differences and target.since is not None):
                     self._write(steps.called_off(journal))
-                    msg = (
-                        f"generations {source.number} and {target.number} differ at the same place of the input "
-                        f"({_shown(comparison)}): generation {source.number} stays live and goes on; "
-                        f"retire generation {target.number}"
-                    )
-                    raise GenerationsDifferError(msg)
+                    raise _differing(source, target, comparison)
             self._write(steps.aligned(journal))
         return comparison
 
@@ -330,6 +327,17 @@ def _successor(journal: Journal) -> int:
         # The newer of the two: it is live already, or was rolled back and is to have another try.
         return max(journal.live, journal.standby.number)
     raise GenerationRefusedError("there is no generation to hand over to: `generation seed` makes one")
+
+
+def _differing(source: Generation, target: Generation, found: ComparisonVerdict) -> GenerationsDifferError:
+    way = f"retire generation {target.number}"
+    if target.since is not None:
+        way = f"if a backfill is to differ so, hand over with --accept-differences; otherwise {way}"
+    msg = (
+        f"generations {source.number} and {target.number} differ at the same place of the input "
+        f"({_shown(found)}): generation {source.number} stays live and goes on; {way}"
+    )
+    return GenerationsDifferError(msg)
 
 
 def _shown(found: ComparisonVerdict) -> str:

@@ -7,7 +7,7 @@ The live generation runs on meanwhile. An attempt that is repeated makes everyth
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial, reduce
@@ -29,7 +29,7 @@ from spark_apps.engine.stream import CHANGELOG_CONFIG, planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.engine.work import internal_name
 from spark_apps.generations.boundary import begin_behind
-from spark_apps.generations.catalog import chain_of, describe_of, settings_of, spec_of
+from spark_apps.generations.catalog import chain_of, describe_of, settings_of, stores_of
 from spark_apps.generations.comparison import chain_between
 from spark_apps.generations.errors import (
     GenerationPendingError,
@@ -96,7 +96,12 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
         BrokerUnavailableError, AppRunningError: it can't be made now.
     """
     seeding = Seeding(spec, settings, journal.live_generation, journal.generation(number))
-    return seeding.from_input() if seeding.new.since is not None else seeding.from_live(clock)
+    if seeding.new.since is not None:
+        return seeding.from_input()
+    seeding.check()
+    stores = stores_of(spec, seeding.live)
+    with snapshot_session(stores, settings_of(settings, seeding.live), clock) as spark:
+        return seeding.from_live(spark)
 
 
 @dataclass(frozen=True)
@@ -108,27 +113,28 @@ class Seeding:
     live: Generation
     new: Generation
 
-    def from_live(self, clock: Clock) -> Seed:
-        """Copies and converts what the live generation holds after a finished batch."""
+    def check(self) -> None:
+        """Refuses what can be seen before Spark is started. Raises as `make_seed`."""
         self._check_sources()
+        self._moves()
+
+    def from_live(self, spark: SparkSession) -> Seed:
+        """Copies and converts what the live generation holds after a finished batch. Raises as `make_seed`."""
         moves = self._moves()
-        live = spec_of(self.spec, self.live)
-        with snapshot_session(live.stores, self._live_settings, clock) as spark:
-            batch, progress = self._pinned()
-            told = self._progress(progress, moves)
-            rows = reduce(DataFrame.unionAll, self._frames(spark, live.stores, batch, moves).values())
-            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                self._refuse_problems(rows)
-                self._make_topics()
-                count = self._written(rows, batch.source)
-            finally:
-                rows.unpersist()
-        self._begin(batch.source, batch.batch_id, told)
+        batch, before = self._pinned()
+        progress = self._progress(before, moves)
+        rows = reduce(DataFrame.unionAll, self._frames(spark, batch, moves)).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            self._refuse_problems(rows)
+            self._make_topics()
+            count = self._written(rows, batch.source)
+        finally:
+            rows.unpersist()
+        self._begin(batch.source, batch.batch_id, progress)
         return self._made(batch.source, count)
 
     def from_input(self) -> Seed:
-        """Makes a generation without rows, which reads the input from where its `since` says."""
+        """Makes a generation without rows, which reads the input from where its `since` says. Raises as `make_seed`."""
         self._check_sources()
         batch = CommittedBatch.of(self._live_checkpoint, self.live.number)
         if batch is None:
@@ -239,12 +245,10 @@ class Seeding:
             found[slot_name(sub)] = progress_of(before[slot_name(peer)], tasks, moved=moved)
         return found
 
-    def _frames(
-        self, spark: SparkSession, stores: tuple[StoreSpec, ...], batch: CommittedBatch, moves: Mapping[str, bool]
-    ) -> dict[str, DataFrame]:
-        """By store, the rows that the new generation begins with, or what is wrong with them."""
-        served = {store.name: store for store in stores}
-        chain, frames = chain_between(self.live, self.new), {}
+    def _frames(self, spark: SparkSession, batch: CommittedBatch, moves: Mapping[str, bool]) -> Iterator[DataFrame]:
+        """The rows that the new generation begins with, or what is wrong with them: a frame for each store."""
+        served = {store.name: store for store in stores_of(self.spec, self.live)}
+        chain = chain_between(self.live, self.new)
         for sub, spec in _stores(self._new_layout):
             if spec.name in served:
                 rows = self._snapshot(spark, served[spec.name], batch)
@@ -252,8 +256,7 @@ class Seeding:
                 rows = self._folded(spark, self.live.topics[spec.name], batch)
             placement = Placement(spec.kind, self._new_layout.plan.tasks(sub) if moves[spec.name] else None)
             convert = partial(converted_rows, store=spec.name, chain=chain.of(spec.name), placement=placement)
-            frames[spec.name] = rows.mapInArrow(convert, ROWS_DDL)
-        return frames
+            yield rows.mapInArrow(convert, ROWS_DDL)
 
     def _snapshot(self, spark: SparkSession, store: StoreSpec, batch: CommittedBatch) -> DataFrame:
         """The rows of a store at the end of that batch, verified."""

@@ -1,72 +1,120 @@
-"""An app such as a user's own: it deletes rows, knows more than its rows tell, and tells of every event."""
+"""An app such as a user's own: it deletes rows, has windows and a store of its processor's own, and tells of events."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
+import msgspec
 import orjson
-from spark_apps.processor.on_spark import open_processor_stream
-from spark_apps.processor.processor import ProcessorContext
-from spark_apps.processor.records import SourceRecord
 
 from spark_apps.generations.migration import StoreMigration, StoreRecord
-from spark_apps.spec import AppSpec, StoreSpec, ValueField
-from spark_apps.stream import Stream, StreamContext
+from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
 from state.keys.windows import window_row_key
-from state.query.definitions import StoreKind
+from state.topology import KStream, ProcessorContext, Store, StoreKind, StreamsBuilder, with_key
 
 EVENTS, NOTES = "counted-events", "counted-notes"
 RESET = 0
 """An amount that deletes the key's row. Its events are counted on."""
-
-SUMS = StoreSpec(
-    name="sums",
-    app="counted",
-    value_fields=(ValueField("Key", "string"), ValueField("Sum", "bigint")),
-)
-TENS = StoreSpec(
-    name="tens",
-    app="counted",
-    kind=StoreKind.WINDOW,
-    value_fields=(ValueField("Key", "string"), ValueField("Events", "bigint")),
-)
-"""Windows of ten events of a key each, of which the last `KEPT` stay. The n-th begins at n minutes."""
 TEN, KEPT, MINUTE_MS = 10, 2, 60_000
-COUNTED = AppSpec(
-    name="counted",
-    title="Sums and numbers of events",
-    module=__name__,
-    topology=__name__,
-    sources=lambda _: (EVENTS,),
-    sinks=lambda _: (NOTES,),
-    stores=(SUMS, TENS),
-)
+"""Windows of ten events of a key each, of which the last `KEPT` stay. The n-th begins at n minutes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A row has the sum since the last reset, a window its events; the state has the number of all events."""
+class Sum(msgspec.Struct, frozen=True, rename="pascal"):
+    """A row of store `sums`: what a key's amounts add up to since the last reset."""
 
-    def process(self, record: SourceRecord, context: ProcessorContext) -> None:
-        """Adds an amount, or deletes the row."""
-        key, amount = record.key or b"", orjson.loads(record.value or b"0")
-        events, total = orjson.loads(context.get(key) or b"[0, 0]")
-        events, total = events + 1, 0 if amount == RESET else total + amount
-        context.put(key, orjson.dumps([events, total]))
-        context.forward(NOTES, key, orjson.dumps([events, total]))
-        context.change(SUMS.name, key, None if amount == RESET else row(key, total))
+    key: str = ""
+    sum: int = 0
+
+
+class EvenSum(Sum, frozen=True, rename="pascal"):
+    """The same in version 2."""
+
+    even: bool = True
+
+
+class Window(msgspec.Struct, frozen=True, rename="pascal"):
+    """A row of store `tens`."""
+
+    key: str
+    events: int
+
+
+class FullWindow(Window, frozen=True, rename="pascal"):
+    """The same in version 2."""
+
+    full: bool
+
+
+class Tens:
+    """Counts the events of each key, tells of each, and keeps windows of ten."""
+
+    def __init__(self, window: type[Window]) -> None:
+        self._window = window
+
+    def init(self, context: ProcessorContext[str, int]) -> None:
+        """Finds its stores."""
+        self._context = context
+        self._numbers, self._tens = context.store("numbers"), context.store("tens")
+
+    def process(self, key: str, _: int, timestamp_ms: int) -> None:
+        """Counts an event."""
+        events = (self._numbers.get(key) or 0) + 1
+        self._numbers.put(key, events)
         number = (events - 1) // TEN
-        context.change(TENS.name, window_key(key, number), window(key, events - number * TEN), inner_key=key)
+        count = events - number * TEN
+        made = Window(key, count) if self._window is Window else FullWindow(key, count, count == TEN)
+        self._tens.put(key, made, number * MINUTE_MS)
         if number >= KEPT:
-            context.change(TENS.name, window_key(key, number - KEPT), None, inner_key=key)
-
-    def punctuate(self, key: bytes, context: ProcessorContext) -> None:
-        """Never called."""
+            self._tens.put(key, None, (number - KEPT) * MINUTE_MS)
+        self._context.forward(key, events, timestamp_ms)
 
 
-def open_stream(context: StreamContext) -> Stream:
-    """The app's stream."""
-    return open_processor_stream(context, COUNTED, Counted())
+def topology(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Sums and windows of version 1."""
+    _described(streams, Sum, Window)
+
+
+def with_letters(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Sums of version 2."""
+    _described(streams, EvenSum, Window)
+
+
+def with_both(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Sums and windows of version 2."""
+    _described(streams, EvenSum, FullWindow)
+
+
+def _described(streams: StreamsBuilder, sums: type[Sum], windows: type[Window]) -> None:
+    events = streams.stream(EVENTS, int)
+    if sums is Sum:
+        _summed(events.repartition(named="by-key"), sums)
+    else:
+        _summed(events.select_key(lambda key, _: f"{key[:1]}|{key}"), sums)
+    streams.add_store(Store("numbers", int))
+    streams.add_store(Store("tens", windows, kind=StoreKind.WINDOW, retention=timedelta(days=400)))
+    tens: Any = lambda: Tens(windows)  # noqa: E731 (one for each task)
+    told: KStream[str, int] = events.repartition(named="for-tens").process(
+        tens, stores=["numbers", "tens"], keys=str, values=int
+    )
+    told.to(NOTES)
+
+
+def _summed(events: KStream[str, int], sums: type[Sum]) -> None:
+    def plus(key: str, row: Sum, amount: int) -> Sum | None:
+        total = row.sum + amount
+        name = key.rpartition("|")[2]
+        if amount == RESET:
+            return None
+        return Sum(name, total) if sums is Sum else EvenSum(name, total, total % 2 == 0)
+
+    events.group_by_key().aggregate(sums, with_key(plus), store=Store("sums", sums))
+
+
+COUNTED = topology_app("counted", topology, title="Sums and numbers of events")
+SUMS, TENS = (next(store for store in COUNTED.stores if store.name == name) for name in ("sums", "tens"))
 
 
 def row(key: bytes, total: int) -> bytes:
@@ -90,33 +138,10 @@ def with_full(key: bytes, value: bytes) -> list[StoreRecord]:
     return [(key, orjson.dumps(old | {"Full": old["Events"] == TEN}))]
 
 
-def without_full(key: bytes, value: bytes) -> StoreRecord:
-    """From version 2 of a window to version 1."""
-    old = orjson.loads(value)
-    del old["Full"]
-    return key, orjson.dumps(old)
-
-
 def by_first_letter(key: bytes, value: bytes) -> list[StoreRecord]:
     """From version 1 to version 2: `apple` becomes `a|apple`, and the row says whether its sum is even."""
     old = orjson.loads(value)
-    return [(new, orjson.dumps(old | {"Even": old["Sum"] % 2 == 0})) for new in key_by_first_letter(key)]
-
-
-def key_by_first_letter(key: bytes) -> list[bytes]:
-    """The key of version 2."""
-    return [key[:1] + b"|" + key]
-
-
-def as_before(key: bytes, value: bytes) -> StoreRecord:
-    """From version 2 to version 1."""
-    old = orjson.loads(value)
-    return key.partition(b"|")[2], row(old["Key"].encode(), old["Sum"])
-
-
-def half_of(key: bytes) -> str:
-    """The store that a key of version 1 leads to."""
-    return "low" if key < b"m" else "high"
+    return [(key[:1] + b"|" + key, orjson.dumps(old | {"Even": old["Sum"] % 2 == 0}))]
 
 
 BY_LETTER = StoreMigration(
@@ -125,21 +150,17 @@ BY_LETTER = StoreMigration(
     summary="Puts the first letter in front of the key, and says whether sums are even.",
     to_version=2,
     convert=f"{__name__}:by_first_letter",
-    revert=f"{__name__}:as_before",
-    convert_key=f"{__name__}:key_by_first_letter",
+    describe=f"{__name__}:with_letters",
     changes_key=True,
-    value_fields=(*SUMS.value_fields, ValueField("Even", "boolean")),
 )
-BY_HALF = replace(BY_LETTER, name="by-half", stores=("low", "high"), route=f"{__name__}:half_of")
-"""The same, and two stores in place of one."""
 WITH_FULL = StoreMigration(
     name="with-full",
     store=TENS.name,
     summary="Says of windows whether they are full.",
     to_version=2,
     convert=f"{__name__}:with_full",
-    revert=f"{__name__}:without_full",
-    value_fields=(*TENS.value_fields, ValueField("Full", "boolean")),
+    describe=f"{__name__}:with_both",
 )
+"""It follows on `BY_LETTER`."""
 BY_NUMBER = replace(WITH_FULL, name="by-number", changes_key=True)
 """What can't be: keys of windows stay."""

@@ -52,16 +52,6 @@ def test_before_the_first_commit_the_position_is_where_the_first_batch_begins(tm
     assert SparkCheckpoint(tmp_path / "c").committed_position() == Position({"pos": {0: 3}})
 
 
-def test_a_seed_beside_kafka_says_nothing_of_the_input(checkpoint: SparkCheckpoint) -> None:
-    for file in (checkpoint.path / "offsets").glob("[0-9]*"):
-        file.write_text(f'{file.read_text()}\n{{"logOffset":0}}')
-    seed = checkpoint.path / "sources" / "1" / "0"
-    seed.parent.mkdir()
-    seed.write_text('v1\n{"path":"file:///seed/part-0.parquet","timestamp":1,"batchId":0}')
-    assert checkpoint.initial_position() == Position({"pos": {0: 3, 1: 0}})
-    assert checkpoint.source_ranges(1) == {"pos": {0: (10, 15), 1: (20, 20)}}
-
-
 @pytest.mark.parametrize(
     "content", ["", "v9\n{}\n{}", f"v1\n{METADATA}\n[1]", f"v1\n{METADATA}\nnonsense", f'v1\n{METADATA}\n{{"pos":7}}']
 )

@@ -1,67 +1,41 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
-from spark_apps.generations.seed_rules import SeedRules
-from spark_apps.pos.seeding import SEED_RULES
-from spark_apps.pos_fanout.spec import POS_FANOUT
-from spark_apps.processor.seeding import SEED_RULES as OF_PROCESSORS
 
 from spark_apps.apps.pos import POS
-from spark_apps.apps.ticks import TICKS
-from spark_apps.generations.catalog import check_changeable, check_fitting, first_journal, seed_rules, stores_of
-from spark_apps.generations.errors import GenerationRefusedError
+from spark_apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.new_app.template_app.app import TEMPLATE_APP
 from spark_apps.registry import ON_DEMAND_APPS
+from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
+from spark_apps.topology_app import topology_app
+from state.topology import StreamsBuilder
 from tests.integration.counted_app import COUNTED
 
 
-@pytest.mark.parametrize(
-    ("spec", "rules"),
-    [
-        (POS, SEED_RULES),
-        *((spec, OF_PROCESSORS) for spec in (TEMPLATE_APP, *ON_DEMAND_APPS.values())),
-    ],
-    ids=lambda item: getattr(item, "name", ""),
-)
-def test_an_app_with_a_store_that_is_a_processor_or_has_rules_can_have_generations(
-    spec: AppSpec, rules: SeedRules
-) -> None:
+@pytest.mark.parametrize("spec", [POS, COUNTED, TEMPLATE_APP, *ON_DEMAND_APPS.values()], ids=lambda spec: spec.name)
+def test_an_app_that_keeps_its_state_in_changelogs_can_have_generations(spec: AppSpec) -> None:
     assert spec.has_generations
-    assert seed_rules(spec) is rules
 
 
-@pytest.mark.parametrize(
-    ("spec", "why"),
-    [
-        (POS_FANOUT, "keeps no store"),
-        (replace(POS, stores=(*POS.stores, *TICKS.stores)), "of one store, and it keeps 2"),
-        (replace(TICKS, topology=None), "add `seeding` to its spec"),
-    ],
-)
-def test_another_app_says_why_it_cannot(spec: AppSpec, why: str) -> None:
-    assert not spec.has_generations
-    with pytest.raises(GenerationRefusedError, match=why):
-        check_changeable(spec)
+def copied(streams: StreamsBuilder, _: AppSettings) -> None:
+    streams.stream("in", int).to("out")
 
 
-@pytest.mark.parametrize(
-    ("spec", "name", "why"),
-    [
-        (TICKS, "BY_LETTER", "is of store sums, not of prices"),
-        (COUNTED, "BY_HALF", "only an app with exactly one store can do"),
-        (COUNTED, "BY_NUMBER", "those of tens hold windows of time"),
-    ],
-)
-def test_a_change_that_does_not_fit_the_apps_stores_is_refused(spec: AppSpec, name: str, why: str) -> None:
-    with pytest.raises(GenerationRefusedError, match=why):
-        check_fitting(spec, [f"tests.integration.counted_app:{name}"])
+def grouped(streams: StreamsBuilder, _: AppSettings) -> None:
+    table = streams.table("in", int, store="rows")
+    table.group_by(lambda key, value: (str(value), value), values=int).count(store="counts")
 
 
-def test_an_app_whose_stores_are_others_than_those_of_its_generations_is_refused() -> None:
-    first = first_journal(COUNTED).live_generation
-    assert stores_of(COUNTED, first) == COUNTED.stores
-    with pytest.raises(GenerationRefusedError, match="keeps sums now, and its generation 1 was made with sums, tens"):
-        stores_of(replace(COUNTED, stores=COUNTED.stores[:1]), first)
+def test_another_app_says_why_it_cannot() -> None:
+    assert HADOOP_EXPORT.why_no_generations == "it is no topology"
+    assert topology_app("copied", copied, title="Copies").why_no_generations == "it keeps no store"
+    why = topology_app("grouped", grouped, title="Counts").why_no_generations
+    assert why is not None
+    assert why.startswith("it repartitions through topic grouped-")
+
+
+def test_a_store_whose_rows_are_no_objects_has_no_columns() -> None:
+    stores = {store.name: store for store in COUNTED.stores}
+    assert stores["numbers"].value_fields == ()
+    assert [item.name for item in stores["sums"].value_fields] == ["Key", "Sum"]

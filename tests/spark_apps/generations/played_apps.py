@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
-from spark_apps.loyalty.spec import LOYALTY
 
+from spark_apps.apps.pos import POS
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.generations.boundary import take_back
+from spark_apps.generations.boundary import begin_behind, take_back
 from spark_apps.generations.catalog import first_journal, settings_of
 from spark_apps.generations.journal import Generation, JournalFile
 from spark_apps.generations.orders import Orders, Role, orders_for
@@ -42,10 +42,18 @@ class World:
 
     @property
     def journal_file(self) -> JournalFile:
-        return JournalFile(self.settings.run_dir, LOYALTY.name)
+        return JournalFile(self.settings.run_dir, POS.name)
 
     def checkpoint(self, generation: Generation) -> SparkCheckpoint:
-        return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(LOYALTY.name))
+        return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(POS.name))
+
+    def seed(self, live: Generation, new: Generation) -> Position:
+        """Makes the checkpoint of a generation that begins with what the live one has; where its input begins."""
+        of_live = self.checkpoint(live)
+        batch, start = of_live.last_committed_batch(), of_live.committed_position()
+        assert batch is not None
+        begin_behind(self.checkpoint(new), of_live, batch, start, "f7a3")
+        return start
 
     def written_twice(self) -> list[int]:
         """Records of the input whose outputs were written by two batches."""
@@ -71,7 +79,7 @@ class PlayedApp:
 
     def tick(self) -> None:
         """Does a little: takes up its orders, or plans, writes or finishes a batch, or ends what it runs."""
-        journal = self.world.journal_file.read() or first_journal(LOYALTY)
+        journal = self.world.journal_file.read() or first_journal(POS)
         orders = orders_for(journal, self.role)
         if self._lease is not None and (orders != self._orders or (orders and self._is_done(orders))):
             self._end()
@@ -87,7 +95,7 @@ class PlayedApp:
 
     def _begin(self, orders: Orders) -> None:
         lease = Lease(
-            self.world.settings.lease_file(generation_lease(LOYALTY.name, orders.generation.number)),
+            self.world.settings.lease_file(generation_lease(POS.name, orders.generation.number)),
             clock=self.world.clock,
             wait=lambda _: None,
         )
@@ -132,7 +140,7 @@ class PlayedApp:
         checkpoint = self._checkpoint(orders)
         start = self._start(orders, batch)
         end = min(self.world.end, start + self.world.rng.randint(1, _MOST_IN_A_BATCH))
-        if end == start and not (batch == 0 and orders.generation.is_seeded):
+        if end == start:
             return
         for folder in ("offsets", "commits"):
             (checkpoint.path / folder).mkdir(parents=True, exist_ok=True)
@@ -147,7 +155,7 @@ class PlayedApp:
         offsets = set(range(self._start(orders, batch), end))
         if generation.writes_outputs(batch):
             self.world.outputs[number, batch] = offsets
-        seed = set(range(generation.start.offset(TOPIC, 0) or 0)) if batch == 0 else set()
+        seed = set(range(generation.start.offset(TOPIC, 0) or 0))
         self.world.stores.setdefault(number, set()).update(offsets | seed)
         if self.world.rng.random() < self.crashes:
             self._die()
@@ -163,7 +171,7 @@ class PlayedApp:
 
     def _start(self, orders: Orders, batch: int) -> int:
         if batch == 0:
-            return orders.generation.start.offset(TOPIC, 0) or 0
+            return 0
         return self._checkpoint(orders).end_position(batch - 1).offset(TOPIC, 0) or 0
 
     def _checkpoint(self, orders: Orders) -> SparkCheckpoint:

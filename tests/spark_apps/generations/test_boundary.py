@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.generations.boundary import is_settled, plan_batch, planned_end, take_back
+from spark_apps.generations.boundary import begin_behind, is_settled, plan_batch, planned_end, take_back
 from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
 from tests.spark_apps.checkpoints import write_checkpoint
@@ -83,3 +83,16 @@ def test_before_the_first_batch_the_end_is_the_beginning(tmp_path: Path) -> None
     checkpoint = stopped(tmp_path / "gen-2", planned=0, committed=0)
     assert planned_end(checkpoint) == at(1, 0)
     assert not is_settled(checkpoint)
+
+
+def test_a_query_begins_behind_what_it_was_seeded_with(tmp_path: Path) -> None:
+    live, path = stopped(tmp_path / "gen-1"), tmp_path / "gen-2"
+    (path / "offsets").mkdir(parents=True)
+    (path / "offsets" / "7").write_text("of an earlier attempt")
+    checkpoint = SparkCheckpoint(path)
+    begin_behind(checkpoint, live, 1, at(20, 5), "f7a3")
+    assert checkpoint.query_id() == "f7a3"
+    assert is_settled(checkpoint)
+    assert checkpoint.committed_position() == at(20, 5)
+    plan_batch(checkpoint, 1, at(23, 8))
+    assert checkpoint.source_ranges(1) == {"pos": {0: (20, 23), 1: (5, 8)}}

@@ -6,12 +6,30 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from spark_apps.loyalty.migrations import REWARDS_TIER
-from spark_apps.ticks.spec import TICKS
 
 from spark_apps import registry
-from spark_apps.generations.catalog import migration_named, migrations_of, registered_migrations
+from spark_apps.apps.pos import POS
+from spark_apps.apps.pos_migrations import REWARDS_TIER
+from spark_apps.apps.ticks import TICKS
+from spark_apps.generations.catalog import (
+    check_changeable,
+    check_fitting,
+    check_since,
+    first_journal,
+    migration_named,
+    migrations_of,
+    registered_migrations,
+    spec_of,
+    stores_of,
+    topology_of,
+)
+from spark_apps.generations.errors import GenerationRefusedError
+from spark_apps.generations.journal import Generation, GenerationState
+from spark_apps.hadoop_export.spec import HADOOP_EXPORT
+from spark_apps.registry import app_named
+from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
+from tests.integration.counted_app import COUNTED
 
 LEVEL = replace(REWARDS_TIER, name="prices-level", store="prices")
 OTHERS = (LEVEL,)
@@ -46,3 +64,62 @@ def test_what_names_no_migrations_or_the_same_twice_is_refused(
     monkeypatch.setitem(registry.APPS, "ticks", replace(TICKS, migrations=f"{__name__}:{named}"))
     with pytest.raises(ConfigurationError, match=told):
         registered_migrations()
+
+
+def test_a_generation_has_its_topology_its_topics_and_the_stores_table() -> None:
+    second = Generation(2, GenerationState.LIVE, {"rewards": "pos-rewards-changelog-g2"}, migrations=("rewards-tier",))
+    (store,) = stores_of(POS, second)
+    assert (store.changelog_topic, store.table_name, store.schema_version) == (
+        "pos-rewards-changelog-g2",
+        "rewards",
+        2,
+    )
+    assert [item.name for item in store.value_fields][:2] == ["CustomerCardNo", "Tier"]
+    there = spec_of(POS, second)
+    assert there.describe is not POS.describe
+    assert there.sinks(AppSettings()) == POS.sinks(AppSettings())
+    assert spec_of(POS, first_journal(POS).live_generation) == POS
+    regional = topology_of(POS, ["rewards-tier", "rewards-by-region"]).describe()
+    assert "select-key" in regional
+    assert regional != topology_of(POS, ["rewards-tier"]).describe()
+
+
+def test_a_store_that_a_generation_was_made_with_must_be_there() -> None:
+    second = Generation(2, GenerationState.LIVE, {"rewards": "r-g2", "tills": "t-g2"})
+    with pytest.raises(GenerationRefusedError, match="generation 2 of pos was made with store tills"):
+        spec_of(POS, second)
+
+
+def test_an_app_without_a_topology_has_no_generations() -> None:
+    with pytest.raises(GenerationRefusedError, match="hadoop_export can't have generations: it is no topology"):
+        check_changeable(HADOOP_EXPORT)
+
+
+@pytest.mark.parametrize(
+    ("app", "name", "why"),
+    [
+        ("ticks", "BY_LETTER", "is of store sums, not of prices"),
+        ("tests.integration.counted_app:COUNTED", "BY_NUMBER", "those of tens hold windows of time"),
+    ],
+)
+def test_a_change_that_does_not_fit_the_apps_stores_is_refused(app: str, name: str, why: str) -> None:
+    with pytest.raises(GenerationRefusedError, match=why):
+        check_fitting(app_named(app), [], [f"tests.integration.counted_app:{name}"])
+
+
+def test_only_stores_behind_a_repartition_get_another_number_of_partitions() -> None:
+    check_fitting(POS, [], ["rewards-tier"], 7)
+    check_fitting(COUNTED, [], [], 7)
+    with pytest.raises(GenerationRefusedError, match="as many partitions as ticks, because its tasks read that topic"):
+        check_fitting(TICKS, [], [], 7)
+
+
+@pytest.mark.parametrize("since", [None, "beginning", "2026-01-31T00:00:00Z", "2026-01-31T00:00+02:00"])
+def test_a_backfill_begins_at_the_beginning_or_at_a_time(since: str | None) -> None:
+    check_since(since)
+
+
+@pytest.mark.parametrize("since", ["", "end", "2026-01-31", "2026-01-31T00:00:00"])
+def test_a_backfill_begins_at_no_other_place(since: str) -> None:
+    with pytest.raises(GenerationRefusedError, match="is no place to begin"):
+        check_since(since)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from spark_apps.loyalty.migrations import REWARDS_SPLIT
-from spark_apps.loyalty.spec import LOYALTY
 
+from spark_apps.apps.pos import POS
 from spark_apps.generations import steps
 from spark_apps.generations.errors import (
     GenerationPendingError,
@@ -44,11 +43,12 @@ class Play:
     apps: list[PlayedApp]
     aliases: list[Alias] = field(default_factory=list)
     compare: Callable[[Generation, Generation], ComparisonVerdict] = lambda *_: SAME
+    accepts_differences: bool = False
 
     @property
     def steps(self) -> Steps:
         return Steps(
-            LOYALTY,
+            POS,
             self.world.settings,
             self.world.clock,
             self.go_on,
@@ -56,6 +56,7 @@ class Play:
             self.compare,
             timeout_s=60,
             max_behind=20,
+            accepts_differences=self.accepts_differences,
         )
 
     def go_on(self, seconds: float = 0.1) -> None:
@@ -72,13 +73,13 @@ class Play:
                 app.tick()
             quiet = quiet + 1 if not self.world.not_written() else 0
 
-    def started(self, *migrations: str) -> None:
+    def started(self, *migrations: str, since: str | None = None) -> None:
         """A generation is seeded from what the live one has finished."""
         file = self.world.journal_file
-        journal = steps.planned(self.steps.read(), migrations, None)
+        journal = steps.planned(self.steps.read(), POS, migrations, since=since)
         candidate = journal.candidate
         assert candidate is not None
-        start = self.world.checkpoint(journal.live_generation).committed_position()
+        start = self.world.seed(journal.live_generation, candidate)
         file.write(steps.started(steps.seeded(journal, candidate.number, start, 1), candidate.number))
         assert start == at(start.offset("purchases", 0) or 0)
 
@@ -87,12 +88,12 @@ class Play:
         assert self.world.not_written() == []
 
 
-def play(path: Path, seed: int = 1, crashes: float = 0.0, migrations: Sequence[str] = ()) -> Play:
+def play(path: Path, seed: int = 1, crashes: float = 0.0, *, since: str | None = None) -> Play:
     world = world_in(path, seed)
     found = Play(world, [PlayedApp(world, role, crashes) for role in Role])
-    for _ in range(20):
+    while world.checkpoint(found.steps.read().live_generation).last_committed_batch() is None:
         found.go_on()
-    found.started(*migrations)
+    found.started(since=since)
     for _ in range(60):
         found.go_on()
     return found
@@ -102,7 +103,7 @@ def test_readers_are_told_of_every_store_of_an_app(tmp_path: Path) -> None:
     aliases: list[Alias] = []
     settings = AppSettings(run_dir=tmp_path)
     taken = Steps(COUNTED, settings, ManualClock(), lambda _: None, aliases.append, lambda *_: SAME)
-    journal = steps.planned(taken.read(), [], None)
+    journal = steps.planned(taken.read(), COUNTED, [])
     taken.prepare(journal, 2)
     assert [(alias.store, alias.topic, alias.previous_topic, alias.prepare) for alias in aliases] == [
         (store.name, f"{store.changelog_topic}-g2", store.changelog_topic, True) for store in COUNTED.stores
@@ -113,40 +114,17 @@ def test_readers_are_told_of_every_store_of_an_app(tmp_path: Path) -> None:
 def test_every_record_is_written_once_through_hand_overs_and_roll_backs(tmp_path: Path, seed: int) -> None:
     played = play(tmp_path, seed, crashes=0.1)
     assert played.steps.hand_over()[0].live == 2
-    assert (played.aliases[-1].topic, played.aliases[-1].prepare) == ("loyalty-rewards-changelog-g2", False)
+    assert (played.aliases[-1].topic, played.aliases[-1].prepare) == ("pos-rewards-changelog-g2", False)
     for _ in range(30):
         played.go_on()
     assert played.steps.roll_back().live == 1
-    assert played.aliases[-1].topic == "loyalty-rewards-changelog"
+    assert played.aliases[-1].topic == "pos-rewards-changelog"
     for _ in range(30):
         played.go_on()
     assert played.steps.hand_over()[0].live == 2
     journal = played.steps.retire(1)
     assert journal.generation(1).state is GenerationState.RETIRED
-    assert (played.aliases[-1].topic, played.aliases[-1].previous_topic) == ("loyalty-rewards-changelog-g2", None)
-    played.settle()
-    played.check()
-
-
-def test_all_parts_of_a_split_change_hands_in_one_alias_and_the_old_name_is_remembered(tmp_path: Path) -> None:
-    played = play(tmp_path, migrations=("rewards-tier", "rewards-by-region", "rewards-split"))
-    parts = {store: f"loyalty-{store}-changelog-g2" for store in REWARDS_SPLIT.stores}
-    whole = {"rewards": "loyalty-rewards-changelog"}
-    played.steps.prepare(played.steps.read(), 2)
-    assert (played.aliases[-1].serving, played.aliases[-1].warm) == (whole, parts)
-    played.steps.hand_over()
-    assert (played.aliases[-1].serving, played.aliases[-1].warm, played.aliases[-1].former) == (parts, whole, ())
-    for _ in range(30):
-        played.go_on()
-    played.steps.roll_back()
-    assert (played.aliases[-1].serving, played.aliases[-1].warm) == (whole, parts)
-    for _ in range(30):
-        played.go_on()
-    played.steps.hand_over()
-    played.steps.retire(1)
-    retired = played.aliases[-1]
-    assert (retired.serving, retired.warm, retired.former) == (parts, {}, ("rewards",))
-    assert Alias.decode(retired.encode()) == retired
+    assert (played.aliases[-1].topic, played.aliases[-1].previous_topic) == ("pos-rewards-changelog-g2", None)
     played.settle()
     played.check()
 
@@ -154,7 +132,7 @@ def test_all_parts_of_a_split_change_hands_in_one_alias_and_the_old_name_is_reme
 def test_a_generation_whose_seed_was_refused_is_not_waited_for(tmp_path: Path) -> None:
     played = play(tmp_path)
     played.steps.retire(2)
-    played.world.journal_file.write(steps.planned(played.steps.read(), [], None))
+    played.world.journal_file.write(steps.planned(played.steps.read(), POS, []))
     with pytest.raises(GenerationRefusedError, match="generation 3 is PLANNED"):
         played.steps.hand_over()
 
@@ -210,7 +188,7 @@ def test_a_hand_over_can_be_called_off_at_any_place(
     for _ in range(20):
         played.go_on()
     assert played.steps.roll_back().live == 1
-    assert played.aliases[-1].serving_topic == "loyalty-rewards-changelog"
+    assert played.aliases[-1].serving_topic == "pos-rewards-changelog"
     played.settle()
     played.check()
 
@@ -240,6 +218,24 @@ def test_generations_that_differ_are_not_handed_over_and_the_old_one_goes_on(tmp
     played.check()
 
 
+@pytest.mark.parametrize("since", [None, "beginning"])
+def test_only_a_backfill_takes_over_though_it_differs_and_only_if_that_is_accepted(
+    tmp_path: Path, since: str | None
+) -> None:
+    played = play(tmp_path, since=since)
+    differing = ComparisonVerdict(6, 5, 1, 0, 0, 0, holds=False)
+    played.compare = lambda *_: differing
+    with pytest.raises(GenerationsDifferError, match="--accept-differences" if since else "; retire generation 2"):
+        played.steps.hand_over()
+    played.accepts_differences = True
+    if since is None:
+        with pytest.raises(GenerationsDifferError):
+            played.steps.hand_over()
+        return
+    journal, comparison = played.steps.hand_over()
+    assert (journal.live, comparison) == (2, differing)
+
+
 def test_a_successor_that_does_not_run_keeps_the_old_one_running(tmp_path: Path) -> None:
     played = play(tmp_path)
     played.apps[1].stop()
@@ -253,10 +249,8 @@ def test_a_successor_that_does_not_run_keeps_the_old_one_running(tmp_path: Path)
 
 def test_a_successor_that_could_not_convert_a_record_is_refused(tmp_path: Path) -> None:
     played = play(tmp_path)
-    beat = Heartbeat(
-        "loyalty", 2, 1, AppState.FAILED, 0, 0, error="UnconvertibleRowsError: a record can't be converted"
-    )
-    write_heartbeat(played.world.settings.heartbeat_file("loyalty-next"), beat)
+    beat = Heartbeat("pos", 2, 1, AppState.FAILED, 0, 0, error="UnconvertibleRowsError: a record can't be converted")
+    write_heartbeat(played.world.settings.heartbeat_file("pos-next"), beat)
     with pytest.raises(GenerationRefusedError, match="generation 2 has stopped: UnconvertibleRowsError"):
         played.steps.hand_over()
     assert played.steps.read().transfer is None

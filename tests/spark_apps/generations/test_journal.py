@@ -11,7 +11,7 @@ from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal, JournalFile, Transfer, TransferPhase
 from state.changelog.position import Position
 
-TOPIC = "loyalty-rewards-changelog"
+TOPIC = "pos-rewards-changelog"
 positions = st.dictionaries(
     st.sampled_from(["pos", "purchases"]), st.dictionaries(st.integers(0, 20), st.integers(0, 2**60), max_size=3)
 ).map(Position)
@@ -23,10 +23,9 @@ generations = st.builds(
     origin=st.none() | st.integers(1, 9),
     migrations=st.lists(st.sampled_from(["tier", "cents"])).map(tuple),
     partitions=st.none() | st.integers(1, 64),
-    purged_rows=st.integers(0, 2**50),
+    since=st.none() | st.just("beginning"),
     seed_rows=st.integers(0, 10**9),
     start=positions,
-    parts=st.dictionaries(st.sampled_from(["north", "south"]), st.just(TOPIC)),
     outputs=st.lists(st.tuples(st.integers(0, 99), st.none() | st.integers(0, 99))).map(tuple),
 )
 transfers = st.none() | st.builds(
@@ -41,7 +40,7 @@ transfers = st.none() | st.builds(
 
 
 def first() -> Journal:
-    return Journal.first("loyalty", {"rewards": TOPIC})
+    return Journal.first("pos", {"rewards": TOPIC})
 
 
 @given(generations, transfers)
@@ -78,7 +77,7 @@ def test_handing_over_to_and_fro_leaves_every_batch_of_input_to_one_writer(lengt
 
 def test_an_app_that_never_changed_writes_all_its_outputs() -> None:
     generation = first().live_generation
-    assert (generation.number, generation.is_seeded) == (1, False)
+    assert (generation.number, generation.origin) == (1, None)
     assert generation.writes_outputs(0)
     assert generation.writes_outputs(10**9)
 
@@ -97,17 +96,17 @@ def test_a_journal_knows_who_is_on_its_way_and_who_stands_by() -> None:
 
 
 def test_the_file_is_replaced_as_a_whole_and_changed_by_one_at_a_time(tmp_path: Path) -> None:
-    file = JournalFile(tmp_path, "loyalty")
+    file = JournalFile(tmp_path, "pos")
     assert file.read() is None
     file.write(first())
-    assert JournalFile(tmp_path, "loyalty").read() == first()
+    assert JournalFile(tmp_path, "pos").read() == first()
     # A step that died between the draft and its renaming.
-    (tmp_path / "generations" / "loyalty.json.new").write_bytes(b"{")
+    (tmp_path / "generations" / "pos.json.new").write_bytes(b"{")
     assert file.read() == first()
     with file.locked():
-        with pytest.raises(GenerationRefusedError, match="another process"), JournalFile(tmp_path, "loyalty").locked():
+        with pytest.raises(GenerationRefusedError, match="another process"), JournalFile(tmp_path, "pos").locked():
             pass
-        with JournalFile(tmp_path, "pos_fanout").locked():
+        with JournalFile(tmp_path, "ticks").locked():
             pass
     with file.locked():
         pass

@@ -4,16 +4,17 @@ import threading
 from pathlib import Path
 
 import pytest
-from spark_apps.loyalty.spec import LOYALTY
 
+from spark_apps.apps.pos import POS
 from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.gate import BatchRefusedError
 from spark_apps.generations import run as run_module
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import plan_batch
 from spark_apps.generations.catalog import first_journal, settings_of
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.orders import Role
-from spark_apps.generations.run import GenerationRun
+from spark_apps.generations.run import BatchLimit, GenerationRun
 from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
@@ -30,9 +31,9 @@ def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = AppSettings(run_dir=tmp_path)
-    journal = steps.started(steps.planned(first_journal(LOYALTY), [], None), 2)
-    JournalFile(tmp_path, LOYALTY.name).write(steps.begun(journal, 2, compares=True))
-    folder = settings_of(settings, journal.generation(2)).checkpoint_dir(LOYALTY.name)
+    journal = steps.started(steps.planned(first_journal(POS), POS, []), 2)
+    JournalFile(tmp_path, POS.name).write(steps.begun(journal, 2, compares=True))
+    folder = settings_of(settings, journal.generation(2)).checkpoint_dir(POS.name)
     write_checkpoint(folder, [{"pos": {"0": 5}}], committed=1, initial=None)
     started: list[str] = []
 
@@ -44,11 +45,11 @@ def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
 
     def process() -> None:
         with pytest.raises(_StartedError):
-            GenerationRun(LOYALTY, settings, SystemClock(), threading.Event(), Role.NEXT)()
+            GenerationRun(POS, settings, SystemClock(), threading.Event(), Role.NEXT)()
 
     thread = threading.Thread(target=process)
     thread.start()
-    heartbeat = settings.heartbeat_file("loyalty-next")
+    heartbeat = settings.heartbeat_file("pos-next")
 
     def holds() -> bool:
         beat = read_heartbeat(heartbeat)
@@ -59,19 +60,19 @@ def test_a_generation_that_holds_runs_the_plan_that_a_killed_step_left_behind(
     checkpoint = SparkCheckpoint(folder)
     plan_batch(checkpoint, 1, Position({"pos": {0: 9}}))
     thread.join(30)
-    assert started == ["loyalty-next"]
+    assert started == ["pos-next"]
 
 
 def test_there_is_nothing_to_run_beside_an_app_that_never_changed(tmp_path: Path) -> None:
     settings = AppSettings(run_dir=tmp_path)
-    GenerationRun(LOYALTY, settings, SystemClock(), threading.Event(), Role.NEXT)()
-    beat = read_heartbeat(settings.heartbeat_file("loyalty-next"))
+    GenerationRun(POS, settings, SystemClock(), threading.Event(), Role.NEXT)()
+    beat = read_heartbeat(settings.heartbeat_file("pos-next"))
     assert beat is not None
     assert beat.state is AppState.STOPPED
 
 
 def test_orders_that_cannot_be_watched_end_the_term(tmp_path: Path) -> None:
-    run = GenerationRun(LOYALTY, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event(), Role.LIVE)
+    run = GenerationRun(POS, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event(), Role.LIVE)
     orders, ended = run._orders(), threading.Event()
     assert orders is not None
 
@@ -80,3 +81,16 @@ def test_orders_that_cannot_be_watched_end_the_term(tmp_path: Path) -> None:
 
     with run._watching(orders, reached, ended):
         assert ended.wait(30)
+
+
+def test_a_limit_lets_nothing_begin_behind_it() -> None:
+    ended: list[bool] = []
+    limit = BatchLimit(4, lambda: ended.append(True))
+    run: list[int] = []
+    process = limit(lambda _, batch_id: run.append(batch_id))
+    process(None, 3)
+    process(None, 4)
+    assert not ended
+    with pytest.raises(BatchRefusedError):
+        process(None, 5)
+    assert (run, limit.begun, ended) == ([3, 4], 4, [True])

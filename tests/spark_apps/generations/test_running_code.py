@@ -5,35 +5,35 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from spark_apps.loyalty.spec import LOYALTY
 
+from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import known_migrations
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.running_code import check_known
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.settings import AppSettings
 
-BEAT = Heartbeat("loyalty", 1, os.getpid(), AppState.RUNNING, 1_000, 2_000, migrations=["rewards-tier"])
+BEAT = Heartbeat("pos", 1, os.getpid(), AppState.RUNNING, 1_000, 2_000, migrations=["rewards-tier"])
 
 
 def told(run_dir: Path, beat: Heartbeat) -> AppSettings:
     settings = AppSettings(run_dir=run_dir)
-    write_heartbeat(settings.heartbeat_file("loyalty"), beat)
+    write_heartbeat(settings.heartbeat_file("pos"), beat)
     return settings
 
 
 def test_an_app_tells_the_migrations_of_its_stores() -> None:
-    assert set(known_migrations(LOYALTY)) >= {"rewards-tier", "rewards-by-region"}
+    assert set(known_migrations(POS)) >= {"rewards-tier", "rewards-by-region"}
 
 
 def test_a_change_that_the_running_process_does_not_know_is_refused(tmp_path: Path) -> None:
     settings = told(tmp_path, BEAT)
-    check_known("loyalty", ["rewards-tier", "my.changes:OTHER"], settings)
+    check_known("pos", ["rewards-tier", "my.changes:OTHER"], settings)
     with pytest.raises(GenerationRefusedError, match=r"doesn't know migration rewards-by-region.*action upgrade"):
-        check_known("loyalty", ["rewards-tier", "rewards-by-region"], settings)
+        check_known("pos", ["rewards-tier", "rewards-by-region"], settings)
 
 
 @pytest.mark.parametrize("beat", [replace(BEAT, state=AppState.STOPPED), replace(BEAT, migrations=None)])
 def test_one_that_does_not_run_or_say_is_taken_to_know(tmp_path: Path, beat: Heartbeat) -> None:
-    check_known("loyalty", ["rewards-by-region"], told(tmp_path, beat))
+    check_known("pos", ["rewards-by-region"], told(tmp_path, beat))
     check_known("ticks", ["any"], AppSettings(run_dir=tmp_path))

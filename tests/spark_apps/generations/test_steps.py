@@ -2,28 +2,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
-from spark_apps.loyalty.migrations import REWARDS_SPLIT
 
+from spark_apps.apps.pos import POS
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations import steps
+from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Orders, Role, orders_for
 from state.changelog.position import Position
+from tests.integration.counted_app import COUNTED
 from tests.spark_apps.checkpoints import write_checkpoint
 
-TOPIC = "loyalty-rewards-changelog"
+COUNTED_APP = "tests.integration.counted_app"
+TOPIC = "pos-rewards-changelog"
 END = Position({"pos": {0: 20}})
 
 
 def first() -> Journal:
-    return Journal.first("loyalty", {"rewards": TOPIC})
+    return Journal.first("pos", {"rewards": TOPIC})
 
 
 def ready() -> Journal:
-    journal = steps.seeded(steps.planned(first(), ["rewards-tier"], None), 2, Position({"pos": {0: 5}}), 7)
+    journal = steps.seeded(steps.planned(first(), POS, ["rewards-tier"]), 2, Position({"pos": {0: 5}}), 7)
     return steps.started(journal, 2)
 
 
@@ -42,82 +44,36 @@ def who(journal: Journal) -> tuple[int | None, int | None]:
 
 
 def test_a_generation_is_planned_once_with_the_changes_of_the_one_before() -> None:
-    journal = steps.planned(first(), ["rewards-tier"], None)
+    journal = steps.planned(first(), POS, ["rewards-tier"])
     assert journal.candidate == Generation(
         2, GenerationState.PLANNED, {"rewards": f"{TOPIC}-g2"}, origin=1, migrations=("rewards-tier",)
     )
-    assert steps.planned(journal, ["rewards-tier"], None) == journal
+    assert steps.planned(journal, POS, ["rewards-tier"]) == journal
     with pytest.raises(GenerationRefusedError, match="generation 2 is on its way already"):
-        steps.planned(journal, [], None)
+        steps.planned(journal, POS, [])
 
 
 def test_changes_follow_those_that_were_made_before() -> None:
     journal = steps.retired(handed_over(), 1)
-    journal = steps.planned(journal, ["rewards-by-region"], 12)
+    journal = steps.planned(journal, POS, ["rewards-by-region"], 12)
     candidate = journal.candidate
     assert candidate is not None
     assert (candidate.number, candidate.topics, candidate.origin) == (3, {"rewards": f"{TOPIC}-g3"}, 2)
     assert candidate.migrations == ("rewards-tier", "rewards-by-region")
 
 
-SPLIT = ("rewards-tier", "rewards-by-region", "rewards-split")
-PARTS = {store: f"loyalty-{store}-changelog-g2" for store in REWARDS_SPLIT.stores}
-
-
-def split() -> Journal:
-    """After a split."""
-    journal = steps.started(steps.seeded(steps.planned(first(), SPLIT, None), 2, END, 7), 2)
-    journal = steps.waiting(steps.begun(journal, 2, compares=True), END)
-    return steps.completed(steps.aligned(steps.switched(journal, END, source_batch=9, target_batch=4)))
-
-
-def test_a_split_has_a_changelog_for_each_store_and_a_merge_has_one_again() -> None:
-    journal = split()
-    live = journal.live_generation
-    assert (live.parts, live.topics) == (PARTS, {"rewards": PARTS["rewards-north"]})
-    assert Journal.from_json(journal.to_json()) == journal
-    journal = steps.planned(steps.retired(journal, 1), ["rewards-merge"], None)
+def test_a_generation_has_a_changelog_for_every_store_of_its_topology() -> None:
+    journal = steps.planned(first_journal(COUNTED), COUNTED, [f"{COUNTED_APP}:BY_LETTER", f"{COUNTED_APP}:WITH_FULL"])
     candidate = journal.candidate
     assert candidate is not None
-    assert (candidate.topics, candidate.parts) == ({"rewards": f"{TOPIC}-g3"}, {})
+    assert candidate.topics == {store: f"counted-{store}-changelog-g2" for store in ("sums", "numbers", "tens")}
 
 
-def test_a_name_is_a_former_one_once_every_generation_that_has_it_is_retired() -> None:
-    journal = split()
-    assert journal.former_stores == ()
-    journal = steps.retired(journal, 1)
-    assert journal.former_stores == ("rewards",)
-    journal = steps.planned(journal, ["rewards-merge"], None)
-    assert journal.former_stores == (), "it is on its way again"
-    assert journal.every_store == {"rewards", *PARTS}
-
-
-@pytest.mark.parametrize("had_parts", [True, False])
-def test_a_journal_of_before_apps_could_have_several_stores_is_read(*, had_parts: bool) -> None:
-    written = split() if had_parts else handed_over()
-    content = orjson.loads(written.to_json()) | {"store": "rewards"}
-    for item in content["generations"]:
-        item["topic"] = item["topics"]["rewards"]
-        parts = item.pop("parts")
-        del item["topics"]
-        if had_parts:
-            item["topics"] = parts
-    assert Journal.from_json(orjson.dumps(content)) == written
-
-
-def test_a_generation_of_an_app_with_several_stores_has_a_changelog_for_each() -> None:
-    topics = {"sums": "counted-sums-changelog", "tens": "counted-tens-changelog"}
-    counted = "tests.integration.counted_app"
-    journal = steps.planned(Journal.first("counted", topics), [f"{counted}:BY_LETTER", f"{counted}:WITH_FULL"], None)
-    candidate = journal.candidate
-    assert candidate is not None
-    assert (candidate.topics, candidate.parts) == ({store: f"{topic}-g2" for store, topic in topics.items()}, {})
-    assert [candidate.own_store(store) for store in candidate.changelogs] == ["sums", "tens"]
-
-
-def test_rows_never_go_to_another_apps_store() -> None:
-    with pytest.raises(GenerationRefusedError, match="can't go to store prices: that is a store of ticks"):
-        steps.topics_of_parts("loyalty", ("rewards", "prices"), 2)
+def test_a_backfill_is_another_generation_than_a_seeded_one() -> None:
+    journal = steps.planned(first(), POS, [], since="beginning")
+    assert steps.planned(journal, POS, [], since="beginning") == journal
+    with pytest.raises(GenerationRefusedError, match="is on its way already"):
+        steps.planned(journal, POS, [])
 
 
 @pytest.mark.parametrize(
@@ -132,15 +88,15 @@ def test_rows_never_go_to_another_apps_store() -> None:
 )
 def test_changes_that_do_not_fit_are_refused(names: list[str], says: str | None) -> None:
     if says is None:
-        assert steps.planned(first(), names, None).candidate is not None
+        assert steps.planned(first(), POS, names).candidate is not None
     else:
         with pytest.raises(GenerationRefusedError, match=says):
-            steps.planned(first(), names, None)
+            steps.planned(first(), POS, names)
 
 
 def test_no_generation_is_planned_while_one_stands_by() -> None:
     with pytest.raises(GenerationRefusedError, match="generation 1 stands by"):
-        steps.planned(handed_over(), ["rewards-by-region"], None)
+        steps.planned(handed_over(), POS, ["rewards-by-region"])
 
 
 def test_outputs_change_hands_at_the_batches_that_end_at_the_same_place() -> None:
@@ -172,7 +128,7 @@ def test_a_hand_over_is_begun_once_and_only_to_what_runs() -> None:
     with pytest.raises(GenerationRefusedError, match="a hand-over to generation 2 is under way"):
         steps.begun(begun, 1, compares=True)
     with pytest.raises(GenerationRefusedError, match="generation 2 is PLANNED"):
-        steps.begun(steps.planned(first(), [], None), 2, compares=True)
+        steps.begun(steps.planned(first(), POS, []), 2, compares=True)
     with pytest.raises(GenerationRefusedError, match="has no generation 7"):
         steps.begun(ready(), 7, compares=True)
 
@@ -190,7 +146,7 @@ def test_only_what_is_not_live_can_be_retired() -> None:
 
 def test_processes_change_places_once_the_successor_is_live() -> None:
     assert who(first()) == (1, None)
-    assert who(steps.planned(first(), [], None)) == (1, None)
+    assert who(steps.planned(first(), POS, [])) == (1, None)
     assert who(ready()) == who(switched()) == who(steps.aligned(switched())) == (1, 2)
     assert who(handed_over()) == (2, 1)
     assert who(steps.retired(handed_over(), 1)) == (2, None)
@@ -244,10 +200,10 @@ def test_what_runs_freely_is_never_done(tmp_path: Path) -> None:
 
 def test_planning_the_next_change_leaves_the_live_process_alone() -> None:
     before = steps.retired(handed_over(), 1)
-    after = steps.planned(before, ["rewards-by-region"], None)
+    after = steps.planned(before, POS, ["rewards-by-region"])
     assert orders_for(before, Role.LIVE) == orders_for(after, Role.LIVE)
 
 
 def test_a_transfer_of_a_phase_without_a_hand_over_is_refused() -> None:
-    with pytest.raises(GenerationRefusedError, match="no hand-over of loyalty is under way"):
+    with pytest.raises(GenerationRefusedError, match="no hand-over of pos is under way"):
         steps.waiting(ready(), END)

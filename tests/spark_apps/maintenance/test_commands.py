@@ -14,11 +14,11 @@ import pytest
 import typer
 from confluent_kafka import KafkaException
 from deltalake import DeltaTable, write_deltalake
-from spark_apps.loyalty.spec import LOYALTY, REWARDS
-from spark_apps.ticks.spec import PRICES
 from typer.testing import CliRunner
 
 from deploy.cli import app as storekeeper
+from spark_apps.apps.pos import POS
+from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, Journal, JournalFile
 from spark_apps.generations.steps import planned, retired
@@ -33,6 +33,7 @@ from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
 pytestmark = pytest.mark.broker
 
+REWARDS, PRICES = POS.stores[0], TICKS.stores[0]
 TOPIC = PRICES.changelog_topic
 ROWS = {b"S%03d" % number: b'{"Symbol":"S%03d","Price":%d}' % (number, number) for number in range(200)}
 PARTITIONS = 4
@@ -162,9 +163,9 @@ def handed_over(journal: Journal) -> Journal:
 
 
 def test_maintenance_follows_a_store_to_its_next_generation(broker: Broker, tmp_path: Path) -> None:
-    file, journal = JournalFile(tmp_path, "loyalty"), planned(first_journal(LOYALTY), ("rewards-tier",), None)
+    file, journal = JournalFile(tmp_path, "pos"), planned(first_journal(POS), POS, ("rewards-tier",))
     old, new = REWARDS.changelog_topic, journal.generation(2).topics["rewards"]
-    preview = ("cleanup", "preview", "rewards", "--ttl-days", "1e-8", "--keep-compute-state", "--canary-share", "0")
+    preview = ("cleanup", "preview", "rewards", "--ttl-days", "1e-8", "--canary-share", "0")
     for topic, rows in ((old, 5), (new, 3)):
         with suppress(KafkaException):
             broker.delete_topic(topic)
@@ -179,7 +180,7 @@ def test_maintenance_follows_a_store_to_its_next_generation(broker: Broker, tmp_
     assert run(broker, tmp_path, "growth", "rewards")[1]["details"]["rows"] == 3
     verdict = run(broker, tmp_path, "verify", "rewards")[1]
     assert (verdict["passed"], verdict["details"]["topic"]) == (False, new)
-    with pytest.raises(ConfigurationError, match="generation 1 of loyalty is STANDBY and holds the rows"):
+    with pytest.raises(ConfigurationError, match="generation 1 of pos is STANDBY and holds the rows"):
         run(broker, tmp_path, *preview)
 
     file.write(retired(handed_over(journal), 1))

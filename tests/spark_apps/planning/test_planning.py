@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 import typer
-from spark_apps.loyalty.migrations import REWARDS_SPLIT
-from spark_apps.loyalty.spec import LOYALTY, REWARDS
 
+from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
@@ -25,8 +24,9 @@ from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Description, RunningStore, Step
 from state.migration.plan import Change, Verdict, plan_changes
-from tests.snapshot_tables import manifest_of, rows_of, write_snapshot
+from tests.snapshot_tables import rows_of, write_snapshot
 
+REWARDS = POS.stores[0]
 ROWS = rows_of(
     {
         b"%d" % number: b'{"CustomerCardNo":"%d","TotalLoyaltyPoints":1.0,"InvoiceCount":1,"LastInvoiceTime":0}'
@@ -45,7 +45,7 @@ def settings(tmp_path: Path) -> AppSettings:
         ROWS,
         REWARDS.value_fields,
         store="rewards",
-        app="loyalty",
+        app="pos",
         changelog_topic=REWARDS.changelog_topic,
         changelog_offsets=dict.fromkeys(range(4), 1),
     )
@@ -67,7 +67,6 @@ def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings
     assert rewards.size_bytes is not None
     assert rewards.size_bytes > 0
     assert rewards.fields == _rewards().fields
-    assert rewards.key_fields == ("CustomerCardNo",)
     assert not plan_changes(declared_stores(), _running(settings)).breaks
 
 
@@ -77,52 +76,26 @@ def test_every_store_of_an_app_that_can_have_generations_can_be_changed() -> Non
 
 def test_all_stores_of_an_app_change_to_one_number_of_partitions() -> None:
     numbers = {item.store: item.partitions for item in declared_stores({"players": 7}) if item.partitions}
-    assert numbers == {"players": 7, "products": 7}
+    assert numbers == dict.fromkeys(("standings", "players", "products"), 7)
     with pytest.raises(ConfigurationError, match="players=7 and products=8 can't be"):
         declared_stores({"players": 7, "products": 8})
 
 
 def test_what_runs_is_told_by_the_journal_of_generations(settings: AppSettings) -> None:
-    journal = planned(first_journal(LOYALTY), ("rewards-tier",), None)
+    journal = planned(first_journal(POS), POS, ("rewards-tier",))
     live = replace(journal.generation(2), state=GenerationState.LIVE)
-    JournalFile(settings.run_dir, "loyalty").write(replace(journal.updated(live), live=2))
-    (settings.run_dir / "checkpoints" / "loyalty" / "gen-2").mkdir(parents=True)
+    JournalFile(settings.run_dir, "pos").write(replace(journal.updated(live), live=2))
+    (settings.run_dir / "checkpoints" / "pos" / "gen-2").mkdir(parents=True)
     rewards = _running(settings).stores["rewards"]
     assert (rewards.generation, rewards.migrations) == (2, ("rewards-tier",))
-    assert rewards.topic == "loyalty-rewards-changelog", "the first generation's"
+    assert rewards.topic == "pos-rewards-changelog", "the first generation's"
     assert rewards.fields is None, "the snapshot is of another generation"
 
 
-def test_the_parts_of_a_split_are_told_as_the_store_that_they_were(settings: AppSettings) -> None:
-    names = ("rewards-tier", "rewards-by-region", "rewards-split")
-    journal = planned(first_journal(LOYALTY), names, None)
-    live = replace(journal.generation(2), state=GenerationState.LIVE)
-    JournalFile(settings.run_dir, "loyalty").write(replace(journal.updated(live), live=2))
-    for store in REWARDS_SPLIT.stores[:2]:
-        told = {"store": store, "app": "loyalty", "generation": 2, "changelog_topic": live.parts[store]}
-        write_snapshot(settings.delta_table(store), ROWS, REWARDS.value_fields, manifest=manifest_of(ROWS, **told))
-    found = _running(settings).stores
-    assert found.keys() == {"rewards"}
-    assert (found["rewards"].keys, found["rewards"].parts) == (4, REWARDS_SPLIT.stores)
-    assert found["rewards"].key_fields == ("CustomerCardNo",)
-    unseen = replace(found["rewards"], fields=None)
-    (merged,) = plan_of_app([_rewards()], {"rewards": unseen}, ["rewards-merge"]).changes
-    assert merged.verdict is Verdict.MIGRATE
-    assert "merge: " in " ".join(merged.details)
-
-
-def test_a_split_is_made_when_it_is_named_and_else_not_proposed(settings: AppSettings) -> None:
-    running = _running(settings).stores["rewards"]
-    names = ["rewards-tier", "rewards-by-region", "rewards-split"]
-    assert _change(running, names).conf["migrations"] == names
-    (change,) = plan_changes([_rewards()], Description(0, {"rewards": running})).changes
-    assert change.conf["migrations"] == names[:2]
-
-
 def test_a_migration_that_runs_and_is_not_there_any_more_breaks_the_plan(settings: AppSettings) -> None:
-    journal = first_journal(LOYALTY)
+    journal = first_journal(POS)
     live = replace(journal.live_generation, migrations=("rewards-tier", "gone.changes:ADD_LEVEL"))
-    JournalFile(settings.run_dir, "loyalty").write(journal.updated(live))
+    JournalFile(settings.run_dir, "pos").write(journal.updated(live))
     running = _running(settings)
     assert running.stores["rewards"].migrations == ("rewards-tier", "gone.changes:ADD_LEVEL")
     (change,) = plan_changes([_rewards()], running).changes
@@ -148,14 +121,14 @@ def _change(
 def test_an_app_is_changed_by_the_migrations_that_are_named(settings: AppSettings) -> None:
     running = _running(settings).stores["rewards"]
     change = _change(running, ["rewards-tier"])
-    assert (change.verdict, change.conf) == (Verdict.MIGRATE, {"app": "loyalty", "migrations": ["rewards-tier"]})
+    assert (change.verdict, change.conf) == (Verdict.MIGRATE, {"app": "pos", "migrations": ["rewards-tier"]})
     both = _change(running, ["rewards-tier", "rewards-by-region"])
     assert "keys change" in " ".join(both.details)
     assert _change(running, []).verdict is Verdict.UNCHANGED
     copied = _change(running, [], copy=True)
     assert (copied.verdict, copied.conf) == (
         Verdict.MIGRATE,
-        {"app": "loyalty", "migrations": [], "copy": True},
+        {"app": "pos", "migrations": [], "copy": True},
     )
     assert _change(running, ["rewards-tier"], copy=True) == change
     assert _change(running, [], partitions=9).conf["partitions"] == 9
@@ -201,7 +174,7 @@ def test_whoever_approves_is_told_of_every_store_of_the_app(
         told(copy=True)
     settings.checkpoint_dir("leaderboard").mkdir(parents=True)
     plan = told(copy=True)
-    assert (plan["verdict"], plan["stores"]) == ("migrate", ["players", "products"])
+    assert (plan["verdict"], plan["stores"]) == ("migrate", ["standings", "players", "products"])
     assert plan["conf"] == {"app": "leaderboard", "migrations": [], "copy": True}
     assert "**players** can be changed" in plan["text"]
     assert "**products** can be changed" in plan["text"]

@@ -49,16 +49,6 @@ def test_every_kind_of_difference_is_counted(tmp_path: Path) -> None:
     assert verdict.samples.unconvertible == (f"{masked(b'unconvertible')}: ValueError",)
 
 
-@pytest.mark.parametrize("told", [{b"7", b"8", b"9"}, {b"n-7", b"n-8", b"n-9"}])
-def test_what_was_purged_may_have_another_value_and_nothing_else(tmp_path: Path, told: set[bytes]) -> None:
-    newer = dict(NEWER) | {b"n-7": b"begun anew"}
-    verdict = _ask(OLDER, newer.items(), tmp_path, purged=told)
-    assert (verdict.holds, verdict.compared, verdict.same, verdict.purged) == (True, 100, 99, 1)
-    assert _ask(OLDER, [*newer.items(), (b"n-6", b"other")], tmp_path, purged=told).differing == 1
-    assert _ask(OLDER, [*newer.items(), (b"n-8", None)], tmp_path, purged=told).missing == 1
-    assert _ask([*OLDER, (b"9", None)], newer.items(), tmp_path, purged=told).unexpected == 1
-
-
 @pytest.mark.parametrize(
     ("budget", "holds"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import orjson
 import pytest
 
 from state.errors import InvalidArgumentError
@@ -14,7 +13,7 @@ from state.migration.plan import Change, Plan, Verdict, plan_changes
 FIELDS = {"Card": "string", "Points": "decimal(18,4)"}
 TIERED = {"Card": "string", "Cents": "bigint", "Tier": "string"}
 TIER = Step("tier", "Adds the tier.", 2, TIERED)
-REGION = Step("region", "Keys begin with the region.", 3, TIERED, changes_key=True, reversible=False)
+REGION = Step("region", "Keys begin with the region.", 3, TIERED, changes_key=True)
 DECLARED = DeclaredStore("rewards", "pos", "rewards-log", "keyvalue", None, FIELDS)
 RUNNING = RunningStore(
     "rewards",
@@ -25,7 +24,6 @@ RUNNING = RunningStore(
     partitions=4,
     keys=1_000_000,
     size_bytes=9,
-    key_fields=("Card",),
 )
 
 
@@ -56,7 +54,6 @@ def test_pending_migrations_are_explained_with_what_to_trigger() -> None:
         "field Tier added (string)",
         "region: Keys begin with the region.",
         "keys change: callers must ask by the new ones from the hand-over on",
-        "there is no way back from its values: later generations can't be seeded from it",
     )
     assert change.conf == {"app": "pos", "migrations": ["tier", "region"]}
     assert (change.keys, change.size_bytes, change.minutes) == (1_000_000, 9, 6)
@@ -109,17 +106,6 @@ def test_a_migration_that_runs_must_stay() -> None:
     assert "its values are of version 2" in _change(changed, at_two).details[0]
 
 
-def test_a_key_that_the_app_makes_otherwise_takes_a_migration() -> None:
-    by_phone = replace(DECLARED, key_field="Phone")
-    assert "Its key would be Phone, and is Card" in _change(by_phone).details[0]
-    assert _change(by_phone).verdict is Verdict.BREAKS
-    assert _change(by_phone, replace(RUNNING, key_fields=())).verdict is Verdict.BREAKS
-    assert _change(replace(DECLARED, key_field="Card")).verdict is Verdict.UNCHANGED
-    assert _change(by_phone, replace(RUNNING, key_fields=None)).verdict is Verdict.UNCHANGED
-    at_three = replace(RUNNING, migrations=("tier", "region"), fields=TIERED, key_fields=())
-    assert _change(replace(by_phone, steps=(TIER, REGION)), at_three).verdict is Verdict.UNCHANGED
-
-
 def test_a_renamed_store_is_recognised() -> None:
     plan = plan_changes([replace(DECLARED, store="points")], Description(0, {"rewards": RUNNING}))
     assert [change.verdict for change in plan.changes] == [Verdict.NEW, Verdict.BREAKS]
@@ -146,47 +132,10 @@ def test_a_description_is_read_back() -> None:
             Description.decode(data)
 
 
-APART = Step("apart", "A store each.", 2, FIELDS, stores=("rewards-1", "rewards-2"))
-TOGETHER = Step("together", "One store.", 3, FIELDS, stores=("rewards",))
-
-
-def test_a_split_and_a_merge_say_which_stores_callers_must_ask() -> None:
-    both = _change(replace(DECLARED, steps=(APART, TOGETHER)))
-    ask = (
-        "callers must ask for those from the hand-over on; {} can be asked for, too, until the old generation is "
-        "retired"
-    )
-    assert both.details == (
-        "apart: A store each.",
-        "split: rows of rewards go to rewards-1, rewards-2, each by its key alone",
-        ask.format("rewards"),
-        "together: One store.",
-        "merge: rows of rewards-1, rewards-2 go to rewards, each by its key alone",
-        ask.format("rewards-1, rewards-2"),
-    )
-    running = replace(RUNNING, generation=2, migrations=("apart",), parts=APART.stores)
-    assert _change(replace(DECLARED, steps=(APART,)), running).verdict is Verdict.UNCHANGED
-    assert _change(replace(DECLARED, steps=(APART, TOGETHER)), running).details[1].startswith("merge: ")
-    assert Description.decode(Description(0, {"rewards": running}).encode()).stores["rewards"] == running
-
-
-def test_other_stores_in_the_version_that_runs_would_break() -> None:
-    running = replace(RUNNING, generation=2, migrations=("apart",), parts=APART.stores)
-    change = _change(replace(DECLARED, steps=(replace(APART, stores=("rewards-1", "rewards-3")),)), running)
-    assert change.verdict is Verdict.BREAKS
-    assert "is declared to have them in rewards-1, rewards-3" in change.details[0]
-
-
 def test_what_is_only_made_when_it_is_named_is_not_proposed() -> None:
-    steps = (TIER, replace(APART, to_version=3, offered=False), replace(TOGETHER, to_version=4))
+    steps = (TIER, replace(REGION, offered=False), Step("more", "More.", 4, TIERED))
     assert _change(replace(DECLARED, steps=steps)).conf["migrations"] == ["tier"]
     assert _change(replace(DECLARED, steps=steps[1:]), replace(RUNNING, migrations=())).verdict is Verdict.UNCHANGED
-
-
-def test_a_description_of_before_there_were_parts_is_read() -> None:
-    content = orjson.loads(Description(0, {"rewards": RUNNING}).encode())
-    del content["stores"][0]["parts"]
-    assert Description.decode(orjson.dumps(content)).stores["rewards"] == RUNNING
 
 
 def test_the_first_store_of_an_app_triggers_the_changes_of_all_of_them() -> None:

@@ -142,6 +142,19 @@ def test_a_free_repartition_has_as_many_partitions_as_what_it_is_joined_with() -
     assert topology.plan({"in": 3, "customers": 8}).partitions[sink.topic] == 8
 
 
+def test_repartitions_get_the_number_that_is_wanted_where_nothing_fixes_it() -> None:
+    def describe(streams: StreamsBuilder) -> None:
+        stream, table = streams.stream("in", int), streams.table("customers", int)
+        by_value(stream.filter(lambda _, value: value > 0)).group_by_key().count(store="free")
+        by_value(stream.filter(lambda _, value: value > 1)).repartition(partitions=5, named="fixed")
+        by_value(stream).join(table, lambda one, two: one + two, values=int, named="joined").to("out")
+
+    topology = built(describe)
+    numbers = topology.plan({"in": 3, "customers": 8}, 7).partitions
+    assert sorted(numbers[sink.topic] for sink in topology.repartitions) == [5, 7, 8]
+    assert (numbers["in"], numbers["customers"]) == (3, 8)
+
+
 def test_topics_that_do_not_fit_are_refused_with_their_numbers() -> None:
     def describe(streams: StreamsBuilder) -> None:
         table = streams.table("customers", int)
