@@ -75,7 +75,7 @@ def demo_input(purchases: int | None, poison: int) -> DemoInput:
 
 
 def demo_instance(settings: PlatformSettings) -> Instance:
-    """The demo's platform. Windows of sales take late sales for as long as they are there; see `SALES_GRACE_MS`."""
+    """The demo's platform. Its windows take late sales for longer than by default: see `SALES_GRACE_MS`."""
     made = Instance.of(settings)
     return replace(made, environment={**made.environment, "STOREKEEPER_SALES_GRACE_MS": str(SALES_GRACE_MS)})
 

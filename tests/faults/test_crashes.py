@@ -1,4 +1,4 @@
-"""The three apps of the point of sale under kills: nothing is lost, nothing is there twice, in any output."""
+"""The apps of the tills under kills: nothing is lost, nothing is there twice, in any output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.integration.app_process import AppProcesses
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
-    pytest.mark.long("sink/test_task.py repeats and kills a batch, test_running_platform.py kills an app at work"),
+    pytest.mark.long("engine/test_crashes.py kills tasks at every step, test_running_platform.py kills an app at work"),
 ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from deploy.demo.systems.oracle import Expected, still_there
+from deploy.demo.systems.oracle import Expected, of_the_last_days
 from state.client import StateClient
 from state.client.readings import Row
 
@@ -28,8 +28,8 @@ def collect(client: StateClient) -> Expected:
             (row.key, row.start_ms, row.end_ms): row.value["EventCount"]
             for row in client.session("user-sessions").ended(0, _LAST_MS)
         },
-        sales=still_there(_windows(client, "sales")),
-        sales_hopping=still_there(_windows(client, "sales-hopping")),
+        sales=of_the_last_days(_windows(client, "sales")),
+        sales_hopping=of_the_last_days(_windows(client, "sales-hopping")),
     )
 
 

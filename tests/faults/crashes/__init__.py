@@ -1,1 +1,1 @@
-"""Killing the three apps of the point of sale over and over, and recomputing what they must have written."""
+"""Killing the apps of the tills over and over, and recomputing what they must have written."""

@@ -7,25 +7,28 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psutil
 import pyarrow as pa
-from spark_apps.loyalty import app as loyalty
-from spark_apps.sink import batch_sink, task
 
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.engine.topic_rules import MapRecords
+from spark_apps.engine import stages, stream, task_run
+from spark_apps.engine.task_run import TaskRun
+from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
 from spark_apps.hadoop_export import app as hadoop_export
+from spark_apps.hadoop_export import letters
 from spark_apps.stream import ProcessBatch
 from tests.faults.crashes.points import ANY_SLOT, Point, Victim
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+RunTask = Callable[..., Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,23 +72,21 @@ def _java_child(process: psutil.Process) -> psutil.Process:
     return next(child for child in process.children() if child.name() == "java")
 
 
-class DyingWriter(task.TaskWriter):
-    """The sink's writer, which dies between two of its steps."""
+class DyingTransaction(Transaction):
+    """A task's transaction, which dies between two of its steps."""
 
-    def __init__(self, crash: ArmedCrash, plan: task.SinkPlan, slot: int) -> None:
+    def __init__(self, crash: ArmedCrash, plan: WriterPlan, slot: Slot, batch_id: int) -> None:
         self._crash = crash
-        self._batch_id = plan.batch_id
-        crash.at(Point.TASK_BEGUN, plan.batch_id, slot)
-        super().__init__(plan, slot)
+        crash.at(Point.TASK_BEGUN, batch_id, slot.partition)
+        super().__init__(plan, slot, batch_id)
         self._at(Point.TRANSACTION_OPEN)
 
-    def commit(self, rows: int) -> bool:
+    def commit(self, rows: int, progress: bytes) -> None:
         if self._crash.point == Point.RECORDS_SENT:
             self._producer.flush(30)
         self._at(Point.RECORDS_SENT)
-        skipped = super().commit(rows)
+        super().commit(rows, progress)
         self._at(Point.TRANSACTION_COMMITTED)
-        return skipped
 
     def _until_done(self, step: Any) -> None:
         if step.__name__ == "commit_transaction" and self._crash.point == Point.MARKER_SENT:
@@ -94,33 +95,36 @@ class DyingWriter(task.TaskWriter):
         super()._until_done(step)
 
     def _at(self, point: Point) -> None:
-        self._crash.at(point, self._batch_id, self._slot)
+        self._crash.at(point, self._batch_id, self._slot.partition)
+
+
+class DyingRun(TaskRun):
+    """A task, which dies when its local stores have the batch."""
+
+    crash: ClassVar[ArmedCrash]
+
+    def __call__(self, records: Any) -> Any:
+        done = super().__call__(records)
+        self.crash.at(Point.APPLIED, self.work.batch_id, self.partition)
+        return done
 
 
 @dataclass(frozen=True)
 class DyingTask:
-    """Takes the place of the sink's `run_task`."""
+    """Takes the place of what Spark runs in a worker."""
 
     crash: ArmedCrash
-
-    def __call__(
-        self, batches: Iterator[pa.RecordBatch], *, records_of: MapRecords, plan: task.SinkPlan
-    ) -> Iterator[pa.RecordBatch]:
-        task.TaskWriter = partial(DyingWriter, self.crash)  # type: ignore[misc, assignment]
-        return batch_sink.run_task(batches, records_of=records_of, plan=plan)
-
-
-@dataclass(frozen=True)
-class DyingGrouping:
-    """Takes the place of the loyalty app's `group_rows`."""
-
-    crash: ArmedCrash
+    run: RunTask
 
     def __call__(self, batches: Iterator[pa.RecordBatch], **arguments: Any) -> Iterator[pa.RecordBatch]:
-        for grouped in loyalty.group_rows(batches, **arguments):
-            # The marks are written before the first group leaves.
-            self.crash.at(Point.MARKS_WRITTEN, loyalty._batch_id())
-            yield grouped
+        DyingRun.crash = self.crash
+        for module, name, replacement in (
+            (task_run, "Transaction", partial(DyingTransaction, self.crash)),
+            (letters, "Transaction", partial(DyingTransaction, self.crash)),
+            (stages, "TaskRun", DyingRun),
+        ):
+            setattr(module, name, replacement)
+        return self.run(batches, **arguments)
 
 
 def arm(crash: ArmedCrash, checkpoint: Path) -> None:
@@ -128,17 +132,16 @@ def arm(crash: ArmedCrash, checkpoint: Path) -> None:
     if crash.point == Point.COMMITTED:
         threading.Thread(target=_die_when_committed, args=(crash, checkpoint), daemon=True).start()
     elif crash.point == Point.DEAD_LETTERS_WRITTEN:
-        write = hadoop_export.Exporter._write_dead_letters
+        write = hadoop_export.Exporter._write_rows
 
-        def dying(self: hadoop_export.Exporter, poison: DataFrame, batch_id: int) -> None:
-            write(self, poison, batch_id)
+        def dying(self: hadoop_export.Exporter, items: DataFrame, batch_id: int) -> None:
             crash.at(Point.DEAD_LETTERS_WRITTEN, batch_id)
+            write(self, items, batch_id)
 
-        hadoop_export.Exporter._write_dead_letters = dying  # type: ignore[method-assign]
-    elif crash.point == Point.MARKS_WRITTEN:
-        loyalty.group_rows = DyingGrouping(crash)
+        hadoop_export.Exporter._write_rows = dying  # type: ignore[method-assign]
     else:
-        batch_sink.run_task = DyingTask(crash)
+        for module, name in ((stream, "run_sources"), (stream, "run_gathered"), (letters, "_write_letters")):
+            setattr(module, name, DyingTask(crash, getattr(module, name)))
 
 
 def _die_when_committed(crash: ArmedCrash, checkpoint: Path) -> None:

@@ -7,6 +7,7 @@ import threading
 
 from confluent_kafka import Producer
 
+from tests.faults.crashes.oracle import BY_HAND
 from tests.integration.sales import bad_sales, good_sales
 
 
@@ -42,7 +43,7 @@ class Feed(threading.Thread):
             rng.shuffle(records)
             for key, value in records:
                 self._producer.produce("pos", value=value, key=key)
-            self._producer.produce("hadoop-sink", value=b"{}", key=b"poison")
+            self._producer.produce("hadoop-sink", value=b"{}", key=BY_HAND)
             self._producer.poll(0)
             self.published += len(records)
             step += 1

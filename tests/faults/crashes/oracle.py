@@ -11,6 +11,9 @@ from typing import Any
 
 from tests.integration.topics import Record
 
+BY_HAND = b"poison"
+"""The key of records that the feed writes to `hadoop-sink` itself. They can't be processed."""
+
 _LINE_FIELDS = ("ItemCode", "ItemDescription", "ItemPrice", "ItemQty", "TotalValue")
 _FACTOR = Decimal("0.02")
 _SMALLEST = Decimal("0.0001")
@@ -59,43 +62,29 @@ class PosOracle:
         return [
             self.shipments(read("shipment")),
             self.line_items(read("hadoop-sink")),
-            self.purchases(read("loyalty-purchases-repartition")),
             self.notifications(read("loyalty")),
-            *self.changelog(read("loyalty-rewards-changelog")),
+            *self.changelog(read("pos-rewards-changelog")),
             dead_letters("pos", self.bad, read("pos-dlq")),
         ]
 
     def shipments(self, found: list[Record]) -> Difference:
-        """Each home delivery once, as it came, with its place."""
+        """Each home delivery once, as it came."""
         expected = [
-            (record.key, record.value, _source(*place, 0))
-            for place, (record, invoice) in self.good.items()
+            (record.key, record.value)
+            for record, invoice in self.good.values()
             if invoice["DeliveryType"].lower() == "home-delivery"
         ]
-        return Difference.between("shipment", expected, ((r.key, r.value, r.headers["source"]) for r in found))
+        return Difference.between("shipment", expected, ((r.key, r.value) for r in found))
 
     def line_items(self, found: list[Record]) -> Difference:
-        """Each line item of each invoice once, with its place."""
-        expected = [
-            (_source(*place, number), invoice["InvoiceNumber"], *(line[name] for name in _LINE_FIELDS))
-            for place, (_, invoice) in self.good.items()
-            for number, line in enumerate(invoice["InvoiceLineItems"])
-        ]
-        # What was put there by hand, as poison, has no place in `pos`.
-        items = [(r.headers["source"], exact(r.value)) for r in found if "source" in r.headers]
-        listed = [(source, item["InvoiceNumber"], *(item[name] for name in _LINE_FIELDS)) for source, item in items]
-        return Difference.between("hadoop-sink", expected, listed)
-
-    def purchases(self, found: list[Record]) -> Difference:
-        """Each prime customer's purchase once."""
-        expected = [(invoice["CustomerCardNo"].encode(), place) for place, invoice in self._prime()]
-        # See `spark_apps/records/purchase.py` for the bytes.
-        listed = [(r.key, _purchase_place(r.value or b"")) for r in found if r.key is not None]
-        return Difference.between("loyalty-purchases-repartition", expected, listed)
+        """Each line item of each invoice once."""
+        items = [exact(r.value) for r in found if r.key != BY_HAND]
+        listed = [(item["InvoiceNumber"], *(item[name] for name in _LINE_FIELDS)) for item in items]
+        return Difference.between("hadoop-sink", self._line_items(), listed)
 
     def notifications(self, found: list[Record]) -> Difference:
         """Each prime customer's purchase once, with what it earned, and totals that grow by exactly that."""
-        expected = [(i["InvoiceNumber"], i["CustomerCardNo"], i["TotalAmount"], earned(i)) for _, i in self._prime()]
+        expected = [(i["InvoiceNumber"], i["CustomerCardNo"], i["TotalAmount"], earned(i)) for i in self._prime()]
         totals: dict[str, Decimal] = {}
         listed: list[tuple[Any, ...]] = []
         for note in (exact(record.value) for record in found):
@@ -117,7 +106,7 @@ class PosOracle:
     def rewards(self) -> dict[bytes, dict[str, Any]]:
         """The store as it must be at the end, by its keys."""
         store: dict[bytes, dict[str, Any]] = {}
-        for _, invoice in self._prime():
+        for invoice in self._prime():
             card = invoice["CustomerCardNo"]
             row = store.setdefault(
                 card.encode(),
@@ -130,17 +119,18 @@ class PosOracle:
 
     def exported(self, found: list[dict[str, Any]]) -> Difference:
         """Each line item is one row of the exported table."""
-        expected = [
+        listed = [(row["InvoiceNumber"], *(row[name] for name in _LINE_FIELDS)) for row in found]
+        return Difference.between("Delta, export", self._line_items(), listed)
+
+    def _line_items(self) -> list[Hashable]:
+        return [
             (invoice["InvoiceNumber"], *(line[name] for name in _LINE_FIELDS))
             for _, invoice in self.good.values()
             for line in invoice["InvoiceLineItems"]
         ]
-        return Difference.between(
-            "Delta, export", expected, ((row["InvoiceNumber"], *(row[name] for name in _LINE_FIELDS)) for row in found)
-        )
 
-    def _prime(self) -> list[tuple[tuple[int, int], dict[str, Any]]]:
-        return [(place, i) for place, (_, i) in self.good.items() if i["CustomerType"].lower() == "prime"]
+    def _prime(self) -> list[dict[str, Any]]:
+        return [invoice for _, invoice in self.good.values() if invoice["CustomerType"].lower() == "prime"]
 
 
 def dead_letters(topic: str, bad: set[tuple[int, int]], found: list[Record]) -> Difference:
@@ -163,11 +153,3 @@ def exact(value: bytes | None) -> Any:
 def earned(invoice: dict[str, Any]) -> Decimal:
     """The points of an invoice."""
     return (Decimal(invoice["TotalAmount"]) * _FACTOR).quantize(_SMALLEST, ROUND_HALF_UP)
-
-
-def _source(partition: int, offset: int, line: int) -> bytes:
-    return f"pos/{partition}/{offset}/{line}".encode()
-
-
-def _purchase_place(value: bytes) -> tuple[int, int]:
-    return int.from_bytes(value[1:5], "little", signed=True), int.from_bytes(value[5:13], "little", signed=True)

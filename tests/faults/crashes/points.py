@@ -23,11 +23,11 @@ class Point(StrEnum):
 
     PLANNED = "batch planned"
     TASK_BEGUN = "task begun"
-    MARKS_WRITTEN = "marks written"
     TRANSACTION_OPEN = "transaction open"
     RECORDS_SENT = "records sent"
     MARKER_SENT = "marker sent"
     TRANSACTION_COMMITTED = "transaction committed"
+    APPLIED = "changes applied to the local stores"
     DEAD_LETTERS_WRITTEN = "dead letters written"
     WRITTEN = "batch written"
     COMMITTED = "batch committed"
@@ -38,18 +38,17 @@ ANY_SLOT = -1
 IN_DRIVER = (Point.PLANNED, Point.WRITTEN, Point.COMMITTED, Point.DEAD_LETTERS_WRITTEN)
 """The points that the driver passes; the others are passed by its Python workers."""
 
-_IN_SINK = (
+_IN_TASK = (
     Point.TASK_BEGUN,
     Point.TRANSACTION_OPEN,
     Point.RECORDS_SENT,
     Point.MARKER_SENT,
     Point.TRANSACTION_COMMITTED,
 )
-_ALWAYS = (Point.PLANNED, *_IN_SINK, Point.WRITTEN, Point.COMMITTED)
+_ALWAYS = (Point.PLANNED, *_IN_TASK, Point.WRITTEN, Point.COMMITTED)
 
 POINTS = {
-    "pos_fanout": _ALWAYS,
-    "loyalty": (*_ALWAYS, Point.MARKS_WRITTEN),
+    "pos": (*_ALWAYS, Point.APPLIED),
     "hadoop_export": (*_ALWAYS, Point.DEAD_LETTERS_WRITTEN),
 }
 """The points that each app passes."""
@@ -94,7 +93,7 @@ def rounds(app: str, seed: int) -> Iterator[Round]:
     rng = random.Random(f"{app}/{seed}")
     points = list(POINTS[app])
     rng.shuffle(points)
-    # The sink of the export has only the few dead letters, and all of them may fall into one slot.
+    # The export writes only the few dead letters, and all of them may be of one partition.
     slots = [ANY_SLOT] if app == "hadoop_export" else range(4)
     for number, point in enumerate(cycle(points)):
         victims = [victim for victim in Victim if victim != Victim.WORKER or point not in IN_DRIVER]

@@ -1,8 +1,7 @@
-"""The state behind the topics: Spark's own, and the Delta table of the snapshot."""
+"""The Delta table of the snapshot."""
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import orjson
@@ -10,21 +9,6 @@ from deltalake import DeltaTable
 
 from tests.faults.crashes.oracle import Difference
 from tests.integration.app_process import AppProcesses
-
-_UNITS = Decimal(10_000)
-
-
-def spark_state(apps: AppProcesses, rewards: dict[bytes, dict[str, Any]]) -> Difference:
-    """How Spark's state differs from the store as it must be."""
-    done = apps.run_module("tests.faults.crashes.spark_state")
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = orjson.loads(done.stdout.splitlines()[-1])
-    expected = [
-        (row["CustomerCardNo"], row["TotalLoyaltyPoints"] * _UNITS, row["InvoiceCount"]) for row in rewards.values()
-    ]
-    return Difference.between(
-        "Spark's state", expected, ((card, Decimal(units), count) for card, (units, count) in found.items())
-    )
 
 
 def snapshot(apps: AppProcesses, rewards: dict[bytes, dict[str, Any]]) -> Difference:

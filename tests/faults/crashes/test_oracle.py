@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
-from decimal import Decimal
 
 import pytest
-from spark_apps.loyalty.topology import customer_records, group_purchases
-from spark_apps.pos_fanout.topology import FanoutTopics, fan_out
 
+from spark_apps.apps.pos import topology as topology_of_the_tills
 from spark_apps.dead_letters import dead_letter
-from spark_apps.records.money import PointsFactor
-from spark_apps.records.poison import PoisonRecordError
-from spark_apps.records.purchase import PrimePurchase, decode_purchase
+from spark_apps.settings import AppSettings
+from spark_apps.topology_app import described
+from state.topology import TopologyTestDriver
 from tests.faults.crashes.oracle import Difference, PosOracle
 from tests.integration.sales import bad_sales, good_sales
 from tests.integration.topics import Record
 
-PURCHASES, CHANGELOG = "loyalty-purchases-repartition", "loyalty-rewards-changelog"
-TOPICS = FanoutTopics("pos", "shipment", "hadoop-sink", PURCHASES)
-OUTPUTS = ("shipment", "hadoop-sink", PURCHASES, "loyalty", CHANGELOG, "pos-dlq")
+CHANGELOG = "pos-rewards-changelog"
+OUTPUTS = ("shipment", "hadoop-sink", "loyalty", CHANGELOG, "pos-dlq")
 
 
 def invoices() -> list[Record]:
@@ -29,32 +25,33 @@ def invoices() -> list[Record]:
 
 
 def everything_that_follows(records: list[Record]) -> dict[str, list[Record]]:
+    """What the app's topology makes of the records, in two batches."""
     written: dict[str, list[Record]] = defaultdict(list)
-    for record in records:
-        place = "pos", record.partition, record.offset, 0
-        try:
-            made = fan_out(record.key, record.value, *place[1:3], topics=TOPICS, max_record_bytes=262_144)
-        except PoisonRecordError as error:
-            made = [dead_letter(("pos-dlq", record.key, record.value), place, "pos_fanout", error)]
-        for topic, key, value, headers, _ in made:
-            written[topic].append(Record(0, len(written[topic]), key, value, dict(headers or ())))
-    for topic, key, value, batch in loyalty(written[PURCHASES]):
-        written[topic].append(Record(0, len(written[topic]), key, value, {"batch-id": b"%d" % batch}))
+    topology = described("pos", topology_of_the_tills, AppSettings())
+    sinks = {sink.topic: sink for sub in topology.sub_topologies for sink in sub.sinks}
+    driver = TopologyTestDriver(topology, {"pos": 4})
+    logged = [0] * 4
+
+    def write(topic: str, key: bytes | None, value: bytes | None, **headers: bytes | None) -> None:
+        written[topic].append(Record(0, len(written[topic]), key, value, headers))
+
+    for batch, own in enumerate((records[:40], records[40:])):
+        for record in own:
+            driver.append_bytes("pos", record.key, record.value, partition=record.partition)
+        driver.run()
+        for topic in ("shipment", "hadoop-sink", "loyalty"):
+            keys, values = sinks[topic].key_serde, sinks[topic].value_serde
+            for made in driver.read(topic):
+                write(topic, keys.serialize(made.key), values.serialize(made.value))
+        for partition, count in enumerate(logged):
+            changes = driver.changelog("rewards", partition)
+            logged[partition] = len(changes)
+            for key, value in changes[count:]:
+                write(CHANGELOG, key, value, **{"batch-id": b"%d" % batch})
+    for letter in driver.dead_letters:
+        topic, key, data, _, headers = dead_letter(letter, app="pos", topic="pos-dlq")
+        write(topic, key, data, **dict[str, bytes | None](headers))
     return written
-
-
-def loyalty(purchases: list[Record]) -> Iterator[tuple[str, bytes, bytes, int]]:
-    totals: dict[str, tuple[int, int, int]] = {}
-    decoded = [decode_purchase(record.key, record.value) for record in purchases]
-    prime = [purchase for purchase in decoded if isinstance(purchase, PrimePurchase)]
-    for batch, own in enumerate((prime[:20], prime[20:])):
-        for group in group_purchases(own, PointsFactor(Decimal("0.02"))):
-            units, count, last_ms = totals.get(group.card, (0, 0, 0))
-            total = units + group.earned_units, count + group.invoice_count, max(last_ms, group.last_invoice_time_ms)
-            totals[group.card] = total
-            arguments = (group.card, *total, group.purchases)
-            for record in customer_records(*arguments, loyalty_topic="loyalty", changelog_topic=CHANGELOG):
-                yield *record, batch
 
 
 def differences(written: dict[str, list[Record]]) -> list[Difference]:
@@ -73,7 +70,7 @@ def test_a_record_that_is_missing_is_found(output: str) -> None:
     assert written[output]
     del written[output][-1]
     (difference,) = differences(written)
-    assert output.removeprefix("loyalty-rewards-") in difference.output
+    assert output.removeprefix("pos-rewards-") in difference.output
     assert difference.lost == 1
 
 
@@ -82,7 +79,7 @@ def test_a_record_that_is_there_twice_is_found(output: str) -> None:
     written = everything_that_follows(invoices())
     written[output].append(written[output][-1])
     (difference,) = differences(written)
-    assert output.removeprefix("loyalty-rewards-") in difference.output
+    assert output.removeprefix("pos-rewards-") in difference.output
     assert difference.doubled == 1
 
 
