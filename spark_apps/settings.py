@@ -55,7 +55,8 @@ class AppSettings(RunDirSettings):
     )
     executor_state_dir: Path | None = Field(
         default=None,
-        description="Folder of the tasks' local stores, on the machine that they run on; by default in the run folder.",
+        description="Folder of the tasks' local stores; by default in the run directory. "
+        "On a cluster, set it where the workers start: each machine has its own.",
     )
     spark_log_level: Literal["ERROR", "WARN", "INFO"] = Field(default="ERROR", description="What Spark itself logs.")
     spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")

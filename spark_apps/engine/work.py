@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -68,8 +69,8 @@ class AppWork:
 
     @property
     def store_root(self) -> Path:
-        """Where all of the generation's local stores are."""
-        return self.state_dir / self.app / f"gen-{self.generation}"
+        """Where all of the generation's local stores are: where this machine's environment says, else the driver's."""
+        return (_own_state_dir() or self.state_dir) / self.app / f"gen-{self.generation}"
 
     def store_dir(self, sub: SubTopology, partition: int) -> Path:
         """Where a task keeps its local stores."""
@@ -144,3 +145,8 @@ class Outcome(msgspec.Struct, frozen=True):
 def internal_name(app: str, generation: int) -> str:
     """What the names of an app's repartition topics begin with: each generation has its own."""
     return app if generation == 1 else f"{app}-gen-{generation}"
+
+
+@cache
+def _own_state_dir() -> Path | None:
+    return AppSettings().executor_state_dir

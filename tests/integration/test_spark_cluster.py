@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.long("test_scale.py and test_compose.py have the settings of a cluster"),
 ]
 
-TOPICS = ("pos", "shipment", "loyalty-purchases-repartition", "hadoop-sink", "pos-dlq")
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "pos-rewards-changelog")
 PATIENCE_S = 180
 PROGRAMS = Path(sys.executable).parent
 
@@ -83,12 +83,12 @@ def start(command: list[str], log: Path, **variables: str) -> subprocess.Popen[b
         )  # fmt: skip
 
 
-def spark_daemon(log: Path, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+def spark_daemon(log: Path, name: str, *arguments: str, **variables: str) -> subprocess.Popen[bytes]:
     """A master or a worker of a standalone cluster."""
     command = [str(PROGRAMS / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments, "--webui-port", "0"]
     # The script finds Spark by asking the first python3 on the PATH, as in the image.
     path = f"{PROGRAMS}:{inherited_environment()['PATH']}"
-    return start(command, log, PATH=path, SPARK_DAEMON_MEMORY="256m", SPARK_LOCAL_IP="127.0.0.1")
+    return start(command, log, PATH=path, SPARK_DAEMON_MEMORY="256m", SPARK_LOCAL_IP="127.0.0.1", **variables)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -118,7 +118,9 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         workers = []
         for number in range(2):
             room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"))
-            worker = spark_daemon(folder / f"worker-{number}.log", "worker.Worker", f"spark://127.0.0.1:{port}", *room)
+            disk = {"STOREKEEPER_EXECUTOR_STATE_DIR": str(folder / f"disk-{number}")}
+            log = folder / f"worker-{number}.log"
+            worker = spark_daemon(log, "worker.Worker", f"spark://127.0.0.1:{port}", *room, **disk)
             started.callback(end, worker)
             workers.append(worker)
         supervising = start(
@@ -164,24 +166,36 @@ def executors(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
 def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(cluster: Cluster) -> None:
     sales = good_sales(600, seed=11)
     write_topic(cluster.bootstrap, "pos", sales[:300])
-    assert cluster.supervisor.start("pos_fanout")
+    assert cluster.supervisor.start("pos")
     eventually(lambda: all(executors(worker) for worker in cluster.workers), PATIENCE_S, "both workers run an executor")
-    beat = cluster.await_beat("pos_fanout", lambda beat: (beat.batch_id or 0) >= 1)
+    beat = cluster.await_beat("pos", lambda beat: (beat.batch_id or 0) >= 1)
     end(cluster.workers[0])
     write_topic(cluster.bootstrap, "pos", sales[300:])
     ends = end_offsets(cluster.bootstrap, "pos")
-    after = cluster.await_beat("pos_fanout", lambda beat: beat.offsets == ends)
+    after = cluster.await_beat("pos", lambda beat: beat.offsets == ends)
     assert after.pid == beat.pid, "the driver has outlived the worker"
     assert executors(cluster.workers[1])
     shipped = Counter(record.value for record in read_topic(cluster.bootstrap, "shipment"))
     assert shipped == Counter(value for _, value in sales if orjson.loads(value)["DeliveryType"].upper() != "TAKEAWAY")
+    bought = Counter(
+        invoice["CustomerCardNo"]
+        for invoice in (orjson.loads(value) for _, value in sales)
+        if invoice["CustomerType"].upper() == "PRIME"
+    )
+    rows = {record.key: record.value for record in read_topic(cluster.bootstrap, "pos-rewards-changelog")}
+    assert {(key or b"").decode(): orjson.loads(value or b"")["InvoiceCount"] for key, value in rows.items()} == bought
+    told = Counter(record.key for record in read_topic(cluster.bootstrap, "loyalty"))
+    assert told == Counter({card.encode(): count for card, count in bought.items()})
+    kept = [{path.parent.name for path in cluster.folder.glob(f"disk-{number}/pos/**/rewards")} for number in range(2)]
+    assert kept[1] == {"0", "1", "2", "3"}, "the worker that is left has the stores of all tasks"
+    assert kept[0], "the other one had some of its own"
 
 
 def test_the_supervisor_ends_its_apps_with_itself(cluster: Cluster) -> None:
-    assert cluster.supervisor.stop("pos_fanout")
+    assert cluster.supervisor.stop("pos")
     eventually(
         lambda: not any(info.is_wanted for info in cluster.supervisor.processes()), PATIENCE_S, "the app has ended"
     )
-    beat = cluster.heartbeat("pos_fanout")
+    beat = cluster.heartbeat("pos")
     assert beat is not None
     assert beat.state == "STOPPED"
