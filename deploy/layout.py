@@ -2,9 +2,10 @@
 
 kafka/         the broker's configuration and logs of records
 airflow/       Airflow's home: airflow.cfg, database, task logs
-checkpoints/   one folder per app and generation (written by the apps)
+checkpoints/   Spark's, one folder per app and generation: which records each batch read
 delta/         Delta tables
 state/         the query nodes' local stores
+tasks/         the local stores of the apps' tasks
 logs/          one rotated log per process
 supervisor/    supervisord.conf, its pid file and log
 heartbeats/    one JSON file per app

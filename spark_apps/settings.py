@@ -216,7 +216,7 @@ class AppSettings(RunDirSettings):
     @property
     def state_dir(self) -> Path:
         """Where tasks keep their local stores."""
-        return self.executor_state_dir or self.run_dir / "state"
+        return self.executor_state_dir or self.run_dir / "tasks"
 
     @property
     def cluster_secret_file(self) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.demo.systems.oracle import SALES_GRACE_MS
 from deploy.down import stop_everything
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
@@ -16,7 +17,9 @@ from tests.integration.running_platform import RunningPlatform
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """One platform with all apps. Each test leaves it healthy. At the end `down` must leave no process."""
-    platform = PlatformProcess.in_folder(tmp_path_factory.mktemp("platform") / "run", start_timeout_s="600", apps="all")
+    run_dir = tmp_path_factory.mktemp("platform") / "run"
+    settings = {"start_timeout_s": "600", "apps": "all", "sales_grace_ms": str(SALES_GRACE_MS)}
+    platform = PlatformProcess.in_folder(run_dir, **settings)
     try:
         yield RunningPlatform(platform, platform.call("up", timeout_s=900))
         down = platform.call("down")

@@ -21,7 +21,7 @@ from tests.integration import waiting_node
 from tests.ports import free_ports
 from tests.waiting import eventually
 
-HEADERS = ChangelogHeaders("loyalty", "rewards", 1, 1, {"pos": {0: (0, 100)}})
+HEADERS = ChangelogHeaders("pos", "rewards", 1, 1, {"pos": {0: (0, 100)}})
 _READY_S = 180.0
 """A start takes two seconds of a processor; on a machine that is busy with other things, far longer than that."""
 _EXIT_S = 120.0

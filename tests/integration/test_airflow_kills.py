@@ -60,11 +60,8 @@ def test_streams_do_not_notice_that_airflow_is_killed(platform: PlatformProcess,
     assert sum(outcome == "no task ran" for outcome in outcomes) <= KILLS // 10, outcomes
     assert watch.doubled == []
     assert watch.samples > KILLS
-    # Nobody has asked for a restart of these two, and whatever befell Airflow, nothing has befallen them.
-    assert {app: len(pids) for app, pids in watch.pids.items() if app != "loyalty"} == {
-        "pos_fanout": 1,
-        "hadoop_export": 1,
-    }
+    # Nobody has asked for a restart of this one, and whatever befell Airflow, nothing has befallen it.
+    assert {app: len(pids) for app, pids in watch.pids.items() if app != "pos"} == {"hadoop_export": 1}
 
 
 def _works(run_dir: Path, app: str) -> bool:
@@ -77,7 +74,7 @@ def _kill_over_and_over(run_dir: Path, rng: random.Random) -> list[str]:
     outcomes = []
     for number, victim in enumerate(islice(cycle(("airflow-scheduler", "a task", "airflow-triggerer")), KILLS)):
         action = "restart" if number % 5 == 4 else "ensure"
-        app = "loyalty" if action == "restart" else rng.choice(list(POS_APPS))
+        app = "pos" if action == "restart" else rng.choice(list(POS_APPS))
         asked = ask_for(run_dir, app, action)
         if victim == "a task":
             outcomes.append("killed" if kill_task(run_dir) else "no task ran")

@@ -36,11 +36,10 @@ from tests.integration.canaries import (
 from tests.integration.node_process import NodeProcess, make_nodes
 from tests.integration.topics import end_offsets, read_topic, write_topic
 
-PURCHASES = "loyalty-purchases-repartition"
-CHANGELOG = "loyalty-rewards-changelog"
-TOPICS = ("pos", "shipment", "loyalty", PURCHASES, "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
-LOYALTY_TOPICS = {"loyalty", PURCHASES, CHANGELOG}
-LOYALTY_FOLDERS = {"checkpoints/loyalty", "delta/rewards", "state", "spark/loyalty"}
+CHANGELOG = "pos-rewards-changelog"
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")
+LOYALTY_TOPICS = {"loyalty", CHANGELOG}
+LOYALTY_FOLDERS = {"delta/rewards", "state", "tasks/pos", "spark/pos"}
 CARRIERS = {"pos", "pos-dlq", "shipment"}
 
 
@@ -90,12 +89,10 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
 
 
 def run_through(apps: AppProcesses) -> None:
-    fanout, loyalty = apps.start("pos_fanout"), apps.start("loyalty")
-    fanout.await_caught_up(end_offsets(apps.bootstrap, "pos"))
-    assert fanout.terminate() == 0, fanout.log_tail()
+    pos = apps.start("pos")
+    pos.await_caught_up(end_offsets(apps.bootstrap, "pos"))
+    assert pos.terminate() == 0, pos.log_tail()
     export = apps.start("hadoop_export")
-    loyalty.await_caught_up(end_offsets(apps.bootstrap, PURCHASES))
-    assert loyalty.terminate() == 0, loyalty.log_tail()
     export.await_caught_up(end_offsets(apps.bootstrap, "hadoop-sink"))
     assert export.terminate() == 0, export.log_tail()
 
@@ -111,7 +108,7 @@ def check_export(apps: AppProcesses) -> dict[str, object]:
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.long("records/test_leaks.py and quality/test_every_leak.py have the places and spellings")
-@pytest.mark.timeout(1200)  # five Spark sessions one after the other
+@pytest.mark.timeout(1200)  # four Spark sessions one after the other
 class TestPipeline:
     def test_all_canaries_went_in_and_lines_came_out(self, pipeline: Pipeline) -> None:
         assert len(pipeline.planted) == CANARIES
@@ -129,8 +126,7 @@ class TestPipeline:
         topics = set(pipeline.broker.admin().list_topics(timeout=30).topics) - CARRIERS
         assert set(TOPICS) - CARRIERS <= topics
         for topic in topics:
-            named = topic in {"loyalty", PURCHASES}
-            allowed = pipeline.allowed(loyalty=topic in LOYALTY_TOPICS, notifications=named)
+            allowed = pipeline.allowed(loyalty=topic in LOYALTY_TOPICS, notifications=topic == "loyalty")
             for record in read_topic(pipeline.apps.bootstrap, topic):
                 parts = [record.key or b"", record.value or b"", repr(record.headers).encode()]
                 found = set().union(*map(sightings, parts)) - allowed
@@ -145,13 +141,12 @@ class TestPipeline:
         files = [path for path in root.rglob("*") if path.is_file() and not path.is_symlink()]
         files = [path for path in files if path.suffix != ".gif"]  # pictures that Great Expectations brings along
         folders = {path.relative_to(root).parts[0] for path in files}
-        assert {"delta", "quality", "heartbeats", "checkpoints"} <= folders
+        assert {"delta", "quality", "heartbeats", "checkpoints", "tasks"} <= folders
         assert any(path.suffix == ".log" for path in files)
         for path in files:
             inside = path.relative_to(root).as_posix()
             loyalty = any(inside.startswith(folder) for folder in LOYALTY_FOLDERS)
-            # Spark's state of the app also holds the invoice of each notification.
-            allowed = pipeline.allowed(loyalty=loyalty, notifications=inside.startswith("checkpoints/loyalty"))
+            allowed = pipeline.allowed(loyalty=loyalty)
             for content in contents(path):
                 found = sightings(content) - allowed
                 assert not found, (inside, described(found))

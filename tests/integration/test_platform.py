@@ -29,7 +29,7 @@ pytestmark = [
 
 _START_TIMEOUT_S = 300
 _RECOVERY_TIMEOUT_S = 180
-_WATCHED = {"pos_fanout", "loyalty", "hadoop_export"}
+_WATCHED = {"pos", "hadoop_export"}
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess
 
 def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> None:
     """Kills apps, a node, the broker and parts of Airflow while the demo publishes; each must come back first."""
-    beat_file, watch = RunLayout(run_dir).heartbeat("loyalty"), AppWatch(tuple(POS_APPS), run_dir)
+    beat_file, watch = RunLayout(run_dir).heartbeat("pos"), AppWatch(tuple(POS_APPS), run_dir)
 
     def beats(condition: Callable[[Heartbeat], bool], within_s: float = _RECOVERY_TIMEOUT_S) -> Heartbeat:
         found: list[Heartbeat] = []
@@ -124,7 +124,7 @@ def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> Non
             found[:] = [heartbeat] if heartbeat and condition(heartbeat) else []
             return bool(found)
 
-        assert eventually(there, within_s), f"the loyalty app did not come so far: {read_heartbeat(beat_file)}"
+        assert eventually(there, within_s), f"the app did not come so far: {read_heartbeat(beat_file)}"
         return found[0]
 
     def works(heartbeat: Heartbeat) -> bool:
@@ -138,7 +138,7 @@ def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> Non
     with watch.watching():
         for program in ("node-a", "kafka"):
             kill_program(run_dir, program)
-        assert ask_for(run_dir, "pos_fanout", "ensure")
+        assert ask_for(run_dir, "hadoop_export", "ensure")
         assert kill_task(run_dir), "no task ran"
         for program in ("airflow-scheduler", "airflow-triggerer"):
             kill_program(run_dir, program)

@@ -85,7 +85,7 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
     killed: list[int] = []
 
     def beat() -> Heartbeat | None:
-        return read_heartbeat(running.layout.heartbeat("loyalty"))
+        return read_heartbeat(running.layout.heartbeat("pos"))
 
     def kill_at_work() -> None:
         while not stop.wait(0.05):
@@ -111,8 +111,8 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
         return found is not None and found.pid not in killed and found.state is AppState.RUNNING
 
     assert eventually(is_back, RUN_S)
-    (loyalty,) = [process for process in running.platform.status()["processes"] if process["name"] == "loyalty"]
-    assert (loyalty["exits"], loyalty["last_exit"]) == (1, "terminated by SIGKILL"), "a kill leaves a trace"
+    (pos,) = [process for process in running.platform.status()["processes"] if process["name"] == "pos"]
+    assert (pos["exits"], pos["last_exit"]) == (1, "terminated by SIGKILL"), "a kill leaves a trace"
     with running.airflow() as airflow:
         airflow.wait_for_run("verify_stores", airflow.trigger("verify_stores", {"store": "rewards"}), RUN_S)
 
@@ -148,7 +148,7 @@ def test_airflows_page_of_stores_tells_whoever_has_signed_in_and_nobody_else(run
 
 def test_what_is_approved_is_done_and_what_is_refused_is_not(running: RunningPlatform, pictures: Path) -> None:
     symbols = [f"OLD{letter}" for letter in "ABCDEFGHIJ"]
-    migration = {"app": "loyalty", "migrations": ["rewards-tier"]}
+    migration = {"app": "pos", "migrations": ["rewards-tier"]}
     cleanup = {"store": "prices", "ttl_days": 1e-6, "canary_wait_minutes": 0}
     with running.publish_prices(symbols) as client, running.airflow() as airflow:
         refused, approved = airflow.trigger("migrate_state", migration), airflow.trigger("cleanup_stores", cleanup)
@@ -170,7 +170,7 @@ def test_what_is_approved_is_done_and_what_is_refused_is_not(running: RunningPla
             airflow.wait_for_run(*run, RUN_S)
         done = {task for task, state in airflow.task_states("migrate_state", refused).items() if state == "success"}
         assert done == {"plan", "approve"}
-        assert JournalFile(running.platform.run_dir, "loyalty").read() is None, "no generation was made"
+        assert JournalFile(running.platform.run_dir, "pos").read() is None, "no generation was made"
         assert airflow.task_states("cleanup_stores", approved)["delete"] == "success"
         assert eventually(lambda: all(prices.get(symbol).value is None for symbol in symbols), RUN_S)
 
@@ -210,13 +210,13 @@ def test_a_run_is_started_by_its_form_and_the_stores_are_seen(running: RunningPl
         airflow_browser(running.addresses()["airflow-api-server"], running.login, pictures) as browser,
         running.airflow() as airflow,
     ):
-        browser.trigger_by_form("stream_apps", {"app": "loyalty", "action": "ensure"})
-        browser.see_stores("rewards", "loyalty", "prices")
+        browser.trigger_by_form("stream_apps", {"app": "pos", "action": "ensure"})
+        browser.see_stores("rewards", "pos", "prices")
         newest = airflow.newest_run("stream_apps")
-        assert newest["conf"] | {"app": "loyalty", "action": "ensure"} == newest["conf"]
+        assert newest["conf"] | {"app": "pos", "action": "ensure"} == newest["conf"]
         airflow.wait_for_run("stream_apps", newest["dag_run_id"], RUN_S)
         states = airflow.task_states("stream_apps", newest["dag_run_id"])
-    assert {task for task, state in states.items() if state != "skipped"} == {"choose", "loyalty"}
+    assert {task for task, state in states.items() if state != "skipped"} == {"choose", "pos"}
 
 
 @dataclass(slots=True)
