@@ -35,6 +35,6 @@ def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
     return described(spec.name, spec.describe, spec.settings(settings))
 
 
-def partitions_of(topology: Topology) -> dict[str, int]:
+def partitions_of(topology: Topology, partitions: int = PARTITIONS) -> dict[str, int]:
     """The number of partitions of each of its source topics in a test."""
-    return {source.topic: PARTITIONS for sub in topology.sub_topologies for source in sub.sources}
+    return {source.topic: partitions for sub in topology.sub_topologies for source in sub.sources}

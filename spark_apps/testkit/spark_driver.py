@@ -25,7 +25,6 @@ from spark_apps.topics import Topics
 from spark_apps.topology_app import changelog_topics
 from state.changelog.stretch import read_topic
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
-from state.names import dead_letter_topic
 from state.topology.driver import CrashStep, TopologyTestDriver
 from state.topology.records import DeadLetter, Record, StoreChange
 
@@ -53,10 +52,12 @@ class SparkDriver(TopologyTestDriver):
         ConfigurationError: topics of the app are there already: they may be somebody's.
     """
 
-    def __init__(self, spec: AppSpec, settings: AppSettings, spark: SparkSession, folder: Path) -> None:
+    def __init__(
+        self, spec: AppSpec, settings: AppSettings, spark: SparkSession, folder: Path, *, partitions: int = PARTITIONS
+    ) -> None:
         settings = spec.settings(settings.model_copy(update={"run_dir": folder}))
         topology = topology_of(spec, settings)
-        super().__init__(topology, partitions_of(topology))
+        super().__init__(topology, partitions_of(topology, partitions))
         assert spec.describe is not None  # noqa: S101 (for the type checker)
         self._describe = spec.describe
         self._settings = settings
@@ -71,7 +72,7 @@ class SparkDriver(TopologyTestDriver):
         markers = (markers_topic(spec.name, settings.generation, slot) for slot in self._layout.slots())
         self._topics = [*named, *markers, *self._internal, *self._changelog_topics.values()]
         self._refuse_others_topics()
-        self._make_topics({topic: self.plan.partitions.get(topic, PARTITIONS) for topic in named})
+        self._make_topics({topic: self.plan.partitions.get(topic, partitions) for topic in named})
 
     def run(self) -> None:
         """Handles all that waits, until nothing follows any more."""
@@ -167,7 +168,7 @@ class SparkDriver(TopologyTestDriver):
         for topic in self._sinks.keys() - self._internal:
             for message in self._unseen(topic):
                 self._show(topic, message.key(), message.value(), message.timestamp()[1])
-        for topic in map(dead_letter_topic, self._context.spec.sources(self._settings)):
+        for topic in self._context.spec.dead_letters(self._settings):
             self.dead_letters += map(_letter, self._unseen(topic))
         for store, topic in self._changelog_topics.items():
             for message in self._unseen(topic):

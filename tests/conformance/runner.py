@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -43,7 +43,7 @@ def registry() -> dict[str, type[Adapter]]:
 def run_case(case: Case, backends: Backends) -> Iterator[Outcome]:
     """Runs a case on each backend that it applies to."""
     if case.topology is not None:
-        yield _run_topology(case, case.topology)
+        yield topology_outcome(case, "driver", run_topology_case)
         return
     adapter = registry().get(case.store)
     if adapter is None:
@@ -64,14 +64,17 @@ def run_cases(cases: Iterable[Case], backends: Backends) -> Iterator[Outcome]:
         yield from run_case(case, backends)
 
 
-def _run_topology(case: Case, topology: dict[str, Any]) -> Outcome:
+def topology_outcome(case: Case, engine: str, run: Callable[[dict[str, Any]], None]) -> Outcome:
+    """Runs a topology case on an engine."""
+    if case.topology is None:
+        return Outcome(case, engine, SKIPPED, "no topology")
     try:
-        run_topology_case(topology)
+        run(case.topology)
     except UnsupportedCaseError as unsupported:
-        return Outcome(case, "driver", SKIPPED, str(unsupported))
+        return Outcome(case, engine, SKIPPED, str(unsupported))
     except Exception as error:
-        return Outcome(case, "driver", FAILED, f"{type(error).__name__}: {error}")
-    return Outcome(case, "driver", PASSED)
+        return Outcome(case, engine, FAILED, f"{type(error).__name__}: {error}")
+    return Outcome(case, engine, PASSED)
 
 
 def _run_on(case: Case, adapter: type[Adapter], backends: Backends, kind: str) -> Outcome:

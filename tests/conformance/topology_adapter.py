@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from spark_apps.settings import AppSettings
 from state.errors import BufferFullError, ConfigurationError, InvalidWindowError, NotCopartitionedError
 from state.serdes.json import JsonSerde
 from state.tables.suppress import BufferConfig, BufferFullStrategy
@@ -57,12 +60,15 @@ def _ms(step: dict[str, Any], name: str) -> timedelta:
     return timedelta(milliseconds=step[name])
 
 
-class TopologyCase:
-    """One case under test."""
+class DescribedCase:
+    """The topology of a case.
 
-    def __init__(self, case: dict[str, Any]) -> None:
-        self.case = case
-        self.builder = StreamsBuilder("app")
+    Attributes:
+        made: what the DSL made of each source and step, by name.
+    """
+
+    def __init__(self, case: dict[str, Any], builder: StreamsBuilder) -> None:
+        self.builder = builder
         self.made: dict[str, Any] = {}
         self.stored = set(case.get("expect_final_store", ()))
         described = case["topology"]
@@ -77,9 +83,7 @@ class TopologyCase:
             self.made[step["name"]] = method(step, *(self.made[name] for name in of))
         for name, step in described["outputs"].items():
             shown = self.made[step]
-            (shown.to_stream() if isinstance(shown, KTable) else shown).to(f"out-{name}", named=f"out-{name}")
-        counts = {source["topic"]: source["partitions"] for source in described["sources"].values()}
-        self.driver = TopologyTestDriver(self.builder.build(), counts)
+            (shown.to_stream() if isinstance(shown, KTable) else shown).to(output_of(case, name), named=f"out-{name}")
 
     def store(self, step: dict[str, Any]) -> Store[Any] | None:
         return Store(step["name"], ANY) if step["name"] in self.stored else None
@@ -222,6 +226,19 @@ class TopologyCase:
             return of.suppress(until_window_closes(of.windows, buffer))
         return of.suppress(until_limit(timedelta(milliseconds=step.get("time_limit_ms", 1 << 40)), buffer))
 
+
+class TopologyCase:
+    """One case under test.
+
+    Args:
+        case: the case.
+        driver: runs its topology.
+    """
+
+    def __init__(self, case: dict[str, Any], driver: TopologyTestDriver) -> None:
+        self.case = case
+        self.driver = driver
+
     def run(self) -> None:
         """Pipes the events and compares what comes out.
 
@@ -250,11 +267,18 @@ class TopologyCase:
             self.driver.advance(event[1])
             return
         source, key, value, timestamp_ms, *place = event
-        topic = self.case["topology"]["sources"][source]["topic"]
-        self.driver.pipe(topic, key, value, timestamp_ms, **(place[0] if place else {}))
+        self.driver.pipe(self.topic_of(source), key, value, timestamp_ms, **(place[0] if place else {}))
+
+    def topic_of(self, source: str) -> str:
+        """The topic of a source."""
+        return str(self.case["topology"]["sources"][source]["topic"])
+
+    def output(self, name: str) -> str:
+        """The topic of an output."""
+        return output_of(self.case, name)
 
     def drained(self, output: str) -> list[Any]:
-        return plain(self.driver.read(f"out-{output}"))
+        return plain(self.driver.read(self.output(output)))
 
     def compare(self, where: str, found: Any, wanted: Any) -> None:
         if not matches(found, wanted):
@@ -264,18 +288,51 @@ class TopologyCase:
     def compare_ends(self) -> None:
         for output in self.case["topology"]["outputs"]:
             self.compare(f"at the end, {output}", self.drained(output), [])
+        self.compare_rows()
+        if "expect_dropped" in self.case:
+            self.compare("dropped", self.driver.dropped.total, self.case["expect_dropped"])
+
+    def compare_rows(self) -> None:
+        """Compares what stores hold at the end.
+
+        Raises:
+            MismatchError: something else is there.
+        """
         for step, rows in self.case.get("expect_final_store", {}).items():
             found = [[plain(key), value] for key, value in self.driver.rows(step)]
             self.compare(f"rows of {step}", found, {"any_order": rows})
-        if "expect_dropped" in self.case:
-            self.compare("dropped", self.driver.dropped.total, self.case["expect_dropped"])
-        for step, count in self.case.get("expect_partitions", {}).items():
-            self.compare(f"partitions of {step}", self.partitions_of(self.made[step].node), count)
 
-    def partitions_of(self, node: Any) -> int:
-        sinks = [child for child, _ in node.children if hasattr(child, "partitions")]
-        sink = sinks[0] if sinks else node.sink
-        return self.driver.plan.partitions[sink.topic]
+
+@dataclass(frozen=True)
+class CaseTopology:
+    """Describes the topology of a case to an app. Travels to the workers.
+
+    Attributes:
+        text: the case as JSON.
+    """
+
+    text: str
+
+    def __call__(self, streams: StreamsBuilder, _: AppSettings) -> None:
+        """Describes it."""
+        DescribedCase(json.loads(self.text), streams)
+
+
+def output_of(case: dict[str, Any], name: str) -> str:
+    """The topic of an output."""
+    return f"{case['id']}-out-{name}"
+
+
+def refuse_other_choices(case: dict[str, Any]) -> None:
+    """Refuses a case of another choice than ours.
+
+    Raises:
+        UnsupportedCaseError: it is one.
+    """
+    choice = case.get("choice")
+    if choice is not None and PICKS.get(choice["name"]) != choice["pick"]:
+        msg = f"choice {choice['name']}: ours is {PICKS.get(choice['name'])}"
+        raise UnsupportedCaseError(msg)
 
 
 def run_topology_case(case: dict[str, Any]) -> None:
@@ -285,13 +342,12 @@ def run_topology_case(case: dict[str, Any]) -> None:
         MismatchError: it came out differently.
         UnsupportedCaseError: it asks for what the DSL does not offer, or for another choice than ours.
     """
-    choice = case.get("choice")
-    if choice is not None and PICKS.get(choice["name"]) != choice["pick"]:
-        msg = f"choice {choice['name']}: ours is {PICKS.get(choice['name'])}"
-        raise UnsupportedCaseError(msg)
+    refuse_other_choices(case)
     error = case.get("expect_error", {})
     try:
-        built = TopologyCase(case)
+        described = DescribedCase(case, StreamsBuilder("app"))
+        counts = {source["topic"]: source["partitions"] for source in case["topology"]["sources"].values()}
+        driver = TopologyTestDriver(described.builder.build(), counts)
     except Exception as raised:
         if error.get("at") == "build" and isinstance(raised, ERRORS[error["code"]]):
             return
@@ -299,4 +355,14 @@ def run_topology_case(case: dict[str, Any]) -> None:
     if error.get("at") == "build":
         msg = f"{error['code']} was not raised"
         raise MismatchError(msg)
-    built.run()
+    TopologyCase(case, driver).run()
+    for step, count in case.get("expect_partitions", {}).items():
+        _compare_partitions(step, driver, described.made[step].node, count)
+
+
+def _compare_partitions(step: str, driver: TopologyTestDriver, node: Any, expected: int) -> None:
+    sinks = [child for child, _ in node.children if hasattr(child, "partitions")]
+    found = driver.plan.partitions[(sinks[0] if sinks else node.sink).topic]
+    if found != expected:
+        msg = f"partitions of {step}: expected {expected}, got {found}"
+        raise MismatchError(msg)
