@@ -1,6 +1,6 @@
 """Rounds of `kill -9`, and what came of them: `make bench-crash`, or `python -m benchmarks.crash --rounds 20`.
 
-The three apps of the point of sale run side by side while invoices keep coming. In each round one of them is killed:
+The apps of the point of sale run side by side while invoices keep coming. In each round one of them is killed:
 its driver, its JVM, both, or a Python worker, at a named point of a batch or at any moment; or the broker is. At the
 end everything is recomputed from the input. Ends with 1 if anything was lost or is there twice.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.results import Measure, write_results
 from tests.broker import start_broker
 from tests.faults.crashes.attempt import Outcome
-from tests.faults.crashes.campaign import SETTINGS, Campaign
+from tests.faults.crashes.campaign import SETTINGS, SOURCES, Campaign
 from tests.faults.crashes.oracle import Difference
 from tests.faults.crashes.points import Crash
 from tests.integration.app_process import AppProcesses
@@ -75,7 +75,7 @@ def _points(outcomes: list[Outcome]) -> Counter[tuple[str, str]]:
 
 
 def _measures(outcomes: list[Outcome], differences: list[Difference]) -> list[Measure]:
-    restarts = [outcome.running_s for outcome in outcomes[3:] if outcome.running_s is not None]
+    restarts = [outcome.running_s for outcome in outcomes[len(SOURCES) :] if outcome.running_s is not None]
     wrong = [
         Measure(f"{d.output}, {what}", "records", [getattr(d, what)], higher_is_better=False)
         for d in differences

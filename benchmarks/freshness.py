@@ -1,10 +1,9 @@
 """How fresh the answers of a query node are, and what else must be quick: `make bench-freshness`.
 
-5,000 invoices a second go through the fan-out and the loyalty app, each a process of its own as on the platform, to
-two query nodes. Some invoices are of customers of their own: from the moment such a one is handed to the producer, a
-node is asked again and again until it knows the customer. The records on the way tell what each hop cost.
-Then: how long a poison record takes to its dead-letter topic, what idle apps cost, and how long an app that was killed
-takes until it goes on.
+5,000 invoices a second go through app `pos` to two query nodes. Some invoices are of customers of their own: from the
+moment such a one is handed to the producer, a node is asked again and again until it knows the customer.
+Then: how long a poison record takes to its dead-letter topic, what an idle app costs, and how long an app that was
+killed takes until it goes on.
 """
 
 from __future__ import annotations
@@ -37,11 +36,9 @@ from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
 
 PARTITIONS = 4
-APPS = ("pos_fanout", "loyalty")
-CHANGELOG = "loyalty-rewards-changelog"
-PURCHASES = "loyalty-purchases-repartition"
-TOPICS = ("pos", "shipment", "hadoop-sink", "loyalty", PURCHASES, "pos-dlq")
-# As many partitions of state as cores: each costs a task, a commit of its own and a transaction in each batch.
+APP = "pos"
+CHANGELOG = "pos-rewards-changelog"
+TOPICS = ("pos", "shipment", "hadoop-sink", "loyalty", "pos-dlq")
 SETTINGS = {"heartbeat_interval_s": "2", "trigger_interval_ms": "200"}
 PROBES_PER_SECOND = 20
 _ASK_EVERY_S = 0.02
@@ -156,37 +153,6 @@ def observed(address: str, probes: list[Probe]) -> Iterator[None]:
         observer.join()
 
 
-def written_at(broker: Broker, topic: str, cards: set[str]) -> dict[str, float]:
-    """When the first record of each card was written, epoch seconds by the writer's clock."""
-    found: dict[str, float] = {}
-    for key, timestamp_ms in _records(broker, topic):
-        card = (key or b"").decode()
-        if card in cards:
-            found.setdefault(card, timestamp_ms / 1000)
-    return found
-
-
-def _records(broker: Broker, topic: str) -> Iterator[tuple[bytes | None, int]]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": broker.bootstrap,
-            "group.id": "freshness",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.subscribe([topic])
-    idle = 0
-    try:
-        while idle < 4:
-            messages = consumer.consume(10_000, timeout=1.0)
-            idle = 0 if messages else idle + 1
-            yield from ((message.key(), message.timestamp()[1]) for message in messages)
-    finally:
-        consumer.close()
-
-
 def poison_latency_s(broker: Broker, producer: Producer, count: int) -> list[float]:
     """From handing a poison record to the producer until a committed dead letter can be read, one after the other."""
     consumer = Consumer(
@@ -234,30 +200,28 @@ class Bench:
     broker: Broker
     apps: AppProcesses
     nodes: list[NodeProcess]
-    running: dict[str, AppProcess] = field(default_factory=dict)
+    running: AppProcess | None = None
 
     def start(self) -> None:
         """Starts apps and nodes, and waits until they work."""
         for node in self.nodes:
             node.start()
-        for app in APPS:
-            self.running[app] = self.apps.start(app)
-        for process in self.running.values():
-            process.await_beat(lambda beat: beat.state is AppState.RUNNING and beat.caught_up, "runs")
+        self.running = self.apps.start(APP)
+        self.running.await_beat(lambda beat: beat.state is AppState.RUNNING and beat.caught_up, "runs")
         for node in self.nodes:
             node.wait_ready()
 
-    def restart_s(self, app: str, producer: Producer, record: InvoiceRecord) -> float:
-        """Kills an app and its JVM, starts it, and waits until it has committed a batch that came meanwhile."""
-        old = self.running[app]
-        old.kill_jvm()
-        old.process.kill()
-        old.await_exit()
+    def restart_s(self, producer: Producer, record: InvoiceRecord) -> float:
+        """Kills the app and its JVM, starts it, and waits until it has committed a batch that came meanwhile."""
+        assert self.running is not None
+        self.running.kill_jvm()
+        self.running.process.kill()
+        self.running.await_exit()
         producer.produce("pos", record.value, record.key)
         producer.flush()
         began = time.monotonic()
-        self.running[app] = self.apps.start(app)
-        self.running[app].await_beat(lambda beat: beat.caught_up and beat.input_rows_total > 0, "goes on")
+        self.running = self.apps.start(APP)
+        self.running.await_beat(lambda beat: beat.caught_up and beat.input_rows_total > 0, "goes on")
         return time.monotonic() - began
 
     def stop(self) -> None:
@@ -274,9 +238,8 @@ class Found:
 
     probes: list[Probe]
     reached_rate: float
-    hops: dict[str, list[float]]
     poison: list[float]
-    idle: dict[str, float]
+    idle: list[float]
     restart: list[float]
 
     @property
@@ -307,28 +270,12 @@ def measure(bench: Bench, sizes: Sizes) -> Found:
         load.run(sizes.seconds, probing=True)
         rate = (load.sent - before) / (time.monotonic() - began)
     say("load sent and seen")
-    hops = hops_of(bench.broker, load.probes)
     poison = poison_latency_s(bench.broker, producer, sizes.poison)
     say("poison seen")
-    idle = {
-        app: idle_share(process, sizes.idle_s / len(APPS)) for app, process in bench.running.items() if sizes.idle_s
-    }
+    idle = [idle_share(bench.running, sizes.idle_s)] if sizes.idle_s and bench.running else []
     say("idle watched")
-    restarted = reversed(APPS) if sizes.restarts else ()
-    restart = [bench.restart_s(app, producer, next(r for r in records if r.prime)) for app in restarted]
-    return Found(load.probes, rate, hops, poison, idle, restart)
-
-
-def hops_of(broker: Broker, probes: list[Probe]) -> dict[str, list[float]]:
-    """What each part of the way took, by probe: a record's time is that at which a task handed it to its producer."""
-    cards = {probe.card for probe in probes}
-    purchases, changes = written_at(broker, PURCHASES, cards), written_at(broker, CHANGELOG, cards)
-    seen = [probe for probe in probes if probe.seen_s is not None and {probe.card} <= purchases.keys() & changes.keys()]
-    return {
-        "hop 1: invoice to purchase written by pos_fanout": [purchases[p.card] - p.sent_s for p in seen],
-        "hop 2: purchase to changelog written by loyalty": [changes[p.card] - purchases[p.card] for p in seen],
-        "hop 3: changelog to visible in the node": [(p.seen_s or 0) - changes[p.card] for p in seen],
-    }
+    restart = [bench.restart_s(producer, next(r for r in records if r.prime))] if sizes.restarts else []
+    return Found(load.probes, rate, poison, idle, restart)
 
 
 def measures_of(found: Found) -> list[Measure]:
@@ -342,13 +289,9 @@ def measures_of(found: Found) -> list[Measure]:
 
     return [
         *(lower(f"produce to visible, p{q}", "s", [at(found.fresh, q)]) for q in (50, 95, 99)),
-        *(lower(f"{hop}, p{q}", "s", [at(taken, q)]) for hop, taken in found.hops.items() for q in (50, 99)),
         *([lower("poison record to dead letter, each", "s", found.poison)] if found.poison else []),
-        *(lower(f"idle {app}", "% of a core", [100 * share]) for app, share in found.idle.items()),
-        *(
-            lower(f"restart of {app} from its checkpoint after kill -9", "s", [taken])
-            for app, taken in zip(reversed(APPS), found.restart, strict=False)
-        ),
+        *(lower(f"idle {APP}", "% of a core", [100 * share]) for share in found.idle),
+        *(lower(f"restart of {APP} after kill -9", "s", [taken]) for taken in found.restart),
         Measure("invoices a second that were sent", "invoices/s", [found.reached_rate]),
     ]
 

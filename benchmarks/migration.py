@@ -1,6 +1,6 @@
 """The migration of a store under load, with all that takes part in it: `make bench-migration`.
 
-`loyalty` runs on Spark and takes 1,000 purchases a second; two nodes, without standbys, answer 1,000 reads a second,
+`pos` runs on Spark and takes 1,000 purchases a second; two nodes, without standbys, answer 1,000 reads a second,
 sent at a steady rate. Its store gets another format (`rewards-tier`), goes back, gets it again, and then gets other
 keys (`rewards-by-region`), each change by a generation of its own: seeded, run beside the old one, handed over,
 retired. For each step: failed reads, p99 beside that of the quiet time before (as the peer), and the oldest answer, by
@@ -24,26 +24,27 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from spark_apps.loyalty.migrations import region_of
-from spark_apps.loyalty.spec import REWARDS
-
 from benchmarks.changeover import Reader, Reads, Sizes, Stream, get
 from benchmarks.failover import p99_ms
 from benchmarks.results import Measure, write_results
-from spark_apps.generations.catalog import chain_of
+from spark_apps.apps.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER, region_of
 from spark_apps.generations.comparison import behind as behind_of
 from spark_apps.generations.comparison import read_changelog
+from spark_apps.generations.migration import Chain
 from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.records.loyalty import rewards_value
+from spark_apps.records.rewards import Rewards
+from spark_apps.registry import STORES
 from state.changelog.position import Position
+from state.serdes.struct import StructSerde
 from tests.broker import Broker, start_broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
-from tests.integration.purchases import PURCHASES, Tills
+from tests.integration.purchases import INVOICES, Tills
 from tests.integration.topics import end_offsets, read_topic
 from tests.waiting import eventually
 
@@ -51,7 +52,7 @@ ROLL_BACK_S = 10.0
 CAUGHT_UP_RECORDS = 5000
 FULL = Sizes(keys=2000, writes=1000, reads=1000, seconds=10)
 SMOKE = Sizes(keys=100, writes=100, reads=50, seconds=2)
-SETTINGS: dict[str, str] = {}
+CHANGELOG = STORES["rewards"].changelog_topic
 
 
 class TimedTills(Tills):
@@ -126,20 +127,20 @@ class Migration:
         self._compare()
 
     def _made(self, change: str) -> AppProcess:
-        self._step(f"seed {change}", lambda: self._command("seed", "loyalty", "--migration", change))
-        beside = self.apps.start_next("loyalty")
+        self._step(f"seed {change}", lambda: self._command("seed", "pos", "--migration", change))
+        beside = self.apps.start_next("pos")
         self._step(f"run {change} beside", lambda: beside.await_beat(_is_close, "has caught up"))
         return beside
 
     def _retired(self, beside: AppProcess) -> None:
-        self._step("retire", lambda: self._command("retire", "loyalty", "--delete"))
+        self._step("retire", lambda: self._command("retire", "pos", "--delete"))
         beside.await_exit()
 
     def _taken(self, name: str, step: str, wanted: int) -> None:
-        topic = REWARDS.changelog_topic + (f"-g{wanted}" if wanted > 1 else "")
+        topic = CHANGELOG + (f"-g{wanted}" if wanted > 1 else "")
         began_s = time.monotonic()
         with ThreadPoolExecutor(1) as threads:
-            told = threads.submit(self._command, step, "loyalty")
+            told = threads.submit(self._command, step, "pos")
             eventually(
                 lambda: all(node.get("/state/stores/rewards").json()["topic"] == topic for node in self.nodes),
                 60,
@@ -180,12 +181,14 @@ class Migration:
 
     def _compare(self) -> None:
         self.tills.close()
-        self.live.await_caught_up(end_offsets(self.broker.bootstrap, PURCHASES))
-        chain = chain_of(("rewards-tier", "rewards-by-region"))
-        values = self.tills.expected_values().items()
-        first = {card.encode(): rewards_value(card, *numbers) for card, numbers in values}
+        self.live.await_caught_up(end_offsets(self.broker.bootstrap, INVOICES))
+        chain, serde = Chain((REWARDS_TIER, REWARDS_BY_REGION)), StructSerde(Rewards)
+        first = {
+            card.encode(): serde.serialize(Rewards(card, Decimal(units).scaleb(-4), count, last_ms))
+            for card, (units, count, last_ms) in self.tills.expected_values().items()
+        }
         expected = dict(record for key, value in first.items() for record in chain.convert(key, value))
-        found = dict(read_changelog(self.broker.bootstrap, f"{REWARDS.changelog_topic}-g3"))
+        found = dict(read_changelog(self.broker.bootstrap, f"{CHANGELOG}-g3"))
         self.differing = sum(found.get(key) != expected.get(key) for key in found.keys() | expected.keys())
         self.tills.check_notifications([(r.key, r.value) for r in read_topic(self.broker.bootstrap, "loyalty")])
 
@@ -200,16 +203,16 @@ def _is_close(beat: Heartbeat) -> bool:
 def run(folder: Path, sizes: Sizes) -> Migration:
     """The whole measurement."""
     broker = start_broker(folder / "broker")
-    apps = AppProcesses(folder / "run", broker.bootstrap, SETTINGS)
+    apps = AppProcesses(folder / "run", broker.bootstrap)
     tills = TimedTills(broker.bootstrap, sizes)
-    nodes = make_nodes(broker, folder / "run", f"rewards={REWARDS.changelog_topic}", replicas=0)
+    nodes = make_nodes(broker, folder / "run", f"rewards={CHANGELOG}", replicas=0)
     try:
-        for topic in (PURCHASES, "loyalty"):
+        for topic in (INVOICES, "pos-dlq", "hadoop-sink", "shipment", "loyalty"):
             broker.create_topic(topic)
-        broker.create_topic(REWARDS.changelog_topic, 4, COMPACTED)
+        broker.create_topic(CHANGELOG, 4, COMPACTED)
         tills.sell(10 * sizes.keys)
-        live = apps.start("loyalty")
-        live.await_caught_up(end_offsets(broker.bootstrap, PURCHASES))
+        live = apps.start("pos")
+        live.await_caught_up(end_offsets(broker.bootstrap, INVOICES))
         for node in nodes:
             node.start()
         for node in nodes:

@@ -3,7 +3,7 @@
 Both sides read the same topic of invoices and write shipments, masked line items, loyalty notifications and their
 state's changelog, on the same broker, in turns. The rate counts from the first read of the invoices to the moment when
 the last output is visible, on processes that have warmed up on some invoices before: ours from the plan of the first
-batch to the last commit of either app, the peer from its first record consumed to its last.
+batch to its last commit, the peer from its first record consumed to its last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,15 +30,15 @@ from benchmarks.results import Measure, write_results
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.topics import Topics
-from state.changelog.position import Position
 from tests.broker import Broker, start_broker
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PARTITIONS = 4
-GUARANTEES = {"at_least_once": "at_least_once", "exactly_once": "exactly_once_v2"}
-APPS = ("pos_fanout", "loyalty")
-CHANGELOG = "loyalty-rewards-changelog"
-SINKS = ("shipment", "loyalty", "hadoop-sink", "pos-dlq", "ks-shipment", "ks-loyalty", "ks-hadoop-sink")
+GUARANTEE = "exactly_once_v2"
+"""The peer's: ours has no other."""
+APP = "pos"
+CHANGELOG = "pos-rewards-changelog"
+SINKS = ("shipment", "loyalty", "hadoop-sink", "ks-shipment", "ks-loyalty", "ks-hadoop-sink")
 SETTINGS = {
     "trigger_interval_ms": "100",
     # A backlog in batches of seconds: the fewer they are, the less often each customer's total is written.
@@ -76,47 +76,41 @@ class Bench:
     folder: Path
     load: Load
     settings: Mapping[str, str]
-    together: bool
     spent: Counter[str] = field(default_factory=Counter)
     _runs: int = field(default=0)
 
-    def ours(self, delivery: str) -> float:
-        """Invoices a second of our apps."""
-        pos, purchases, run_dir = self._next("pos"), f"purchases-{self._runs}", self.folder / f"ours-{self._runs}"
-        self.broker.create_topic(purchases, PARTITIONS)
+    def ours(self) -> float:
+        """Invoices a second of our app, which begins without any state."""
+        pos, run_dir = self._next("pos"), self.folder / f"ours-{self._runs}"
+        self.broker.create_topic(CHANGELOG, PARTITIONS, {"cleanup.policy": "compact"})
         publish(producer_of(self.broker.bootstrap), pos, self.load.warm_up)
         chosen = {
             **self.settings,
             "run_dir": str(run_dir),
             "kafka_bootstrap": self.broker.bootstrap,
             "topic_pos": pos,
-            "topic_purchases": purchases,
-            "delivery": delivery,
         }
         self.broker.create_topic(f"{pos}-dlq", PARTITIONS)
-        with _apps(chosen, run_dir, together=self.together) as processes:
-            checkpoints = [SparkCheckpoint(run_dir / "checkpoints" / app / "gen-1") for app in APPS]
-            self._await(checkpoints, pos, purchases)
-            warm = [checkpoint.last_committed_batch() for checkpoint in checkpoints]
-            before = processor_time([*processes, self.broker.pid])
+        with _app(chosen, run_dir) as process:
+            checkpoint = SparkCheckpoint(run_dir / "checkpoints" / APP / "gen-1")
+            self._await(checkpoint, pos)
+            warm = checkpoint.last_committed_batch() or 0
+            before = processor_time([process, self.broker.pid])
             self.publish_at_once(pos)
-            self._await(checkpoints, pos, purchases)
-            self.spent = processor_time([*processes, self.broker.pid]) - before
-            began = (checkpoints[0].path / "offsets" / str((warm[0] or 0) + 1)).stat().st_mtime
-            ended = max(
-                (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
-                for checkpoint in checkpoints
-            )
-        self._drop(pos, purchases, f"{pos}-dlq")
+            self._await(checkpoint, pos)
+            self.spent = processor_time([process, self.broker.pid]) - before
+            began = (checkpoint.path / "offsets" / str(warm + 1)).stat().st_mtime
+            ended = (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
+        self._drop(pos, f"{pos}-dlq", CHANGELOG)
         return len(self.load.timed) / (ended - began)
 
-    def peer(self, delivery: str) -> float:
+    def peer(self) -> float:
         """Invoices a second of Kafka Streams."""
         pos = self._next("pos")
         publish(producer_of(self.broker.bootstrap), pos, self.load.warm_up)
         self.publish_at_once(pos)
         records = len(self.load.warm_up) + len(self.load.timed)
-        arguments = (str(records), str(self.load.prime), GUARANTEES[delivery], pos, str(len(self.load.warm_up)))
+        arguments = (str(records), str(self.load.prime), GUARANTEE, pos, str(len(self.load.warm_up)))
         state = self.folder / f"peer-{self._runs}"
         command = ["java", "-cp", f"{PEER_JARS}/*", "peer.Pos", self.broker.bootstrap, str(state), *arguments]
         output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_PATIENCE_S).stdout
@@ -132,21 +126,18 @@ class Bench:
         publish(producer, pos, self.load.timed)
         producer.commit_transaction(60)
 
-    def _await(self, checkpoints: list[SparkCheckpoint], *topics: str) -> None:
-        """Returns once each app has committed all of its topic, twice in a row: one's output is the other's input."""
-        ends, deadline, quiet = Topics(self.broker.bootstrap), time.monotonic() + _PATIENCE_S, 0
-        while quiet < 2:
+    def _await(self, checkpoint: SparkCheckpoint, topic: str) -> None:
+        """Returns once the app has committed all of its topic."""
+        ends, deadline = Topics(self.broker.bootstrap), time.monotonic() + _PATIENCE_S
+        while True:
             if time.monotonic() > deadline:
-                msg = f"the apps did not finish: see their logs in {self.folder} (run with --keep)"
+                msg = f"the app did not finish: see its log in {self.folder} (run with --keep)"
                 raise TimeoutError(msg)
             time.sleep(0.5)
-            try:
-                wanted = [ends.end([topic]) for topic in topics]
-            except BrokerUnavailableError:
-                continue  # a busy machine: it will answer later
-            reached = [checkpoint.committed_position() for checkpoint in checkpoints]
-            done = all(_covers(has, end) for has, end in zip(reached, wanted, strict=True))
-            quiet = quiet + 1 if done and any(offset for *_, offset in wanted[-1]) else 0
+            # A busy broker will answer later.
+            with suppress(BrokerUnavailableError):
+                if checkpoint.committed_position().reaches(ends.end([topic])):
+                    return
 
     def _next(self, name: str) -> str:
         self._runs += 1
@@ -159,31 +150,19 @@ class Bench:
             self.broker.delete_topic(topic)
 
 
-def _covers(position: Position, end: Position) -> bool:
-    return all((position.offset(topic, partition) or 0) >= offset for topic, partition, offset in end)
-
-
 @contextmanager
-def _apps(settings: Mapping[str, str], run_dir: Path, *, together: bool) -> Iterator[list[int]]:
-    """Our apps, in one process with one JVM or in one each."""
+def _app(settings: Mapping[str, str], run_dir: Path) -> Iterator[int]:
+    """Our app, in a process of its own."""
     environment = [f"STOREKEEPER_{name.upper()}={value}" for name, value in settings.items()]
-    commands = [["run-together", *APPS]] if together else [["run", app] for app in APPS]
     run_dir.mkdir(parents=True)
-    running = []
+    with (run_dir / "app.log").open("wb") as log:
+        command = ["env", *environment, sys.executable, "-m", "spark_apps", "run", APP]
+        process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
-        for number, command in enumerate(commands):
-            with (run_dir / f"{number}.log").open("wb") as log:
-                running.append(
-                    subprocess.Popen(
-                        ["env", *environment, sys.executable, "-m", "spark_apps", *command], stdout=log, stderr=log
-                    )
-                )
-        yield [process.pid for process in running]
+        yield process.pid
     finally:
-        for process in running:
-            process.send_signal(signal.SIGTERM)
-        for process in running:
-            process.wait(60)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
 
 
 def _profile(spent: Counter[str], invoices: int) -> dict[str, float]:
@@ -217,9 +196,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=150_000)
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--only", choices=("ours", "peer"))
-    parser.add_argument("--delivery", choices=GUARANTEES, action="append")
-    parser.add_argument("--apart", action="store_true", help="a process for each app")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the apps")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the app")
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
     parser.add_argument("--profile", action="store_true", help="tell what the processor time went to")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
@@ -231,35 +208,29 @@ def main() -> None:
     settings = SETTINGS | dict(pair.split("=", 1) for pair in arguments.set)
     folder = Path(tempfile.mkdtemp(prefix="bench-pos-"))
     broker = start_broker(folder / "broker", BROKER_OPTIONS)
-    rates: dict[tuple[str, str], list[float]] = {}
+    rates: dict[str, list[float]] = {"ours": [], "peer": []}
     try:
         for topic in SINKS:
             broker.create_topic(topic, PARTITIONS)
-        broker.create_topic(CHANGELOG, PARTITIONS, {"cleanup.policy": "compact"})
-        bench = Bench(broker, folder, load, settings, together=not arguments.apart)
+        bench = Bench(broker, folder, load, settings)
         for run in range(arguments.runs):
-            for delivery in arguments.delivery or GUARANTEES:
-                for side in (arguments.only,) if arguments.only else ("ours", "peer"):
-                    rate = bench.ours(delivery) if side == "ours" else bench.peer(delivery)
-                    rates.setdefault((side, delivery), []).append(rate)
-                    print(f"run {run}: {side}, {delivery}: {rate:,.0f} invoices/s", flush=True)
-                    if side == "ours" and arguments.profile:
-                        print(*_profile(bench.spent, arguments.invoices).items(), sep="\n", flush=True)
+            for side in (arguments.only,) if arguments.only else ("ours", "peer"):
+                rates[side].append(bench.ours() if side == "ours" else bench.peer())
+                print(f"run {run}: {side}: {rates[side][-1]:,.0f} invoices/s", flush=True)
+                if side == "ours" and arguments.profile:
+                    print(*_profile(bench.spent, arguments.invoices).items(), sep="\n", flush=True)
     finally:
         broker.stop()
         if arguments.keep:
             print(folder)
         else:
             shutil.rmtree(folder)
-    if arguments.only or arguments.smoke or arguments.delivery:
+    if arguments.only or arguments.smoke:
         return
-    measures = [
-        Measure(f"POS topology, {d}", "invoices/s", rates["ours", d], rates["peer", d], "Kafka Streams 4.2, 2 threads")
-        for d in GUARANTEES
-    ]
+    measures = [Measure("POS topology", "invoices/s", rates["ours"], rates["peer"], "Kafka Streams 4.2, 2 threads")]
     sizes = {name: getattr(arguments, name) for name in ("invoices", "customers", "warm_up")}
-    settings = {**sizes, "partitions": PARTITIONS, **settings}
-    print(write_results("pos", measures, settings, _profile(bench.spent, arguments.invoices)))
+    told = {**sizes, "partitions": PARTITIONS, **settings}
+    print(write_results("pos", measures, told, _profile(bench.spent, arguments.invoices)))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks.invoices import invoice_records, publish
-from benchmarks.pos import BROKER_OPTIONS, CHANGELOG, GUARANTEES, PARTITIONS, SETTINGS, SINKS, Bench, Load, producer_of
+from benchmarks.pos import BROKER_OPTIONS, PARTITIONS, SETTINGS, SINKS, Bench, Load, producer_of
 from benchmarks.results import Measure, write_results
 from tests.broker import start_broker
 
@@ -67,15 +67,15 @@ class Progress:
         return end == 0 or bool(committed.offset >= end - 1)
 
 
-def peer(bench: Bench, run: int, delivery: str) -> float:
+def peer(bench: Bench, run: int) -> float:
     """Invoices a second of Quix Streams."""
-    group, bootstrap = f"quix-{run}-{delivery}".replace("_", "-"), bench.broker.bootstrap
+    group, bootstrap = f"quix-{run}", bench.broker.bootstrap
     invoices = f"{group}-pos"
     bench.broker.create_topic(invoices, PARTITIONS)
     publish(producer_of(bootstrap), invoices, bench.load.warm_up)
     with (
         closing(Progress(bootstrap, group, invoices)) as progress,
-        _processes(bootstrap, group, invoices, delivery, bench.folder / group),
+        _processes(bootstrap, group, invoices, bench.folder / group),
     ):
         progress.await_all()
         bench.publish_at_once(invoices)
@@ -85,13 +85,13 @@ def peer(bench: Bench, run: int, delivery: str) -> float:
 
 
 @contextmanager
-def _processes(bootstrap: str, group: str, invoices: str, delivery: str, folder: Path) -> Iterator[None]:
+def _processes(bootstrap: str, group: str, invoices: str, folder: Path) -> Iterator[None]:
     folder.mkdir()
     running = []
     try:
         for number in range(PROCESSES):
             with (folder / f"{number}.log").open("wb") as log:
-                arguments = (bootstrap, group, folder / f"state-{number}", invoices, delivery)
+                arguments = (bootstrap, group, folder / f"state-{number}", invoices, "exactly_once")
                 running.append(subprocess.Popen([PYTHON, TOPOLOGY, *arguments], stdout=log, stderr=log))
         yield
     finally:
@@ -116,27 +116,22 @@ def main() -> None:
     load = Load(records[: arguments.warm_up], records[arguments.warm_up :])
     folder = Path(tempfile.mkdtemp(prefix="bench-quix-"))
     broker = start_broker(folder / "broker", BROKER_OPTIONS)
-    ours: dict[str, list[float]] = {delivery: [] for delivery in GUARANTEES}
-    theirs: dict[str, list[float]] = {delivery: [] for delivery in GUARANTEES}
+    ours: list[float] = []
+    theirs: list[float] = []
     try:
         for topic in (*SINKS, *_SINKS):
             broker.create_topic(topic, PARTITIONS)
-        broker.create_topic(CHANGELOG, PARTITIONS, {"cleanup.policy": "compact"})
-        bench = Bench(broker, folder, load, SETTINGS, together=True)
+        bench = Bench(broker, folder, load, SETTINGS)
         for run in range(arguments.runs):
-            for delivery in GUARANTEES:
-                ours[delivery].append(bench.ours(delivery))
-                theirs[delivery].append(peer(bench, run, delivery))
-                print(f"run {run}, {delivery}: {ours[delivery][-1]:,.0f} and {theirs[delivery][-1]:,.0f}", flush=True)
+            ours.append(bench.ours())
+            theirs.append(peer(bench, run))
+            print(f"run {run}: {ours[-1]:,.0f} and {theirs[-1]:,.0f}", flush=True)
     finally:
         broker.stop()
     shutil.rmtree(folder)
     if arguments.smoke:
         return
-    measures = [
-        Measure(f"POS topology, {delivery}", "invoices/s", ours[delivery], theirs[delivery], PEER)
-        for delivery in GUARANTEES
-    ]
+    measures = [Measure("POS topology", "invoices/s", ours, theirs, PEER)]
     sizes = {name: getattr(arguments, name) for name in ("invoices", "customers", "warm_up")}
     print(write_results("quix", measures, {**sizes, "partitions": PARTITIONS, **SETTINGS}))
 
