@@ -92,4 +92,4 @@ _commit = Transaction.commit
 Transaction.commit = _dying_commit  # type: ignore[method-assign]
 Task.apply = _dying(Task.apply, after=Step.AFTER_APPLY)  # type: ignore[method-assign]
 LocalStore.written = _dying(LocalStore.written, before=Step.IN_APPLY)  # type: ignore[method-assign]
-local_store.restore = _dying(local_store.restore, after=Step.RESTORING)
+vars(local_store)["restore"] = _dying(vars(local_store)["restore"], after=Step.RESTORING)
