@@ -17,6 +17,7 @@ import typer
 from pydantic import ValidationError
 
 from spark_apps.app_log import configure_logging
+from spark_apps.generations.catalog import numbered
 from spark_apps.generations.commands import generation_commands
 from spark_apps.generations.live import live_store
 from spark_apps.generations.orders import Role
@@ -54,7 +55,7 @@ def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     # Only now, for this is what loads Spark.
     from spark_apps.runner import AppRun  # noqa: PLC0415
 
-    AppRun(spec, settings, SystemClock(), stop)()
+    AppRun(numbered(spec, settings.generation), settings, SystemClock(), stop)()
 
 
 @generation_commands.command("run")

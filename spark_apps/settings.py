@@ -62,7 +62,7 @@ class AppSettings(RunDirSettings):
     spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
 
     generation: int = Field(
-        default=1, ge=1, description="Generation of the app's state: each has a checkpoint of its own."
+        default=1, ge=1, description="Generation of the app's state: each has a checkpoint and changelogs of its own."
     )
     trigger_interval_ms: int = Field(default=500, ge=0, description="Shortest time from one micro-batch to the next.")
     export_interval_ms: int = Field(default=5000, ge=0, description="The same for the export: each batch is a commit.")

@@ -207,15 +207,16 @@ def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
             "such store any more: put it back, or take it out by a migration"
         )
         raise GenerationRefusedError(msg)
-    if generation.number == FIRST_GENERATION:
-        return spec
     chain = chain_of(generation.migrations)
-    made = with_topology(spec, describe_of(spec, generation.migrations))
-    stores = tuple(
-        replace(store, topic=generation_topic(store.changelog_topic, generation.number),
-                schema_version=1 + len(chain.of(store.name).steps)) for store in made.stores
-    )  # fmt: skip
-    return replace(made, stores=stores)
+    made = numbered(with_topology(spec, describe_of(spec, generation.migrations)), generation.number)
+    stores = (replace(store, schema_version=1 + len(chain.of(store.name).steps)) for store in made.stores)
+    return replace(made, stores=tuple(stores))
+
+
+def numbered(spec: AppSpec, number: int) -> AppSpec:
+    """The app as it is declared, with the changelogs of the generation of that number."""
+    stores = (replace(store, topic=generation_topic(store.changelog_topic, number)) for store in spec.stores)
+    return spec if number == FIRST_GENERATION else replace(spec, stores=tuple(stores))
 
 
 def stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:

@@ -5,11 +5,11 @@ Readers ask the alias that the journal's steps publish. Free of Spark.
 
 from __future__ import annotations
 
-from spark_apps.generations.catalog import settings_of, stores_of
-from spark_apps.generations.journal import Generation, Journal, JournalFile
+from spark_apps.generations.catalog import numbered, settings_of, spec_of
+from spark_apps.generations.journal import Journal, JournalFile
 from spark_apps.registry import APPS, store_named
 from spark_apps.settings import AppSettings
-from spark_apps.spec import StoreSpec
+from spark_apps.spec import AppSpec, StoreSpec
 from state.snapshots.manifest import SnapshotManifest
 
 
@@ -20,18 +20,20 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
         UnknownStoreError: no app keeps it.
     """
     store = store_named(name)
+    if "generation" in settings.model_fields_set:
+        return _of(numbered(APPS[store.app], settings.generation), store), settings
     journal = journal_of(store, settings)
-    if journal is None or "generation" in settings.model_fields_set:
+    if journal is None:
         return store, settings
     live = journal.live_generation
-    return _as_in(store, live), settings_of(settings, live)
+    return _of(spec_of(APPS[store.app], live), store), settings_of(settings, live)
 
 
 def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:
     """The store as it was in the generation that a snapshot is of."""
     journal = journal_of(store, settings)
     generation = None if journal is None else journal.generations.get(manifest.generation)
-    return store if generation is None else _as_in(store_named(store.name), generation)
+    return store if generation is None else _of(spec_of(APPS[store.app], generation), store_named(store.name))
 
 
 def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
@@ -39,6 +41,6 @@ def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
     return JournalFile(settings.run_dir, store.app).read()
 
 
-def _as_in(store: StoreSpec, generation: Generation) -> StoreSpec:
-    found = stores_of(APPS[store.app], generation)
-    return next((item for item in found if item.name == store.name), store)
+def _of(app: AppSpec, store: StoreSpec) -> StoreSpec:
+    """The store as an app in one of its generations has it."""
+    return next((item for item in app.stores if item.name == store.name), store)

@@ -42,6 +42,14 @@ def test_a_snapshot_is_of_the_generation_that_it_names(tmp_path: Path) -> None:
     assert store_in(manifest, prices, settings) == prices
 
 
+def test_a_generation_that_the_environment_names_has_changelogs_of_its_own(tmp_path: Path) -> None:
+    JournalFile(tmp_path, "pos").write(handed_over())
+    store, settings = live_store("rewards", AppSettings(run_dir=tmp_path, generation=7))
+    assert (store.changelog_topic, store.schema_version, settings.generation) == ("pos-rewards-changelog-g7", 1, 7)
+    store, _ = live_store("rewards", AppSettings(run_dir=tmp_path, generation=1))
+    assert store == REWARDS
+
+
 def test_no_app_keeps_a_store_of_another_name(tmp_path: Path) -> None:
     with pytest.raises(UnknownStoreError):
         live_store("rewards-north", AppSettings(run_dir=tmp_path))
