@@ -3,6 +3,7 @@
     StateError
     ├── ConfigurationError
     │   ├── UnusableCheckpointError   the checkpoint is another app's, or doesn't fit the topics any more
+    │   ├── MisplacedKeyError         a topic isn't partitioned as nodes expect it
     │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
     │   └── PoisonRecordError         one record can't be processed (see `records.poison`)
@@ -23,6 +24,10 @@ class UnusableCheckpointError(ConfigurationError):
 
 class PartitionsChangedError(ConfigurationError):
     """A topic has another number of partitions than the app's state was made with. The message names the way on."""
+
+
+class MisplacedKeyError(ConfigurationError):
+    """A source topic isn't partitioned as Kafka's own client does it, so nodes would not find rows of its keys."""
 
 
 class BrokerUnavailableError(RetriableError):

@@ -12,6 +12,7 @@ from spark_apps.partitions import check_partitions, counts_in, state_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topics import TopicBounds, Topics, await_topics
+from spark_apps.topology_app import read_topics
 from state.changelog.position import Position
 from state.clock import Clock
 
@@ -50,7 +51,9 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
     claim = claimed(checkpoint, CheckpointClaim(spec.name, settings.generation, None, topics.ids(sources), made_with))
     check_partitions(spec.name, claim.partitions, found)
-    bounds = topics.bounds(sources)
+    own = [topic for topic in read_topics(spec, settings) if topic not in sources]
+    # The app makes its own topics at its first start.
+    bounds = topics.bounds([*sources, *(topic for topic in own if not topics.missing([topic]))])
     position = checkpoint.committed_position()
     check_bounds(spec, settings, position, bounds)
     planned = checkpoint.last_planned_batch()
@@ -66,7 +69,7 @@ def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bound
     Raises:
         UnusableCheckpointError: it names a topic that the app doesn't read, or an offset that the topic doesn't hold.
     """
-    sources = spec.sources(settings)
+    sources = read_topics(spec, settings)
     for topic, partition, offset in position:
         if topic not in sources:
             msg = (

@@ -33,6 +33,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.stream import OpenStream, ProcessBatch, Stream, StreamContext
 from spark_apps.topics import Topics
+from spark_apps.topology_app import read_topics
 from state.clock import Clock
 from state.errors import StateError
 
@@ -261,7 +262,7 @@ class Watch:
         )
         # While the broker is away the ends are those that it told last.
         with contextlib.suppress(BrokerUnavailableError):
-            self._end = self._topics.end(self._run.spec.sources(self._run.settings))
+            self._end = self._topics.end(read_topics(self._run.spec, self._run.settings))
         return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
 
     def _watch_for_storm(self, dead_letters: int) -> None:

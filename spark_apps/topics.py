@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from spark_apps.engine.topic_rules import TopicRule
@@ -124,6 +124,13 @@ class Topics:
         made = self._admin.create_topics([NewTopic(name, partitions, config=dict(config))])
         self._done(made[name].result, None)
         self._await(name, there=True)
+
+    def delete_records(self, below: Position) -> None:
+        """Deletes the records of partitions below an offset each."""
+        wanted = [TopicPartition(topic, partition, offset) for topic, partition, offset in below]
+        if wanted:
+            for future in self._admin.delete_records(wanted, request_timeout=self._timeout_s).values():
+                self._asked(future.result)
 
     def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Makes a topic that only an app itself uses, or gives it more partitions, if need be."""

@@ -94,6 +94,24 @@ def with_topology(spec: AppSpec, describe: Describe) -> AppSpec:
     )
 
 
+def internal_name(app: str, generation: int) -> str:
+    """What the names of an app's repartition topics begin with: each generation has its own."""
+    return app if generation == 1 else f"{app}-gen-{generation}"
+
+
+def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
+    """The topics that Spark reads for an app, and that its progress is told by.
+
+    They are its sources without those of global tables, and the repartition topics that no shuffle stands for.
+    """
+    if spec.describe is None:
+        return spec.sources(settings)
+    topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
+    shuffles = {sink.topic for sink in topology.repartitions if sink.may_be_shuffle}
+    running = (source.topic for sub in topology.sub_topologies if not sub.is_global for source in sub.sources)
+    return tuple(dict.fromkeys(topic for topic in running if topic not in shuffles))
+
+
 def served_stores(app: str, topology: Topology) -> tuple[StoreSpec, ...]:
     """The stores of a topology that nodes serve and that have tables: all that have a changelog, but those whose rows
     mean something to an operator only.

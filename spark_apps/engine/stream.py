@@ -16,16 +16,17 @@ from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, check_runnable
 from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, markers_topic
+from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
-from spark_apps.engine.work import AppWork, BatchWork, Outcome, internal_name
+from spark_apps.engine.work import AppWork, BatchWork, Outcome
 from spark_apps.kafka_source import read_stream
 from spark_apps.ledger import BatchWritten
 from spark_apps.settings import AppSettings
 from spark_apps.stream import Stream, StreamContext
 from spark_apps.topics import Topics
-from spark_apps.topology_app import Describe, changelog_topics, described
+from spark_apps.topology_app import Describe, changelog_topics, described, internal_name
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.names import dead_letter_topic
 from state.topology.plan import Topology
@@ -91,6 +92,7 @@ class Batches:
         self._describe = describe
         self._layout = layout
         self._work: AppWork | None = None
+        self._purge = RepartitionPurge(Topics(context.settings.kafka_bootstrap), _internal(layout.topology))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
@@ -101,6 +103,8 @@ class Batches:
         with errors_of_tasks():
             rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
         self._count(batch_id, [_decode_outcome(row["outcome"]) for row in rows])
+        if batch_id > 0:  # this batch may be run again
+            self._purge(self._context.checkpoint.end_position(batch_id - 1))
 
     def tasks(self, batch: DataFrame, batch_id: int, last_stage: int) -> DataFrame:
         """A frame that runs the tasks of a batch up to a stage when it is collected: rows as `engine.rows` has them."""

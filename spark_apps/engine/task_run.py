@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from confluent_kafka import KafkaException
 
 from spark_apps.dead_letters import dead_letter
@@ -17,10 +18,13 @@ from spark_apps.engine.clients import asking_client
 from spark_apps.engine.global_tables import GlobalTable
 from spark_apps.engine.layout import Layout, shuffle_sinks
 from spark_apps.engine.local_store import LocalStore
+from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.restores import reporting
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Transaction
 from spark_apps.engine.work import BatchWork, Outcome
+from spark_apps.errors import MisplacedKeyError
+from spark_apps.topology_app import is_served
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, log_offsets
 from state.clock import Clock, SystemClock
@@ -60,6 +64,7 @@ class TaskRun:
         Raises:
             StateError: it can't be committed. Nothing of it is visible, and its local stores are as they were.
         """
+        self._check_keys(records)
         app, began_s = self.work.app, time.monotonic()
         slot = app.slot(self.sub, self.partition)
         transaction = Transaction(app.writer, slot, self.work.batch_id)
@@ -130,6 +135,26 @@ class TaskRun:
             store: transaction.change(self.work.app.changelogs[store].topic, self.work.headers(store, topics), changes)
             for store, changes in by_store.items()
         }
+
+    def _check_keys(self, records: Sequence[Record]) -> None:
+        """Refuses records whose key is in another partition than nodes would look for its row in.
+
+        Raises:
+            MisplacedKeyError: a source topic is not partitioned as Kafka's own producer does it.
+        """
+        if not any(map(is_served, self.sub.stores)):
+            return
+        external = self.layout.topics
+        keyed = [record for record in records if record.key is not None and record.topic in external]
+        found = partitions_of([record.key or b"" for record in keyed], self.layout.plan.tasks(self.sub))
+        for place in np.flatnonzero(found != self.partition)[:1]:
+            record = keyed[place]
+            msg = (
+                f"topic {record.topic} has at {record.partition}@{record.offset} a key that belongs to partition "
+                f"{found[place]}: nodes would not find its row. Let its producers partition as Kafka's own client does "
+                "(librdkafka: partitioner=murmur2_random), or repartition() the stream before its first store"
+            )
+            raise MisplacedKeyError(msg)
 
     def _forwarded_again(self, records: Sequence[Record]) -> list[Output]:
         """What a committed attempt passed on: it came of operators that give the same again."""

@@ -14,7 +14,7 @@ from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.markers import markers_topic
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
-from spark_apps.topology_app import Describe, described
+from spark_apps.topology_app import Describe, described, internal_name
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.stores.record_context import Header
 from state.topology.plan import Plan, SubTopology
@@ -140,11 +140,6 @@ class Outcome(msgspec.Struct, frozen=True):
     open_ms: int = 0
     process_ms: int = 0
     commit_ms: int = 0
-
-
-def internal_name(app: str, generation: int) -> str:
-    """What the names of an app's repartition topics begin with: each generation has its own."""
-    return app if generation == 1 else f"{app}-gen-{generation}"
 
 
 @cache

@@ -27,7 +27,6 @@ from spark_apps.engine.layout import Layout, slot_name
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker, markers_topic
 from spark_apps.engine.stream import CHANGELOG_CONFIG, planned
 from spark_apps.engine.transaction import producer_options
-from spark_apps.engine.work import internal_name
 from spark_apps.generations.boundary import begin_behind
 from spark_apps.generations.catalog import chain_of, describe_of, settings_of, stores_of
 from spark_apps.generations.comparison import chain_between
@@ -55,7 +54,7 @@ from spark_apps.snapshot.job import Snapshot, snapshot_session
 from spark_apps.snapshot.table import SnapshotTable
 from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.topics import Topics
-from spark_apps.topology_app import described, logged_stores
+from spark_apps.topology_app import described, internal_name, logged_stores
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock

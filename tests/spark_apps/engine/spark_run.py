@@ -11,10 +11,11 @@ from confluent_kafka import Producer
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.stream import open_topology_stream
+from spark_apps.gate import BatchGate
 from spark_apps.settings import AppSettings
 from spark_apps.stream import ProcessBatch, StreamContext
 from spark_apps.topics import Topics
-from spark_apps.topology_app import Describe, topology_app
+from spark_apps.topology_app import Describe, read_topics, topology_app
 from state.changelog.stretch import read_topic
 from tests.broker import Broker
 
@@ -65,10 +66,29 @@ class SparkRun:
             Exception: what ended the query.
         """
         query = self._start(around)
+        deadline_s = time.monotonic() + _TIMEOUT_S
         try:
             query.processAllAvailable()
+            while not self._is_caught_up():  # Spark may not have seen the newest offsets
+                assert time.monotonic() < deadline_s, "the query doesn't catch up"
+                query.processAllAvailable()
         finally:
             query.stop()
+
+    def run_batch(self) -> None:
+        """As `run`, but raises the error of ours that ended the query."""
+        gates: list[BatchGate] = []
+
+        def gated(process: ProcessBatch) -> ProcessBatch:
+            gates.append(BatchGate(process))
+            return gates[0]
+
+        try:
+            self.run(gated)
+        except Exception:
+            if gates[0].failure is not None:
+                raise gates[0].failure from None
+            raise
 
     def settle(self, topic: str, count: int) -> None:
         """Runs until a topic holds so many committed records."""
@@ -95,9 +115,20 @@ class SparkRun:
                 rows[key] = value
         return rows
 
-    def missing(self, names: Iterable[str]) -> list[str]:
-        """The topics that there are not."""
-        return Topics(self.settings.kafka_bootstrap).missing(names)
+    def topics(self) -> list[str]:
+        """The topics of the app's own."""
+        app = self.context.spec.name
+        return [name for name in Topics(self.settings.kafka_bootstrap).names() if name.startswith(f"{app}-")]
+
+    def bounds(self, topic: str) -> tuple[dict[int, int], dict[int, int]]:
+        """Where the partitions of a topic begin and end."""
+        found = Topics(self.settings.kafka_bootstrap).bounds([topic])
+        return dict(found.start.offsets[topic]), dict(found.end.offsets[topic])
+
+    def _is_caught_up(self) -> bool:
+        ends = Topics(self.settings.kafka_bootstrap).end(read_topics(self.context.spec, self.settings))
+        done = self.checkpoint.committed_position()
+        return all(done.offset(topic, partition) == end for topic, partition, end in ends)
 
     def _start(self, around: Callable[[ProcessBatch], ProcessBatch]) -> StreamingQuery:
         stream = open_topology_stream(self.context, self._describe)

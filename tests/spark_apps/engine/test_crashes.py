@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
-NOW_MS = 1_700_000_000_000
+NOW_MS = int(time.time() * 1000) - 3_600_000  # a topic would soon let older records go
 NUMBERS = 40
 """In each batch."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from spark_apps.engine import purge
+from spark_apps.errors import MisplacedKeyError
 from spark_apps.topology_app import Describe
+from state.changelog.partitioner import partition_for
 from tests.broker import Broker
 from tests.spark_apps.engine import topologies
 from tests.spark_apps.engine.spark_run import SparkRun
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
 MakeRun = Callable[[str, Describe], SparkRun]
-NOW_MS = 1_700_000_000_000
+NOW_MS = int(time.time() * 1000) - 3_600_000  # a topic would soon let older records go
 
 
 @pytest.fixture
@@ -60,4 +64,42 @@ def test_records_come_together_by_a_shuffle_within_the_batch(make_run: MakeRun) 
     expected = {b"%d" % digit: {"events": 15, "total": sum(range(digit, 150, 10))} for digit in (1, 3, 5, 7, 9)}
     assert {key: orjson.loads(value) for key, value in rows.items()} == expected
     assert len(run.records("shuffled-out")) == 75
-    assert run.missing(["shuffled-shuffled-numbers.filter.select-key.repartition"])
+    assert not [topic for topic in run.topics() if topic.endswith("repartition")]
+
+
+def test_tables_are_joined_and_behind_state_records_go_by_a_topic(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purge, "PURGE_INTERVAL_S", 0.0)
+    run = make_run("joined", topologies.joined)
+    run.make_topics({"joined-customers": 3, "joined-items": 2, "joined-sales": 3, "joined-out": 1})
+    run.produce("joined-items", [(b"a", b"apple", NOW_MS), (b"p", b"pear", NOW_MS)])
+    customers = [(b"c%d" % n, b'{"city":"city-%d"}' % (n % 2), NOW_MS) for n in range(10)]
+    run.produce("joined-customers", customers)
+    sold = 0
+    for batch in range(3):
+        sales = [(b"c%d" % (n % 11), b'{"item":"%c","number":%d}' % (b"ap"[n % 2], n), NOW_MS + 1 + n)
+                 for n in range(batch * 60, batch * 60 + 60)]  # fmt: skip
+        run.produce("joined-sales", sales)
+        sold += len([sale for sale in sales if sale[0] != b"c10"])
+        run.settle("joined-out", sold)
+    expected: dict[bytes, int] = {}
+    for n in range(180):
+        if n % 11 != 10:
+            key = b"city-%d %s" % (n % 11 % 2, [b"apple", b"pear"][n % 2])
+            expected[key] = expected.get(key, 0) + n
+    assert {key: int(value) for key, value in run.rows("joined-cities-changelog").items()} == expected
+    assert len(run.rows("joined-customers-changelog")) == 10
+    [repartition] = [topic for topic in run.topics() if topic.endswith("repartition")]
+    begins, _ = run.bounds(repartition)
+    assert sum(begins.values()) > 0, "what was read is deleted"
+
+
+def test_keys_that_nodes_would_not_find_are_refused(make_run: MakeRun) -> None:
+    run = make_run("counted", topologies.counted)
+    run.make_topics({"counted-events": 2, "counted-out": 1})
+    other = 1 - partition_for(b"a", 2)
+    run.produce("counted-events", [(b"a", b"1", NOW_MS)], partition=other)
+    with pytest.raises(MisplacedKeyError, match=f"at {other}@0 a key that belongs to partition {1 - other}"):
+        run.run_batch()
+    assert run.rows("counted-totals-changelog") == {}

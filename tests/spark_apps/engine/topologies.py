@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from spark_apps.settings import AppSettings
+from state.serdes.serde import Utf8Serde
 from state.topology import Store, StreamsBuilder
 
 
@@ -31,3 +32,47 @@ def shuffled(streams: StreamsBuilder, _: AppSettings) -> None:
     numbers.to("shuffled-copies")
     odd = numbers.filter(lambda _, number: number % 2 == 1).select_key(lambda _, number: str(number % 10))
     odd.group_by_key().aggregate(Totals, Totals.plus, store=Store("digits", Totals)).to_stream().to("shuffled-out")
+
+
+class Sale(msgspec.Struct, frozen=True):
+    """So many of an item, sold to a customer."""
+
+    item: str
+    number: int
+
+
+class Customer(msgspec.Struct, frozen=True):
+    """Where a customer lives."""
+
+    city: str
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A sale in a city, and then with its item's name."""
+
+    city: str
+    number: int
+    item: str
+
+    def named(self, name: str) -> Named:
+        """With the name in place of the item."""
+        return Named(self.city, self.number, name)
+
+    def entry(self) -> tuple[str, int]:
+        """What it counts for."""
+        return f"{self.city} {self.item}", self.number
+
+
+def in_city(sale: Sale, customer: Customer) -> Named:
+    """The sale where its customer lives."""
+    return Named(customer.city, sale.number, sale.item)
+
+
+def joined(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Sales by city and item: a table, a global table, a repartition topic behind them."""
+    customers = streams.table("joined-customers", Customer, store="customers")
+    items = streams.global_table("joined-items", Utf8Serde())
+    sales = streams.stream("joined-sales", Sale).join(customers, in_city)
+    named = sales.join(items, Named.named, on=lambda _, sale: sale.item)
+    numbers = named.map(lambda _, sale: sale.entry(), keys=str, values=int).group_by_key()
+    numbers.reduce(lambda one, two: one + two, store="cities").to_stream().to("joined-out")

@@ -1,0 +1,40 @@
+"""Repartition topics hold records until they are read, and no longer: what is processed is deleted now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+
+import structlog
+
+from spark_apps.errors import BrokerUnavailableError
+from spark_apps.topics import Topics
+from state.changelog.position import Position
+
+PURGE_INTERVAL_S = 30.0
+"""As in Kafka Streams."""
+
+_log = structlog.get_logger(__name__)
+
+
+class RepartitionPurge:
+    """Deletes what an app has read from its own repartition topics. Not thread-safe."""
+
+    def __init__(self, topics: Topics, names: Collection[str]) -> None:
+        self._topics = topics
+        self._names = frozenset(names)
+        self._last_s = time.monotonic()
+
+    def __call__(self, processed: Position) -> None:
+        """Deletes the records below a position that is committed for good, if it is time to.
+
+        A broker that does not answer is asked again later: nothing depends on it.
+        """
+        if not self._names or time.monotonic() - self._last_s < PURGE_INTERVAL_S:
+            return
+        self._last_s = time.monotonic()
+        below = Position({topic: ends for topic, ends in processed.offsets.items() if topic in self._names})
+        try:
+            self._topics.delete_records(below)
+        except BrokerUnavailableError as error:
+            _log.warning("repartition_topics_not_purged", why=str(error))
