@@ -42,6 +42,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper sql "SELECT ..."      SQL over the Delta tables
   storekeeper verify rewards        whether changelog, SQL and nodes hold the same
   storekeeper plan                  what this code would do to the stores that there are
+  storekeeper topology APP          an app's operators, topics and stores
   storekeeper new-app NAME          lay down a streaming app of your own
   storekeeper down                  stop it and leave no process behind
 
@@ -227,6 +228,24 @@ def new_app_command(
         f"STOREKEEPER_OWN_APPS={name}.spec:{name.upper()} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
     )
     _errors.print(f"Run it: export {settings}; storekeeper up --apps own", markup=False)
+
+
+@app.command("topology")
+def topology_command(
+    name: Annotated[str, typer.Argument(help="The app's name, or <module>:<variable> of its spec.")],
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="A Mermaid flow chart in place of text.")] = False,
+) -> None:
+    """Show an app's sub-topologies, topics and stores. Example: storekeeper topology pos --mermaid."""
+    from spark_apps.registry import app_named  # noqa: PLC0415
+    from spark_apps.settings import AppSettings  # noqa: PLC0415
+    from spark_apps.topology_app import described  # noqa: PLC0415
+
+    spec = app_named(name)
+    if spec.describe is None:
+        msg = f"{name} is not a topology: it reads {', '.join(spec.sources(AppSettings()))}"
+        raise ConfigurationError(msg)
+    topology = described(spec.name, spec.describe, AppSettings())
+    typer.echo(topology.mermaid() if mermaid else topology.describe())
 
 
 @app.command("plan")

@@ -41,12 +41,12 @@ def prime_purchases(streams: StreamsBuilder, settings: AppSettings) -> KStream[s
     sales = streams.stream(
         settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=bytes, check=has_key_and_value
     )
-    sales.flat_map(partial(masked_lines, settings.quality_code_digits), keys=bytes, values=bytes).to(
-        settings.topic_hadoop_sink
-    )
-    sales.flat_map(shipment, keys=bytes, values=bytes).to(settings.topic_shipment)
+    lines = partial(masked_lines, settings.quality_code_digits)
+    sales.flat_map(lines, keys=bytes, values=bytes, named="masked").to(settings.topic_hadoop_sink)
+    sales.flat_map(shipment, keys=bytes, values=bytes, named="shipments").to(settings.topic_shipment)
 
-    return sales.flat_map(partial(purchase, PointsFactor(settings.loyalty_factor)), keys=str, values=PrimePurchase)
+    earning = partial(purchase, PointsFactor(settings.loyalty_factor))
+    return sales.flat_map(earning, keys=str, values=PrimePurchase, named="purchases")
 
 
 def masked_lines(code_digits: int, _key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:

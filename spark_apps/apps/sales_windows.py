@@ -80,7 +80,7 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
         check=all_of(keyed_by("StoreID", store_of), not_ahead(time_of, settings.max_ahead_ms)),
         timestamps=lambda _, sale: sale.invoice.created_time_ms,
     )  # fmt: skip
-    sold = invoices.flat_map(sold_items, keys=str, values=SoldItem)
+    sold = invoices.flat_map(sold_items, keys=str, values=SoldItem, named="sold-items")
     memory_ms = settings.sales_window_ms + settings.sales_grace_ms
     grouped = once(streams, sold, number_of, store="seen-sales", memory_ms=memory_ms).group_by_key()
     for name, windows in (

@@ -176,3 +176,15 @@ def test_sql_reads_the_run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert unknown.returncode == 1
     assert unknown.stderr.startswith("storekeeper: ")
     assert "Traceback" not in unknown.stderr
+
+
+def test_topology_shows_what_an_app_is_made_of() -> None:
+    text = _run("topology", "pos").stdout
+    assert "repartition by shuffle" in text
+    assert "store rewards" in text
+    chart = _run("topology", "pos", "--mermaid").stdout
+    assert chart.startswith("flowchart TD\n")
+    assert '("rewards")' in chart
+    refused = _run("topology", "hadoop_export")
+    assert refused.returncode == CONFIGURATION_ERROR_EXIT
+    assert "hadoop_export is not a topology" in refused.stderr
