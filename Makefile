@@ -110,6 +110,8 @@ $(QUIX)/.ready: benchmarks/quix_streams/requirements.lock
 bench-quix: setup $(QUIX)/.ready ## the POS topology beside Quix Streams
 	@$(BIN)/python -m benchmarks.quix
 
+bench-app bench-windows bench-join: $(QUIX)/.ready ## small apps beside Kafka Streams and Quix Streams
+
 bench-%: setup $(JARS)/kafka-streams/.ready ## measure NAME beside its peer: make bench-restore
 	@$(BIN)/python -m benchmarks.$*
 

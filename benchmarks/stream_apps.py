@@ -1,0 +1,74 @@
+"""The apps of `make bench-app`, `bench-windows` and `bench-join`: what a user's first apps look like."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
+from state.topology import Store, StreamsBuilder, tumbling
+
+EVENTS = "bench-events"
+NAMES = "bench-names"
+JOINED = "bench-joined"
+WINDOW = timedelta(hours=1)
+GRACE = timedelta(minutes=5)
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """So much of something."""
+
+    amount: int
+
+
+class Totals(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """What a key has added up to."""
+
+    events: int = 0
+    total: int = 0
+
+    def with_event(self, event: Event) -> Totals:
+        """The totals with one more event."""
+        return Totals(self.events + 1, self.total + event.amount)
+
+
+class Name(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """What a key is called."""
+
+    name: str
+
+
+class Named(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+    """An event with the name of its key."""
+
+    amount: int
+    name: str
+
+
+def named(event: Event, name: Name) -> Named:
+    """The event with the name."""
+    return Named(event.amount, name.name)
+
+
+def totals(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Count and sum of each key."""
+    streams.stream(EVENTS, Event).group_by_key().aggregate(Totals, Totals.with_event, store=Store("totals", Totals))
+
+
+def windows(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Count and sum of each key and hour."""
+    hours = streams.stream(EVENTS, Event).group_by_key().windowed_by(tumbling(WINDOW, grace=GRACE))
+    hours.aggregate(Totals, Totals.with_event, store=Store("hours", Totals, retention=timedelta(days=1)))
+
+
+def join(streams: StreamsBuilder, _: AppSettings) -> None:
+    """Each event with its key's name."""
+    names = streams.table(NAMES, Name, store="names")
+    streams.stream(EVENTS, Event).join(names, named).to(JOINED)
+
+
+APP = topology_app("bench_app", totals, title="Count and sum of each key")
+WINDOWS = topology_app("bench_windows", windows, title="Count and sum of each key and hour")
+JOIN = topology_app("bench_join", join, title="Events with names")

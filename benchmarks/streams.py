@@ -1,0 +1,277 @@
+"""One small app beside Kafka Streams and Quix Streams, all exactly once: what `make bench-app` and others share.
+
+Each side gets a topic of its own. It warms up on some events; then all others become visible at once, by one
+transaction. The rate counts until all of them are processed and committed: for us to the last commit of the query, for
+Quix Streams to the last commit of its group, for Kafka Streams to the last record consumed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from benchmarks.results import Measure, write_results
+from benchmarks.stream_apps import EVENTS, JOINED, NAMES
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.topics import Topics
+from tests.broker import Broker, start_broker
+
+PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
+QUIX = Path(__file__).parents[1] / ".venv-quix" / "bin" / "python"
+QUIX_APPS = Path(__file__).parent / "quix_streams" / "streams.py"
+PARTITIONS = 4
+SETTINGS = {
+    "trigger_interval_ms": "100",
+    "max_offsets_per_trigger": "200000",
+    # A task for each partition: what waits for the broker leaves the cores to others.
+    "spark_master": "local[4]",
+    "driver_memory": "2g",
+    "driver_java_options": "-XX:+UseParallelGC",
+}
+BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
+_MS_BETWEEN = 20
+"""Of event time between two events: 1.5 million of them are eight hours and a third."""
+_PATIENCE_S = 600
+_LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Events: `warm_up` and then `timed`, of `keys` keys."""
+
+    keys: int
+    warm_up: int
+    timed: int
+
+    def events(self, first: int, end: int) -> Iterator[tuple[bytes, bytes, int]]:
+        """Key, value and timestamp of some events. The same arguments give the same bytes."""
+        rng, begin_ms = random.Random(first), int(time.time() * 1000) - (self.warm_up + self.timed) * _MS_BETWEEN
+        for number in range(first, end):
+            key = b"key-%d" % rng.randrange(self.keys)
+            yield key, b'{"Amount":%d}' % (number % 100), begin_ms + number * _MS_BETWEEN
+
+
+@dataclass(slots=True)
+class Bench:
+    """A broker, a folder, and what is measured."""
+
+    broker: Broker
+    folder: Path
+    app: str
+    load: Load
+    resident_mb: list[float] = field(default_factory=list)
+    _runs: int = 0
+
+    def ours(self) -> float:
+        """Events a second of our app."""
+        run_dir = self._next("ours")
+        app = f"benchmarks.stream_apps:{ {'totals': 'APP', 'windows': 'WINDOWS', 'join': 'JOIN'}[self.app] }"
+        name = {"totals": "bench_app", "windows": "bench_windows", "join": "bench_join"}[self.app]
+        settings = {**SETTINGS, "run_dir": str(run_dir), "kafka_bootstrap": self.broker.bootstrap, "generation": "1"}
+        checkpoint = SparkCheckpoint(run_dir / "checkpoints" / name / "gen-1")
+        environment = {f"STOREKEEPER_{key.upper()}": value for key, value in settings.items()}
+        with _process([sys.executable, "-m", "spark_apps", "run", app], run_dir, environment) as process:
+            rate = self._timed(lambda: self._our_position(checkpoint))
+            self.resident_mb.append(_resident_mb(process.pid))
+        return rate
+
+    def quix(self) -> float:
+        """Events a second of Quix Streams, two processes."""
+        folder = self._next("quix")
+        group = f"quix-{self.app}-{self._runs}"
+        arguments: list[str | Path] = [QUIX, QUIX_APPS, self.app, self.broker.bootstrap, group]
+        consumer = Consumer({"bootstrap.servers": self.broker.bootstrap, "group.id": group})
+        with (
+            closing(consumer),
+            _process([*arguments, folder / "state-0", EVENTS], folder / "0", {}),
+            _process([*arguments, folder / "state-1", EVENTS], folder / "1", {}),
+        ):
+            places = [TopicPartition(EVENTS, number) for number in range(PARTITIONS)]
+            return self._timed(lambda: {place.partition: place.offset for place in consumer.committed(places, 30)})
+
+    def kafka_streams(self) -> float:
+        """Events a second of Kafka Streams, two threads."""
+        folder = self._next("kafka-streams")
+        self._publish(0, self.load.warm_up)
+        self._publish_at_once()
+        count = (str(self.load.warm_up + self.load.timed), str(self.load.warm_up))
+        command: list[str | Path] = [
+            "java",
+            "-cp",
+            f"{PEER_JARS}/*",
+            "peer.Streams",
+            self.app,
+            self.broker.bootstrap,
+            folder,
+            EVENTS,
+        ]
+        done = subprocess.run([*command, *count], check=True, capture_output=True, text=True, timeout=_PATIENCE_S)
+        report = json.loads(done.stdout.splitlines()[-1])
+        return float(report["records"] / report["millis"] * 1000)
+
+    def _timed(self, position: Callable[[], dict[int, int]]) -> float:
+        self._publish(0, self.load.warm_up)
+        self._await(position)
+        self._publish_at_once()
+        began_s = time.monotonic()
+        self._await(position)
+        return self.load.timed / (time.monotonic() - began_s)
+
+    def _await(self, position: Callable[[], dict[int, int]]) -> None:
+        """Returns once all events are processed. The mark of a transaction may stand behind the last one."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        ends = Topics(self.broker.bootstrap).end([EVENTS]).offsets[EVENTS]
+        while True:
+            reached = position()
+            if all(reached.get(number, -1) >= end - 1 for number, end in ends.items() if end):
+                return
+            if time.monotonic() > deadline_s:
+                msg = f"{self.app} did not process everything in {_PATIENCE_S} s: see its log in {self.folder}"
+                raise TimeoutError(msg)
+            time.sleep(_LOOK_EVERY_S)
+
+    def _our_position(self, checkpoint: SparkCheckpoint) -> dict[int, int]:
+        return dict(checkpoint.committed_position().offsets.get(EVENTS, {}))
+
+    def _next(self, side: str) -> Path:
+        """A new folder, and topics without anything in them but the names."""
+        self._runs += 1
+        known = self.broker.admin().list_topics(timeout=30).topics
+        for topic in known:
+            if not topic.startswith("__"):
+                self.broker.delete_topic(topic)
+        for topic in (EVENTS, NAMES, JOINED, "ks-joined", "quix-joined", f"{EVENTS}-dlq", f"{NAMES}-dlq"):
+            self.broker.create_topic(topic, PARTITIONS)
+        for store in ("bench_app-totals", "bench_windows-hours", "bench_join-names"):
+            self.broker.create_topic(f"{store}-changelog", PARTITIONS, {"cleanup.policy": "compact"})
+        names = ((b"key-%d" % number, b'{"Name":"name %d"}' % number, 0) for number in range(self.load.keys))
+        _produce(_producer(self.broker.bootstrap), NAMES, names if self.app == "join" else iter(()))
+        folder = self.folder / f"{side}-{self._runs}"
+        folder.mkdir()
+        return folder
+
+    def _publish(self, first: int, end: int) -> None:
+        _produce(_producer(self.broker.bootstrap), EVENTS, self.load.events(first, end))
+
+    def _publish_at_once(self) -> None:
+        more: dict[str, str | int] = {"transactional.id": f"fill-{self._runs}", "transaction.timeout.ms": 600_000}
+        producer = _producer(self.broker.bootstrap, **more)
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        _produce(producer, EVENTS, self.load.events(self.load.warm_up, self.load.warm_up + self.load.timed))
+        producer.commit_transaction(120)
+
+
+@contextmanager
+def _process(command: list[str | Path], folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})  # noqa: TID251
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+
+
+def _resident_mb(pid: int) -> float:
+    """The resident memory of all Python workers below a process."""
+    workers = [child for child in psutil.Process(pid).children(recursive=True) if "pyspark.worker" in child.cmdline()]
+    return float(sum(worker.memory_full_info().uss for worker in workers) / 1024**2)
+
+
+def _producer(bootstrap: str, **more: str | int) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",
+            "compression.type": "lz4",
+            "linger.ms": 50,
+            "batch.size": 512 * 1024,
+            "queue.buffering.max.messages": 500_000,
+            **more,
+        }
+    )
+
+
+def _produce(producer: Producer, topic: str, records: Iterator[tuple[bytes, bytes, int]]) -> None:
+    for key, value, timestamp_ms in records:
+        while True:
+            try:
+                producer.produce(topic, value, key, timestamp=timestamp_ms)
+            except BufferError:
+                producer.poll(0.05)
+            else:
+                break
+    producer.flush()
+
+
+def run(name: str, app: str, title: str) -> None:
+    """Runs one benchmark and writes its results.
+
+    Args:
+        name: of the results.
+        app: `totals`, `windows` or `join`.
+        title: what is measured.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=1_500_000)
+    parser.add_argument("--keys", type=int, action="append", help="by default 50,000; of `app` 5 million, too")
+    parser.add_argument("--warm-up", type=int, default=200_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", choices=("ours", "kafka_streams", "quix"), action="append")
+    parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.events, arguments.warm_up, arguments.runs, arguments.keys = 20_000, 2_000, 1, [1000]
+    measures = []
+    for keys in arguments.keys or ([50_000, 5_000_000] if app == "totals" else [50_000]):
+        load = Load(keys, arguments.warm_up, arguments.events)
+        rates, resident = _rates(app, load, arguments.runs, arguments.only or ["ours", "kafka_streams", "quix"])
+        if len(rates) < 3:
+            continue
+        measures += [
+            Measure(f"{title}, {keys:,} keys", "events/s", rates["ours"], rates[peer], peer_name)
+            for peer, peer_name in (
+                ("kafka_streams", "Kafka Streams 4.2, 2 threads"),
+                ("quix", "Quix Streams 3.28, 2 processes"),
+            )
+        ]
+        measures.append(
+            Measure(f"{title}, {keys:,} keys: memory of all workers", "MiB", resident, higher_is_better=False)
+        )
+    if measures and not arguments.smoke:
+        sizes = {name: getattr(arguments, name) for name in ("events", "warm_up")}
+        print(write_results(name, measures, {**sizes, "partitions": PARTITIONS, **SETTINGS}))
+
+
+def _rates(app: str, load: Load, runs: int, sides: list[str]) -> tuple[dict[str, list[float]], list[float]]:
+    folder = Path(tempfile.mkdtemp(prefix=f"bench-{app}-"))
+    broker = start_broker(folder / "broker", BROKER_OPTIONS)
+    rates: dict[str, list[float]] = {}
+    try:
+        bench = Bench(broker, folder, app, load)
+        for run_number in range(runs):
+            for side in sides:
+                rate = getattr(bench, side)()
+                rates.setdefault(side, []).append(rate)
+                print(f"{app}, {load.keys:,} keys, run {run_number}: {side} {rate:,.0f} events/s", flush=True)
+    finally:
+        broker.stop()
+    shutil.rmtree(folder)
+    return rates, bench.resident_mb
