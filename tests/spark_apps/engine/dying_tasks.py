@@ -19,7 +19,6 @@ from spark_apps.engine.transaction import Transaction
 from spark_apps.settings import AppSettings
 from state.topology import StreamsBuilder
 from state.topology.task import Task
-from state.topology.task_stores import restore
 from tests.spark_apps.engine import topologies
 
 _FOLDER: list[Path] = []
