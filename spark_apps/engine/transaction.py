@@ -25,6 +25,8 @@ from state.topology.records import Output, StoreChange
 
 _POLL_EVERY = 4096
 _ABORT_TIMEOUT_S = 5.0
+_EARLIEST_MS = 1
+"""A record of time 0 gets this one: the client takes 0 for now."""
 _ROOM_BYTES = 4096
 """A value this much smaller than its topic's limit fits with any key and headers of ours."""
 
@@ -185,6 +187,7 @@ class Transaction:
                 topic, key, value, found, partition = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
                 headers = found or ()  # noqa: PLW2901
             count += 1
+            timestamp_ms = timestamp_ms or _EARLIEST_MS  # noqa: PLW2901
             try:
                 # An empty list of headers costs the client more than none.
                 if headers:

@@ -1,0 +1,48 @@
+"""The drivers' own rules. What they show of an app is compared by the tests of the apps, which run on both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_apps.hadoop_export.spec import HADOOP_EXPORT
+from spark_apps.new_app.template_app.app import EVENTS, TEMPLATE_APP, Event
+from spark_apps.settings import AppSettings
+from spark_apps.testkit import plain_driver
+from spark_apps.testkit.spark_driver import SparkDriver
+from spark_apps.topics import Topics
+from state.errors import ConfigurationError, InvalidArgumentError
+from tests.broker import Broker
+
+
+def idle_driver(broker: Broker, folder: Path) -> SparkDriver:
+    """A driver that is never run, and so needs no Spark."""
+    nothing: Any = None
+    return SparkDriver(TEMPLATE_APP, AppSettings(kafka_bootstrap=broker.bootstrap), nothing, folder)
+
+
+def test_an_app_that_is_no_topology_has_no_driver() -> None:
+    with pytest.raises(ConfigurationError, match="hadoop_export is no topology"):
+        plain_driver(HADOOP_EXPORT)
+
+
+@pytest.mark.broker
+def test_a_driver_on_spark_leaves_no_topic_and_takes_nobodys(broker: Broker, tmp_path: Path) -> None:
+    topics = Topics(broker.bootstrap)
+    driver = idle_driver(broker, tmp_path / "run")
+    assert topics.missing([EVENTS, f"{EVENTS}-dlq"]) == []
+    with pytest.raises(ConfigurationError, match=f"topics of template_app are there already.*{EVENTS}"):
+        idle_driver(broker, tmp_path / "again")
+    driver.close()
+    assert topics.missing([EVENTS, f"{EVENTS}-dlq"]) == [EVENTS, f"{EVENTS}-dlq"]
+
+
+@pytest.mark.broker
+def test_the_clock_of_the_machine_is_nobodys_to_move(broker: Broker, tmp_path: Path) -> None:
+    driver = idle_driver(broker, tmp_path / "run")
+    driver.append(EVENTS, "a", Event(1))
+    with pytest.raises(InvalidArgumentError, match="test such timers with plain_driver"):
+        driver.advance(1)
+    driver.close()
