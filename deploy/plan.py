@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from spark_apps.planning.declared import declared_stores
+from spark_apps.planning.declared import declared_stores, with_topologies
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import InvalidArgumentError, StorageError
@@ -23,9 +23,10 @@ def plan_against(description: Description, partitions: Mapping[str, int], apps: 
     """
     there = {store.app for store in description.stores.values()} | set(apps)
     declared = declared_stores(partitions)
-    return plan_changes(
+    plan = plan_changes(
         [store for store in declared if store.app in there or store.store in description.stores], description
     )
+    return with_topologies(plan, description)
 
 
 def described_now() -> Description:

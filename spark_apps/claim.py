@@ -1,7 +1,7 @@
 """Whose checkpoint a folder is: a file beside it, written before the first start.
 
-`checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions"}. It stands beside
-the folder and not in it, because Spark insists on an empty folder at the first start.
+`checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions", "stores",
+"repartitions"}. It stands beside the folder and not in it, because Spark insists on an empty folder at the first start.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class CheckpointClaim:
         query_id: The query's id; None until the query has started for the first time.
         topic_ids: The ids that the broker gave the source topics.
         partitions: By topic, the number of partitions that the app's state was made with. Fixed by the first start.
+        stores: By name, the kind of each store that the app keeps for itself, as of its last start.
+        repartitions: By name, how its records are repartitioned, as of its last start. See `AppTopology`.
     """
 
     app: str
@@ -34,6 +36,8 @@ class CheckpointClaim:
     query_id: str | None = None
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
+    repartitions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, checkpoint_dir: Path) -> Self | None:

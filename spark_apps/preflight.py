@@ -12,7 +12,7 @@ from spark_apps.partitions import check_partitions, counts_in, state_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topics import TopicBounds, Topics, await_topics
-from spark_apps.topology_app import read_topics
+from spark_apps.topology_app import described, internal_name, kept_inside, read_topics
 from state.changelog.position import Position
 from state.clock import Clock
 
@@ -49,7 +49,10 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     # A claim without numbers gets them. Those of sources are as the state knows them from its start.
     begun = counts_in(checkpoint.initial_position())
     made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
-    claim = claimed(checkpoint, CheckpointClaim(spec.name, settings.generation, None, topics.ids(sources), made_with))
+    mine = CheckpointClaim(
+        spec.name, settings.generation, None, topics.ids(sources), made_with, *_inside(spec, settings)
+    )
+    claim = claimed(checkpoint, mine)
     check_partitions(spec.name, claim.partitions, found)
     own = [topic for topic in read_topics(spec, settings) if topic not in sources]
     # The app makes its own topics at its first start.
@@ -61,6 +64,12 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
         check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
     claim.write(checkpoint.path)
     return Preflight(claim, bounds.start.merged(position), bounds.end)
+
+
+def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[str, str]]:
+    if spec.describe is None:
+        return {}, {}
+    return kept_inside(described(internal_name(spec.name, settings.generation), spec.describe, settings))
 
 
 def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bounds: TopicBounds) -> None:

@@ -16,6 +16,7 @@ from state.names import changelog_topic, dead_letter_topic
 from state.query.definitions import StoreKind as ServedKind
 from state.serdes.struct import StructSerde
 from state.topology import StoreKind, StreamsBuilder
+from state.topology.describe import transport
 from state.topology.node import StoreSpec as TopologyStore
 from state.topology.plan import Topology
 
@@ -80,6 +81,12 @@ def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
     streams = StreamsBuilder(app)
     describe(streams, settings)
     return streams.build()
+
+
+def kept_inside(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
+    """What an app keeps for itself: kinds of stores that no node serves, and ways of repartitions, by name."""
+    stores = {spec.name: spec.kind.value for spec in logged_stores(topology) if not is_served(spec)}
+    return stores, {sink.topic: transport(sink) for sink in topology.repartitions}
 
 
 def with_topology(spec: AppSpec, describe: Describe) -> AppSpec:

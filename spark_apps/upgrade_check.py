@@ -7,7 +7,7 @@ import time
 
 from spark_apps.generations.catalog import spec_of
 from spark_apps.generations.journal import JournalFile
-from spark_apps.planning.declared import declared_stores
+from spark_apps.planning.declared import declared_stores, with_topologies
 from spark_apps.planning.describe import describe
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
@@ -45,7 +45,9 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     running = describe(settings, clock)
     own = {name: store for name, store in running.stores.items() if store.app == spec.name}
     declared = [store for store in declared_stores() if store.app == spec.name]
-    changes = plan_changes(declared, Description(running.described_at_ms, own)).changes
+    inside = {app: found for app, found in running.topologies.items() if app == spec.name}
+    there = Description(running.described_at_ms, own, inside)
+    changes = with_topologies(plan_changes(declared, there), there).changes
     broken = [f"{change.store}: {' '.join(change.details)}" for change in changes if change.verdict is Verdict.BREAKS]
     if broken:
         msg = f"this code would break what {spec.name} holds; {'; '.join(broken)}"

@@ -138,7 +138,7 @@ def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str],
             msg = f"migration {step.name} {why}"
             raise GenerationRefusedError(msg)
     if partitions is not None:
-        _check_repartitioned(spec.name, topology_of(spec, [*made, *migrations]))
+        check_repartitioned(spec.name, topology_of(spec, [*made, *migrations]))
 
 
 def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, StoreKind]) -> str | None:
@@ -149,8 +149,12 @@ def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, StoreKind]) -> st
     return None
 
 
-def _check_repartitioned(app: str, topology: Topology) -> None:
-    """Refuses another number of partitions for stores whose topics fix it."""
+def check_repartitioned(app: str, topology: Topology) -> None:
+    """Refuses another number of partitions for stores whose topics fix it.
+
+    Raises:
+        GenerationRefusedError: the topology has such a store.
+    """
     for sub in topology.sub_topologies:
         fixed = [source.topic for source in sub.sources if not _has_any_number(source)]
         stores = [spec.name for spec in sub.stores if spec.options.logging and not sub.is_global]

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
-from spark_apps.generations.catalog import describe_of, migrations_of
+from spark_apps.generations.catalog import (
+    check_repartitioned,
+    describe_of,
+    known_migrations,
+    migrations_of,
+    topology_of,
+)
 from spark_apps.registry import APPS
+from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
-from spark_apps.topology_app import with_topology
+from spark_apps.topology_app import described, internal_name, kept_inside, with_topology
 from state.errors import ConfigurationError
-from state.migration.contract import DeclaredStore, Fields, Step
+from state.migration.contract import AppTopology, DeclaredStore, Description, Fields, Step
+from state.migration.plan import Plan
+from state.migration.topology import topology_changes
 
 
 def declared_stores(partitions: Mapping[str, int] | None = None) -> list[DeclaredStore]:
@@ -20,7 +31,7 @@ def declared_stores(partitions: Mapping[str, int] | None = None) -> list[Declare
             change with it, for a generation has one number.
 
     Raises:
-        ConfigurationError: two stores of one app are to have different numbers.
+        ConfigurationError: two stores of one app are to have different numbers, or a store's topic fixes its number.
     """
     return [
         _declared(app, store, number)
@@ -30,12 +41,42 @@ def declared_stores(partitions: Mapping[str, int] | None = None) -> list[Declare
     ]
 
 
+def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]:
+    """What the apps that run would keep for themselves, in the generations that run.
+
+    One whose migrations are not there any more is left out: its stores tell of that.
+    """
+    found: list[AppTopology] = []
+    for app in (APPS[name] for name in running if name in APPS):
+        there = running[app.name]
+        if app.describe is None:
+            continue
+        with suppress(ConfigurationError):
+            describe = app.describe if not there.migrations else describe_of(app, there.migrations)
+            topology = described(internal_name(app.name, there.generation), describe, AppSettings())
+            stores, repartitions = kept_inside(topology)
+            found.append(replace(there, stores=stores, repartitions=repartitions))
+    return found
+
+
+def with_topologies(plan: Plan, running: Description) -> Plan:
+    """A plan with what becomes of the stores and topics that the apps keep for themselves."""
+    changes = [
+        change
+        for declared in declared_topologies(running.topologies)
+        for change in topology_changes(declared, running.topologies[declared.app])
+    ]
+    return Plan((*plan.changes, *changes))
+
+
 def _one_number(app: AppSpec, partitions: Mapping[str, int]) -> int | None:
     wanted = {store.name: partitions[store.name] for store in app.stores if store.name in partitions}
     if len(set(wanted.values())) > 1:
         named = " and ".join(f"{store}={number}" for store, number in wanted.items())
         msg = f"{named} can't be: all stores of {app.name} change in one generation, to one number of partitions"
         raise ConfigurationError(msg)
+    if wanted:
+        check_repartitioned(app.name, topology_of(app, known_migrations(app)))
     return next(iter(wanted.values()), None)
 
 

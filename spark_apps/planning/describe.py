@@ -14,16 +14,17 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from spark_apps.errors import BrokerUnavailableError
+from spark_apps.claim import CheckpointClaim
+from spark_apps.errors import BrokerUnavailableError, UnusableCheckpointError
 from spark_apps.generations.catalog import migration_named
-from spark_apps.generations.journal import Journal, JournalFile
+from spark_apps.generations.journal import FIRST_GENERATION, Journal, JournalFile
 from spark_apps.registry import APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
 from spark_apps.topics import Topics
 from state.clock import Clock
 from state.errors import ConfigurationError, StateError
-from state.migration.contract import Description, RunningStore
+from state.migration.contract import AppTopology, Description, RunningStore
 from state.query.definitions import StoreKind
 from state.snapshots.columns import sql_types
 from state.snapshots.manifest import SnapshotManifest
@@ -52,7 +53,23 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
             found[store.name] = _of_spec(store, JournalFile(settings.run_dir, store.app).read())
     if ask_broker:
         found = _with_partitions(found, settings)
-    return Description(clock.now_ms(), found)
+    return Description(clock.now_ms(), found, dict(_topologies(settings)))
+
+
+def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
+    """What apps that are topologies keep for themselves, as of their last starts."""
+    for app in APPS.values():
+        journal = JournalFile(settings.run_dir, app.name).read() if app.has_generations else None
+        live = FIRST_GENERATION if journal is None else journal.live
+        made = () if journal is None else journal.live_generation.migrations
+        own = settings.model_copy(update={"generation": live})
+        try:
+            claim = CheckpointClaim.read(own.checkpoint_dir(app.name))
+        except UnusableCheckpointError as error:
+            _log.warning("claim_not_read", app=app.name, error=str(error))
+            continue
+        if claim is not None and app.describe is not None:
+            yield app.name, AppTopology(app.name, live, made, claim.stores, claim.repartitions)
 
 
 def _snapshots(root: Path) -> Iterator[tuple[Path, SnapshotManifest]]:

@@ -1,13 +1,14 @@
 """What a store promises, as declared in code and as it runs, in a form that can be written into a file and compared.
 
-A description of what runs is JSON: `{"version": 1, "described_at_ms": …, "stores": [{"store": "rewards", …}, …]}`. It
-holds no rows and no keys, only names, types and counts: it may be kept in a repository.
+A description of what runs is JSON: `{"version": 1, "described_at_ms": …, "stores": [{"store": "rewards", …}, …],
+"topologies": [{"app": "pos", …}, …]}`. It holds no rows and no keys, only names, types and counts: it may be kept in a
+repository.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import orjson
@@ -103,16 +104,47 @@ class RunningStore:
 
 
 @dataclass(frozen=True, slots=True)
+class AppTopology:
+    """What an app keeps for itself, in one of its generations.
+
+    Attributes:
+        app, generation: whose it is.
+        migrations: names of those that made the generation.
+        stores: by name the kind of each store that no node serves.
+        repartitions: by name of each repartition topic `topic`, or `shuffle` where Spark's shuffle takes its place.
+    """
+
+    app: str
+    generation: int
+    migrations: tuple[str, ...]
+    stores: Mapping[str, str]
+    repartitions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
-    """What runs. `described_at_ms`: when it was looked at, epoch milliseconds."""
+    """What runs.
+
+    Attributes:
+        described_at_ms: when it was looked at, epoch milliseconds.
+        stores: by name.
+        topologies: by app; those that have not started yet are not there.
+    """
 
     described_at_ms: int
     stores: Mapping[str, RunningStore]
+    topologies: Mapping[str, AppTopology] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """As `decode` reads it: JSON for people, equal for equal descriptions."""
         stores = [asdict(self.stores[name]) for name in sorted(self.stores)]
-        content = {"version": _VERSION, "described_at_ms": self.described_at_ms, "stores": stores}
+        topologies = [asdict(self.topologies[app]) for app in sorted(self.topologies)]
+        content = {
+            "version": _VERSION,
+            "described_at_ms": self.described_at_ms,
+            "stores": stores,
+            "topologies": topologies,
+        }
         return orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
     @classmethod
@@ -127,10 +159,20 @@ class Description:
             if content["version"] != _VERSION:
                 raise ValueError("another version")
             stores = [_running(entry) for entry in content["stores"]]
-            return cls(int(content["described_at_ms"]), {found.store: found for found in stores})
+            topologies = [_topology(entry) for entry in content["topologies"]]
+            return cls(
+                int(content["described_at_ms"]),
+                {found.store: found for found in stores},
+                {found.app: found for found in topologies},
+            )
         except (ValueError, TypeError, KeyError, AttributeError, InvalidNameError) as error:
             msg = "the file is no description of what runs: write one with `storekeeper plan --export FILE`"
             raise InvalidArgumentError(msg) from error
+
+
+def _topology(entry: dict[str, Any]) -> AppTopology:
+    checked_name(entry["app"])
+    return AppTopology(**{**entry, "migrations": tuple(map(str, entry["migrations"]))})
 
 
 def _running(entry: dict[str, Any]) -> RunningStore:

@@ -20,11 +20,13 @@ import sys
 from spark_apps.planning.declared import declared_stores
 from state.migration.contract import Description, RunningStore
 from state.migration.plan import plan_changes
-from page_views.changes import with_level, without_level  # which can be imported once the apps are known
+from state.serdes.struct import StructSerde
+from page_views.changes import Levelled, with_event, with_level  # which can be imported once the apps are known
+from page_views.app import Event
 
 row = (b"a", sys.argv[1].encode())
 (changed,) = with_level(*row)
-assert without_level(*changed) == row
+assert StructSerde(Levelled).serialize(with_event("a", Levelled("a", 1, 0), Event(250))) == changed[1]
 (totals,) = (store for store in declared_stores() if store.store == "totals")
 runs = RunningStore(totals.store, totals.app, totals.topic, totals.kind, totals.score_field, 1)
 (change,) = plan_changes([totals], Description(0, {"totals": runs})).changes
@@ -35,12 +37,14 @@ print(json.dumps({"value": json.loads(changed[1]), "told": change.details, "conf
 def test_the_change_of_an_own_app_is_planned_as_the_page_says(tmp_path: Path) -> None:
     page = PAGE.read_text("utf-8")
     (code,) = re.findall(r"```python\n(# page_views/changes\.py\n.*?)```", page, re.DOTALL)
-    (line,) = re.findall(r"gets one more line: `(.*?)`", page)
-    (conf,) = re.findall(r"trigger `migrate_state` with `(.*?)`", page)
+    (argument,) = re.findall(r"gets one more argument: `(.*?)`", page)
+    (conf,) = re.findall(r"trigger `migrate_state` with\s+`(.*?)`", page)
     write_new_app(plan_new_app("page_views"), tmp_path)
     (tmp_path / "page_views" / "changes.py").write_text(code)
-    spec = tmp_path / "page_views" / "spec.py"
-    spec.write_text(spec.read_text().replace("    stores=(TOTALS,),\n", f"    stores=(TOTALS,),\n    {line}\n"))
+    app = tmp_path / "page_views" / "app.py"
+    called = 'topology_app("page_views", topology, '
+    assert called in app.read_text()
+    app.write_text(app.read_text().replace(called, f"{called}{argument}, "))
     own = {"STOREKEEPER_OWN_APPS": "page_views.app:PAGE_VIEWS", "STOREKEEPER_OWN_APPS_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, ROW],

@@ -10,20 +10,23 @@ from typing import Any
 import pytest
 import typer
 
-from spark_apps.apps.pos import POS
+from spark_apps.apps.pos import POS, topology
+from spark_apps.apps.pos_migrations import by_region
+from spark_apps.claim import CheckpointClaim
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
 from spark_apps.planning import __main__ as planning
 from spark_apps.planning.__main__ import plan_of_app
-from spark_apps.planning.declared import declared_stores
+from spark_apps.planning.declared import declared_stores, with_topologies
 from spark_apps.planning.describe import describe
 from spark_apps.registry import STORES
 from spark_apps.settings import AppSettings
+from spark_apps.topology_app import described, kept_inside
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Description, RunningStore, Step
-from state.migration.plan import Change, Verdict, plan_changes
+from state.migration.plan import Change, Plan, Verdict, plan_changes
 from tests.snapshot_tables import rows_of, write_snapshot
 
 REWARDS = POS.stores[0]
@@ -75,10 +78,12 @@ def test_every_store_of_an_app_that_can_have_generations_can_be_changed() -> Non
 
 
 def test_all_stores_of_an_app_change_to_one_number_of_partitions() -> None:
-    numbers = {item.store: item.partitions for item in declared_stores({"players": 7}) if item.partitions}
-    assert numbers == dict.fromkeys(("standings", "players", "products"), 7)
+    numbers = {item.store: item.partitions for item in declared_stores({"rewards": 7}) if item.partitions}
+    assert numbers == {"rewards": 7}
     with pytest.raises(ConfigurationError, match="players=7 and products=8 can't be"):
         declared_stores({"players": 7, "products": 8})
+    with pytest.raises(ConfigurationError, match=r"store \S+ of leaderboard has as many partitions as \S+, because"):
+        declared_stores({"players": 7})
 
 
 def test_what_runs_is_told_by_the_journal_of_generations(settings: AppSettings) -> None:
@@ -101,6 +106,31 @@ def test_a_migration_that_runs_and_is_not_there_any_more_breaks_the_plan(setting
     (change,) = plan_changes([_rewards()], running).changes
     assert change.verdict is Verdict.BREAKS
     assert "gone.changes:ADD_LEVEL" in " ".join(change.details)
+
+
+def test_a_store_or_a_repartition_that_the_code_has_no_more_breaks_the_plan(settings: AppSettings) -> None:
+    inside = kept_inside(described("pos", topology, settings))
+    path = settings.checkpoint_dir("pos")
+    CheckpointClaim("pos", 1, None, {}, {}, *inside).write(path)
+    running = _running(settings)
+    assert running.topologies["pos"].repartitions == inside[1]
+    plan = with_topologies(Plan(()), running)
+    assert {change.store: change.verdict for change in plan.changes} == dict.fromkeys(inside[1], Verdict.UNCHANGED)
+    CheckpointClaim("pos", 1, None, {}, {}, {"gone": "window"}, inside[1]).write(path)
+    running = _running(settings)
+    broken = [change for change in with_topologies(Plan(()), running).changes if change.verdict is Verdict.BREAKS]
+    assert [change.store for change in broken] == ["gone"]
+
+
+def test_what_a_migration_takes_out_is_not_asked_for(settings: AppSettings) -> None:
+    journal = planned(first_journal(POS), POS, ("rewards-tier", "rewards-by-region"))
+    live = replace(journal.generation(2), state=GenerationState.LIVE)
+    JournalFile(settings.run_dir, "pos").write(replace(journal.updated(live), live=2))
+    second = settings.model_copy(update={"generation": 2})
+    inside = kept_inside(described("pos-gen-2", by_region, settings))
+    CheckpointClaim("pos", 2, None, {}, {}, *inside).write(second.checkpoint_dir("pos"))
+    running = _running(settings)
+    assert {change.verdict for change in with_topologies(Plan(()), running).changes} == {Verdict.UNCHANGED}
 
 
 def test_a_table_that_can_not_be_read_hides_no_other(settings: AppSettings) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from state.errors import InvalidArgumentError
-from state.migration.contract import DeclaredStore, Description, RunningStore, Step
+from state.migration.contract import AppTopology, DeclaredStore, Description, RunningStore, Step
 from state.migration.plan import Change, Plan, Verdict, plan_changes
 
 FIELDS = {"Card": "string", "Points": "decimal(18,4)"}
@@ -125,7 +125,8 @@ def test_without_a_snapshot_the_fields_are_not_judged() -> None:
 
 
 def test_a_description_is_read_back() -> None:
-    described = Description(7, {"rewards": replace(RUNNING, migrations=("tier",))})
+    inside = AppTopology("pos", 2, ("tier",), {"pairs-left": "window"}, {"pos-by-card-repartition": "shuffle"})
+    described = Description(7, {"rewards": replace(RUNNING, migrations=("tier",))}, {"pos": inside})
     assert Description.decode(described.encode()) == described
     for data in (b"", b"{}", b"[]", described.encode().replace(b'"version": 1', b'"version": 2')):
         with pytest.raises(InvalidArgumentError):

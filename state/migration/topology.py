@@ -1,0 +1,54 @@
+"""What lies between what an app keeps for itself, as it runs and as it is declared. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from state.migration.contract import AppTopology
+from state.migration.plan import Change, Verdict
+
+_KEEP = (
+    "Is an operator above it new, or called otherwise? Then give it its old name by `named=`. Or take it out by a "
+    "migration, which makes a new generation."
+)
+
+
+def topology_changes(wanted: AppTopology, found: AppTopology) -> list[Change]:
+    """What becomes of each store that no node serves, and of each repartition topic."""
+    return [*_stores(wanted, found), *_repartitions(wanted, found)]
+
+
+def _stores(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
+    for name in sorted(wanted.stores.keys() | found.stores.keys()):
+        there, declared = found.stores.get(name), wanted.stores.get(name)
+        if there is None:
+            yield Change(name, Verdict.NEW, ("It begins empty, with the input from then on.",))
+        elif declared is None:
+            told = f"No operator of {found.app} has this store any more: its rows would belong to nobody. {_KEEP}"
+            yield Change(name, Verdict.BREAKS, (told,))
+        elif declared != there:
+            told = f"It would be read as {declared}, but its rows are those of kind {there}. {_KEEP}"
+            yield Change(name, Verdict.BREAKS, (told,))
+        else:
+            yield Change(name, Verdict.UNCHANGED)
+
+
+def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
+    for name in sorted(wanted.repartitions.keys() | found.repartitions.keys()):
+        there, declared = found.repartitions.get(name), wanted.repartitions.get(name)
+        if there is None:
+            yield Change(name, Verdict.NEW, (f"Repartition by {declared}.",))
+        elif declared is None:
+            told = (
+                f"{found.app} doesn't repartition by it any more: the tasks behind it would begin without their times, "
+                f"and what is on its way would be lost. {_KEEP}"
+            )
+            yield Change(name, Verdict.BREAKS, (told,))
+        elif (there, declared) == ("topic", "shuffle"):
+            told = (
+                "It would be a shuffle in place of a topic: what is on its way in the topic would be lost. "
+                "Ask for the topic by `repartition(topic=...)`."
+            )
+            yield Change(name, Verdict.BREAKS, (told,))
+        else:
+            yield Change(name, Verdict.UNCHANGED)
