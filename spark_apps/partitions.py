@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def state_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     """The topics whose number of partitions the app's state depends on.
 
-    Sources and changelogs of an app that keeps a store or runs a `Processor`; none of any other app.
+    Sources and changelogs of an app that keeps a store; none of any other app.
     """
-    if not spec.stores and spec.topology is None:
+    if not spec.stores:
         return ()
     return tuple(dict.fromkeys([*spec.sources(settings), *(store.changelog_topic for store in spec.stores)]))
 

@@ -28,11 +28,6 @@ class ValueField:
     only_grows: bool = False
 
 
-def same_key(key: bytes) -> bytes:
-    """The `state_key` of a store whose rows and their state have the same keys."""
-    return key
-
-
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
     """A store that an app keeps: one changelog topic, one table of snapshots.
@@ -44,14 +39,8 @@ class StoreSpec:
         schema_version: the version of its values' schema.
         kind: what its keys are, and so which questions a node answers.
         score_field: the field that a ranked store is ranked by; None for every other kind.
-        retention_ms: for how much stream time a row stays; None for ever. A longer one needs a new generation.
         topic: its changelog topic, where that isn't named after app and store.
-        key_field: the field of version 1's values that is the key, as text; None if none is.
-        bounded: whether its app bounds the number of its rows by itself in another way than by a retention.
-        written_anew: whether every row is written whole from one record of the input, whatever was there before: so
-            its app goes on from no row that was deleted.
-        state_key: of an app that is a `Processor`, from a row's key, in version 1, to that of the state which goes on
-            from the row, so that a new generation can forget what a clean-up has deleted. None if there is no such.
+        bounded: whether its app bounds the number of its rows by itself, so that no clean-up may delete any.
     """
 
     name: str
@@ -60,20 +49,11 @@ class StoreSpec:
     schema_version: int = 1
     kind: StoreKind = StoreKind.KEY_VALUE
     score_field: str | None = None
-    retention_ms: Callable[[AppSettings], int] | None = None
     topic: str | None = None
-    key_field: str | None = None
     bounded: bool = False
-    written_anew: bool = False
-    state_key: Callable[[bytes], bytes] | None = None
 
     def __post_init__(self) -> None:
         _ = self.definition  # refuses names and kinds that a node would refuse
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether its app bounds the number of its rows by itself, so that no clean-up may delete any."""
-        return self.bounded or self.retention_ms is not None
 
     @property
     def changelog_topic(self) -> str:
@@ -109,8 +89,7 @@ class AppSpec:
 
     `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `describe`
     describes the app's topology: see `topology_app`. An app without one has a `module` with the function `open_stream`,
-    which is imported only by the process that runs the app. `topology` has the function
-    `processor`, free of Spark, if the app is a `Processor`. `resources` are its own, in place of the settings.
+    which is imported only by the process that runs the app. `resources` are its own, in place of the settings.
     `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
     steps know them by name. `why_no_generations` says why its state can't be changed by a new generation; None if it
     can.
@@ -126,7 +105,6 @@ class AppSpec:
     stores: tuple[StoreSpec, ...] = field(default=())
     module: str | None = None
     describe: Callable[[StreamsBuilder, AppSettings], None] | None = None
-    topology: str | None = None
     migrations: str | None = None
     resources: Resources = field(default_factory=Resources)
     why_no_generations: str | None = "it is no topology"

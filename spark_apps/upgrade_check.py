@@ -28,8 +28,6 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     try:
         if spec.module is not None:
             importlib.import_module(spec.module).open_stream  # noqa: B018 (that it is there is what is asked)
-        if spec.topology is not None:
-            importlib.import_module(spec.topology).processor  # noqa: B018
     except Exception as error:  # whatever the new code raises when it is imported, it would raise after the drain
         msg = f"the code of {spec.name} can't be imported ({type(error).__name__}: {error}): install what is missing"
         raise ConfigurationError(msg) from error

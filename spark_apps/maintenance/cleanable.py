@@ -10,7 +10,7 @@ from state.errors import ConfigurationError
 
 def cleanable_stores() -> tuple[str, ...]:
     """The stores that grow without bounds."""
-    return tuple(name for name, store in STORES.items() if not store.is_bounded)
+    return tuple(name for name, store in STORES.items() if not store.bounded)
 
 
 def check_cleanable(store: StoreSpec) -> None:
@@ -19,7 +19,7 @@ def check_cleanable(store: StoreSpec) -> None:
     Raises:
         ConfigurationError: it bounds itself.
     """
-    if store.is_bounded:
+    if store.bounded:
         msg = f"{store.app} bounds store {store.name} by itself: set its retention instead"
         raise ConfigurationError(msg)
 
