@@ -1,25 +1,227 @@
-"""What a transaction writes, on a real broker."""
+"""One task's writing on a real broker, ended at every point between its first record and the next batch."""
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass, replace
+
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
-from spark_apps.engine.transaction import Slot, Transaction, WriterPlan, producer_options
-from spark_apps.settings import AppSettings
-from state.changelog.stretch import read_topic
+from spark_apps.engine.topic_rules import TopicRule
+from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
+from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
+from spark_apps.errors import PartitionsChangedError
+from state.changelog import stretch
+from state.topology.records import Output, StoreChange
 from tests.broker import Broker
+from tests.integration.topics import read_topic
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
+_numbers = itertools.count()
 
-def test_a_record_of_1970_keeps_its_time(broker: Broker) -> None:
-    broker.create_topic("times-out", 1)
-    broker.create_topic("times-markers", 1, MARKER_TOPIC_CONFIG)
-    options = producer_options(AppSettings())
-    plan = WriterPlan(broker.bootstrap, "times", {}, {}, refused_to=None, producer=options, timeout_s=30)
-    transaction = Transaction(plan, Slot("times-0", "times-markers", 0, b"q"), batch_id=0)
-    transaction.write(("times-out", b"k", b"v", timestamp_ms, ()) for timestamp_ms in (5, 1, 0))
+
+@dataclass
+class App:
+    """Topics of one test, and tasks that write to them."""
+
+    plan: WriterPlan
+    broker: Broker
+
+    def transaction(self, batch_id: int, *, slot: int = 0, query_id: str = "q", plan: WriterPlan | None = None
+                    ) -> Transaction:  # fmt: skip
+        place = Slot(f"{self.plan.app}-{slot}", f"{self.plan.app}-markers", slot, query_id.encode())
+        return Transaction(plan or self.plan, place, batch_id)
+
+    def outputs(self, values: list[str]) -> list[Output]:
+        return [(f"{self.plan.app}-out", b"k" + value.encode(), value.encode(), 1000, []) for value in values]
+
+    def write(self, values: list[str], batch_id: int, *, slot: int = 0, query_id: str = "q") -> bool:
+        """Runs a task; returns whether the batch was written before."""
+        transaction = self.transaction(batch_id, slot=slot, query_id=query_id)
+        if transaction.is_replay:
+            transaction.check_replay(len(values))
+            return True
+        transaction.write(self.outputs(values))
+        transaction.commit(len(values), b'{"values":%d}' % len(values))
+        return False
+
+    def seen(self, topic: str = "out") -> list[str]:
+        records = read_topic(self.broker.bootstrap, f"{self.plan.app}-{topic}")
+        return sorted((record.value or b"").decode() for record in records)
+
+
+@pytest.fixture
+def app(broker: Broker) -> App:
+    name = f"writer-{next(_numbers)}"
+    broker.create_topic(f"{name}-out", 2, {"max.message.bytes": "20000"})
+    broker.create_topic(f"{name}-dlq", 1)
+    broker.create_topic(f"{name}-markers", 3, MARKER_TOPIC_CONFIG)
+    plan = WriterPlan(
+        bootstrap=broker.bootstrap,
+        app=name,
+        partitions={},
+        rules={f"{name}-out": TopicRule(20_000), f"{name}-dlq": TopicRule(1_000_000)},
+        refused_to=f"{name}-dlq",
+        producer={"partitioner": "murmur2_random", "message.max.bytes": 2_000_000, "log_level": 0},
+        timeout_s=30,
+    )
+    return App(plan, broker)
+
+
+def test_a_batch_is_written_once_however_often_it_is_run(app: App) -> None:
+    assert [app.write(["a", "b"], 0) for _ in range(2)] == [False, True]
+    assert [app.write(["c"], 1) for _ in range(2)] == [False, True]
+    assert app.seen() == ["a", "b", "c"]
+
+
+def test_a_task_goes_on_with_the_progress_that_it_committed(app: App) -> None:
+    assert app.transaction(0).committed is None
+    app.write(["a", "b"], 0)
+    committed = app.transaction(1).committed
+    assert committed is not None
+    assert (committed.batch_id, committed.rows, committed.progress) == (0, 2, b'{"values":2}')
+
+
+def test_what_a_killed_task_left_behind_is_never_seen(app: App) -> None:
+    app.write(["a"], 0)
+    killed = app.transaction(1)
+    killed.write(app.outputs(["b", "c"]))
+    killed._producer.flush(30)  # all of it is at the broker
+    assert not app.write(["b", "c"], 1)
+    assert app.seen() == ["a", "b", "c"]
+
+
+def test_what_is_abandoned_is_never_seen(app: App) -> None:
+    failed = app.transaction(0)
+    failed.write(app.outputs(["a"]))
+    failed.abandon()
+    assert app.seen() == []
+    assert not app.write(["a"], 0)
+    assert app.seen() == ["a"]
+
+
+def test_tasks_that_had_committed_stay_and_the_others_write(app: App) -> None:
+    app.write(["a"], 7, slot=0)
+    killed = app.transaction(7, slot=1)
+    killed.write(app.outputs(["b"]))
+    assert [app.write([value], 7, slot=slot) for slot, value in enumerate("abc")] == [True, False, False]
+    assert app.seen() == ["a", "b", "c"]
+
+
+def test_a_zombie_is_shut_out(app: App) -> None:
+    zombie = app.transaction(3)
+    zombie.write(app.outputs(["a"]))
+    app.write(["a"], 3)
+    with pytest.raises(FencedWriterError, match="a newer attempt"):
+        zombie.commit(1, b"{}")
+    assert app.seen() == ["a"]
+
+
+@pytest.mark.parametrize("step", ["write", "commit"])
+def test_a_zombie_that_has_noticed_says_so_too(app: App, step: str) -> None:
+    zombie = app.transaction(3)
+    app.write(["a"], 3)
+    zombie.write(app.outputs(["a"]))
+    eventually(lambda: _is_broken(zombie), 60, "the producer has noticed")
+    with pytest.raises(FencedWriterError, match="a newer attempt"):
+        zombie.write(app.outputs(["b"])) if step == "write" else zombie.commit(1, b"{}")
+    assert app.seen() == ["a"]
+
+
+def _is_broken(transaction: Transaction) -> bool:
+    """Asks librdkafka without having it serve the events that would tell the writer."""
+    try:
+        transaction._producer.produce(transaction._slot.markers, b"never committed")
+    except KafkaException as error:
+        return bool(error.args[0].code() == KafkaError._FATAL)
+    return False
+
+
+def test_a_batch_that_is_older_than_the_marker_is_refused(app: App) -> None:
+    app.write(["a"], 4)
+    with pytest.raises(UnrepeatableBatchError, match="batch 4 is written already"):
+        app.transaction(3)
+    assert app.seen() == ["a"]
+
+
+def test_a_marker_is_found_behind_many_attempts_that_failed(app: App) -> None:
+    app.write(["a"], 0)
+    for _ in range(6):
+        failed = app.transaction(1)
+        failed.write(app.outputs(["b"]))
+        failed._producer.produce(failed._slot.markers, b"{}", failed._slot.key, 0)
+        failed._producer.flush(30)
+        failed.abandon()
+    assert app.write(["a"], 0)
+    assert app.seen() == ["a"]
+
+
+def test_another_number_of_records_under_the_same_batch_is_refused(app: App) -> None:
+    app.write(["a", "b"], 0)
+    with pytest.raises(UnrepeatableBatchError, match="it has 1 records, and had 2 when it was written"):
+        app.write(["a"], 0)
+
+
+def test_the_markers_of_an_abandoned_checkpoint_mean_nothing(app: App) -> None:
+    app.write(["a"], 9)
+    assert not app.write(["b"], 0, query_id="another")
+    assert app.seen() == ["a", "b"]
+
+
+def test_a_record_that_its_topic_would_refuse_is_a_dead_letter_and_blocks_nobody(app: App) -> None:
+    assert not app.write(["a", "x" * 30_000, "b"], 0)
+    assert app.seen() == ["a", "b"]
+    (dead,) = read_topic(app.broker.bootstrap, f"{app.plan.app}-dlq")
+    assert dead.value == b"x" * 30_000
+    assert dead.headers["dlq.topic"] == f"{app.plan.app}-out".encode()
+    assert b"larger than the 20000" in (dead.headers["dlq.error.message"] or b"")
+
+
+def test_a_change_that_its_changelog_would_refuse_ends_the_batch(app: App) -> None:
+    transaction = app.transaction(0)
+    with pytest.raises(BrokerRefusedError, match="larger than the 20000"):
+        transaction.change(f"{app.plan.app}-out", [], [StoreChange("rows", b"k", b"x" * 30_000, 0)])
+    transaction.abandon()
+    assert app.seen() == []
+
+
+def test_what_the_broker_alone_refuses_is_told_in_its_words_and_undone(app: App) -> None:
+    transaction = app.transaction(0, plan=replace(app.plan, rules={}))
+    transaction.write(app.outputs(["a", "x" * 30_000]))
+    with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
+        transaction.commit(2, b"{}")
+    transaction.abandon()
+    assert app.seen() == []
+
+
+def test_the_cause_is_the_refused_record_and_not_those_that_were_thrown_away_for_it(app: App) -> None:
+    transaction = app.transaction(0)
+    transaction._failed += [KafkaError(KafkaError._PURGE_QUEUE), KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)]
+    with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
+        transaction._poll(0)
+    transaction.abandon()
+
+
+def test_a_changelog_with_new_partitions_takes_nothing_of_an_open_transaction(app: App) -> None:
+    log = f"{app.plan.app}-out"
+    transaction = app.transaction(0, plan=replace(app.plan, partitions={log: 2}))
+    assert transaction.change(log, [], [StoreChange("rows", b"k", b"v", 0)]) == 1
+    app.broker.add_partitions(log, 3)
+    with pytest.raises(PartitionsChangedError, match=f"topic {log} has 3 partitions, .* made with 2"):
+        transaction.commit(1, b"{}")
+    transaction.abandon()
+    assert app.seen() == []
+
+
+def test_a_record_of_1970_keeps_its_time(app: App) -> None:
+    transaction = app.transaction(0)
+    topic = f"{app.plan.app}-dlq"  # it has one partition
+    transaction.write((topic, b"k", b"v", timestamp_ms, ()) for timestamp_ms in (5, 1, 0))
     transaction.commit(3, b"{}")
     # To Kafka's C client 0 means now: a millisecond later is nearer the truth.
-    assert [message.timestamp()[1] for message in read_topic(broker.bootstrap, "times-out")] == [5, 1, 1]
+    found = stretch.read_topic(app.broker.bootstrap, topic)
+    assert [message.timestamp()[1] for message in found] == [5, 1, 1]
