@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -25,7 +25,7 @@ class CheckpointClaim:
         app: The app's name.
         generation: The app's generation.
         query_id: The query's id; None until the query has started for the first time.
-        topic_ids: The ids that the broker gave the source topics.
+        topic_ids: The ids that the broker gave the source topics, and the app's own.
         partitions: By topic, the number of partitions that the app's state was made with. Fixed by the first start.
         stores: By name, the kind of each store that the app keeps for itself, as of its last start.
         repartitions: By name, how its records are repartitioned, as of its last start. See `AppTopology`.
@@ -69,11 +69,16 @@ def claim_file(checkpoint_dir: Path) -> Path:
     return checkpoint_dir.with_name(checkpoint_dir.name + ".claim.json")
 
 
-def claimed(checkpoint: SparkCheckpoint, mine: CheckpointClaim) -> CheckpointClaim:
+def claimed(checkpoint: SparkCheckpoint, mine: CheckpointClaim, own: Collection[str] = ()) -> CheckpointClaim:
     """The claim to continue with: `mine`, completed by what an earlier start wrote down.
 
+    Args:
+        checkpoint: the folder.
+        mine: the claim of this start, with the ids of the topics that there are.
+        own: the topics that hold the app's state.
+
     Raises:
-        UnusableCheckpointError: the folder has another owner, or its topics were deleted and made anew since.
+        UnusableCheckpointError: the folder has another owner, or its topics were deleted since.
     """
     query_id = checkpoint.query_id()
     earlier = CheckpointClaim.read(checkpoint.path)
@@ -85,8 +90,14 @@ def claimed(checkpoint: SparkCheckpoint, mine: CheckpointClaim) -> CheckpointCla
         raise _foreign(checkpoint, mine, f"it is claimed by {earlier.app} generation {earlier.generation}")
     if earlier.query_id is not None and query_id != earlier.query_id:
         raise _foreign(checkpoint, mine, "another query wrote it" if query_id else "its content is gone")
-    for topic, topic_id in mine.topic_ids.items():
-        if earlier.topic_ids.get(topic, topic_id) != topic_id:
+    for topic, topic_id in earlier.topic_ids.items():
+        if topic in own and mine.topic_ids.get(topic) != topic_id:
+            msg = (
+                f"topic {topic} was deleted since generation {mine.generation} of {mine.app} began, and with it the "
+                "app's state: begin a new generation with the last snapshot or with the input (docs/migrations.md)"
+            )
+            raise UnusableCheckpointError(msg)
+        if mine.topic_ids.get(topic, topic_id) != topic_id:
             msg = (
                 f"topic {topic} was deleted and made anew since generation {mine.generation} of {mine.app} began, "
                 "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"

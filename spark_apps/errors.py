@@ -3,6 +3,7 @@
     StateError
     ├── ConfigurationError
     │   ├── UnusableCheckpointError   the checkpoint is another app's, or doesn't fit the topics any more
+    │   ├── LostChangelogError        a changelog has lost records
     │   ├── MisplacedKeyError         a topic isn't partitioned as nodes expect it
     │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
@@ -28,6 +29,10 @@ class PartitionsChangedError(ConfigurationError):
 
 class MisplacedKeyError(ConfigurationError):
     """A source topic isn't partitioned as Kafka's own client does it, so nodes would not find rows of its keys."""
+
+
+class LostChangelogError(ConfigurationError):
+    """A changelog has lost records that a store had followed: the app would go on without a part of its state."""
 
 
 class BrokerUnavailableError(RetriableError):

@@ -12,7 +12,7 @@ from spark_apps.partitions import check_partitions, counts_in, state_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topics import TopicBounds, Topics, await_topics
-from spark_apps.topology_app import described, internal_name, kept_inside, read_topics
+from spark_apps.topology_app import described, internal_name, kept_inside, own_topics, read_topics
 from state.changelog.position import Position
 from state.clock import Clock
 
@@ -49,14 +49,14 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     # A claim without numbers gets them. Those of sources are as the state knows them from its start.
     begun = counts_in(checkpoint.initial_position())
     made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
-    mine = CheckpointClaim(
-        spec.name, settings.generation, None, topics.ids(sources), made_with, *_inside(spec, settings)
-    )
-    claim = claimed(checkpoint, mine)
+    own = own_topics(spec, settings)
+    missing = topics.missing(own)  # the app makes them at its first start
+    ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
+    mine = CheckpointClaim(spec.name, settings.generation, None, ids, made_with, *_inside(spec, settings))
+    claim = claimed(checkpoint, mine, own)
     check_partitions(spec.name, claim.partitions, found)
-    own = [topic for topic in read_topics(spec, settings) if topic not in sources]
-    # The app makes its own topics at its first start.
-    bounds = topics.bounds([*sources, *(topic for topic in own if not topics.missing([topic]))])
+    read = dict.fromkeys([*sources, *read_topics(spec, settings)])
+    bounds = topics.bounds(topic for topic in read if topic not in missing)
     position = checkpoint.committed_position()
     check_bounds(spec, settings, position, bounds)
     planned = checkpoint.last_planned_batch()

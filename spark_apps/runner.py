@@ -33,7 +33,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.stream import OpenStream, ProcessBatch, Stream, StreamContext
 from spark_apps.topics import Topics
-from spark_apps.topology_app import read_topics
+from spark_apps.topology_app import own_topics, read_topics
 from state.clock import Clock
 from state.errors import StateError
 
@@ -148,7 +148,10 @@ class AppRun:
         process = self._with_partitions(stream.process, checkpoint, made_with)
         gate = BatchGate(self.around_batch(process))
         query = self.begin(stream, gate, checkpoint)
-        replace(found.claim, query_id=checkpoint.query_id()).write(checkpoint.path)
+        # By now the app has made its own topics.
+        own = Topics(self.settings.kafka_bootstrap).ids(own_topics(self.spec, self.settings))
+        claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
+        claim.write(checkpoint.path)
         watch = Watch(self, query, context, found)
         pulse.refresh_with(watch)
         pulse.enter(AppState.RUNNING)

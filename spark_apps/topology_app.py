@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from spark_apps.engine.layout import slot_name
+from spark_apps.engine.markers import markers_topic
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec
 from spark_apps.value_fields import value_fields
@@ -117,6 +119,17 @@ def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     shuffles = {sink.topic for sink in topology.repartitions if sink.may_be_shuffle}
     running = (source.topic for sub in topology.sub_topologies if not sub.is_global for source in sub.sources)
     return tuple(dict.fromkeys(topic for topic in running if topic not in shuffles))
+
+
+def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
+    """The topics that hold an app's state: changelogs, markers, and repartition topics that no shuffle stands for."""
+    if spec.describe is None:
+        return ()
+    topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
+    running = [sub for sub in topology.sub_topologies if not sub.is_global]
+    markers = (markers_topic(spec.name, settings.generation, slot_name(sub)) for sub in running)
+    repartitions = (sink.topic for sink in topology.repartitions if not sink.may_be_shuffle)
+    return (*changelog_topics(spec.name, topology, settings.generation).values(), *markers, *repartitions)
 
 
 def served_stores(app: str, topology: Topology) -> tuple[StoreSpec, ...]:

@@ -18,8 +18,9 @@ from pathlib import Path
 import structlog
 from confluent_kafka import Message
 
+from spark_apps.errors import LostChangelogError
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
-from state.changelog.restore import LogState, RestoreAction, plan_restore
+from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
 from state.changelog.skipped import headers_of, skip_reason
 from state.changelog.stretch import bounds_of, read_stretch
 from state.clock import Clock
@@ -106,6 +107,13 @@ class LocalStore:
         state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
         behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
         plan = plan_restore(checkpoint, empty=self._is_empty(), log=state, behind_ms=behind_ms)
+        if plan.reason is RestoreReason.AHEAD_OF_LOG:
+            msg = (
+                f"changelog {log.topic} ends at {end} in partition {self._partition}, and the store had followed it to "
+                f"{checkpoint and checkpoint.offset}: it has lost records. Begin a new generation "
+                "with the last snapshot or with the input (docs/migrations.md)"
+            )
+            raise LostChangelogError(msg)
         if plan.action is RestoreAction.WIPE:
             _log.warning("local_store_emptied", store=self._spec.name, partition=self._partition, why=plan.reason.value)
             self._empty()

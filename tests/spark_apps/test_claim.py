@@ -69,3 +69,19 @@ def test_a_damaged_claim_is_reported(tmp_path: Path) -> None:
     claim_file(tmp_path / "gen-1").write_text("{")
     with pytest.raises(UnusableCheckpointError, match=r"gen-1\.claim\.json"):
         CheckpointClaim.read(tmp_path / "gen-1")
+
+
+@pytest.mark.parametrize("ids", [{}, {"pos-rewards-changelog": "DDD"}])
+def test_an_app_whose_changelog_was_deleted_does_not_begin_without_its_state(
+    used: SparkCheckpoint, ids: dict[str, str]
+) -> None:
+    own = ["pos-rewards-changelog"]
+    begun = replace(MINE, query_id=QUERY, topic_ids={**MINE.topic_ids, own[0]: "CCC"})
+    begun.write(used.path)
+    with pytest.raises(
+        UnusableCheckpointError, match="pos-rewards-changelog was deleted since generation 1 of pos began"
+    ):
+        claimed(used, replace(MINE, topic_ids={**MINE.topic_ids, **ids}), own)
+    kept = replace(MINE, topic_ids=begun.topic_ids)
+    assert claimed(used, kept, own).topic_ids == begun.topic_ids
+    assert claimed(used, MINE).query_id == QUERY, "a store that the app has no more is not missed"

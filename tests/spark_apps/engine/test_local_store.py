@@ -1,0 +1,92 @@
+"""What a local store does before it is used. The broker is played: what is read from a real one is tried elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_apps.engine import local_store
+from spark_apps.engine.local_store import Changelog, LocalStore, Restored
+from spark_apps.errors import LostChangelogError
+from state.clock import ManualClock
+from state.serdes.serde import Utf8Serde
+from state.topology.node import StoreSpec
+from state.topology.store import Store, StoreKind
+
+SPEC = StoreSpec("totals", StoreKind.KEY_VALUE, Utf8Serde(), Utf8Serde(), Store("totals"), timestamped=True)
+LOG = Changelog("app-totals-changelog", "AAA", 60_000, 1)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The stretches of the changelog that are read; it has no records in them."""
+    read: list[tuple[int, int]] = []
+
+    def read_stretch(_bootstrap: str, _topic: str, _partition: int, start: int, end: int) -> object:
+        read.append((start, end))
+        return iter(())
+
+    monkeypatch.setattr(local_store, "bounds_of", lambda *_: (0, 100))
+    monkeypatch.setattr(local_store, "read_stretch", read_stretch)
+    return read
+
+
+def used(folder: Path, end: int, changes: int, *, log: Changelog = LOG, partition: int = 0) -> None:
+    """Opens the store in a folder at the end of its changelog, and commits a batch with a row."""
+    store = LocalStore(SPEC, folder, log, partition, ManualClock())
+    store.catch_up("", end, report)
+    store.backend.write([(b"key", b"12345678row")], store.written(changes))
+    store.close()
+
+
+def opened(folder: Path) -> LocalStore:
+    return LocalStore(SPEC, folder, LOG, 0, ManualClock())
+
+
+def report(_: Restored) -> None:
+    """Nobody watches."""
+
+
+def test_nothing_is_read_if_nobody_else_wrote(tmp_path: Path, asked: list[tuple[int, int]]) -> None:
+    used(tmp_path / "totals", 7, changes=2)
+    asked.clear()
+    store = opened(tmp_path / "totals")
+    store.catch_up("", 10, report)  # two changes and the mark of the transaction
+    assert asked == []
+    assert store.backend.get(b"key") is not None
+    store.close()
+
+
+def test_what_others_wrote_is_read_from_where_the_store_stood(tmp_path: Path, asked: list[tuple[int, int]]) -> None:
+    used(tmp_path / "totals", 7, changes=2)
+    asked.clear()
+    store = opened(tmp_path / "totals")
+    store.catch_up("", 12, report)
+    assert asked == [(7, 12)]
+    assert store.backend.get(b"key") is not None
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "foreign", [{"partition": 1}, {"log": Changelog("app-totals-changelog", "BBB", 60_000, 1)}]
+)  # fmt: skip
+def test_a_foreign_store_is_emptied_and_restored(
+    tmp_path: Path, asked: list[tuple[int, int]], foreign: dict[str, object]
+) -> None:
+    used(tmp_path / "totals", 7, changes=2, **foreign)  # type: ignore[arg-type]
+    asked.clear()
+    store = opened(tmp_path / "totals")
+    store.catch_up("", 10, report)
+    assert asked == [(0, 10)]
+    assert store.backend.get(b"key") is None
+    store.close()
+
+
+def test_a_changelog_that_lost_records_is_not_followed(tmp_path: Path, asked: list[tuple[int, int]]) -> None:
+    used(tmp_path / "totals", 7, changes=2)
+    store = opened(tmp_path / "totals")
+    with pytest.raises(LostChangelogError, match="ends at 5 in partition 0, and the store had followed it to 7"):
+        store.catch_up("", 5, report)
+    assert store.backend.get(b"key") is not None, "nothing is thrown away"
+    store.close()
