@@ -1,10 +1,14 @@
 """Change what an app's stores hold: their fields, keys or partitions, while reads and writes go on.
 
-**What it does.** Spark can't rewrite the state of a running aggregation, so a new *generation* of the app is made
-beside the one that runs: seeded from a snapshot through the migrations, reading the input on from there. When it has
-caught up, both are stopped at the same place of the input and **every key is compared**; only if nothing differs does
-the new one take over the outputs, and readers change over to its changelog. The old one runs on, so that going back
-loses nothing, until you retire it.
+**What it does.** A new *generation* of the app is made beside the one that runs, with the topology of the last
+migration: seeded from verified snapshots through the migrations, reading the input on from there. When it has caught
+up, both are stopped at the same place of the input and **every key is compared**; only if nothing differs does the new
+one take over the outputs, and readers change over to its changelogs. The old one runs on, so that going back loses
+nothing, until you retire it.
+
+A **backfill** (`since`) begins empty and reads the input again, from its beginning or from a time: for a change of what
+is computed. It may hold something else than the old one; *hand_over* then refuses it with the numbers of rows, unless
+`accept_differences` says that it is meant so.
 
 The run stops twice for **your decision** (*Required Actions*): before anything is made, with the plan; and after the
 watch, whether to retire the old generation, keep both, or roll back.
@@ -16,17 +20,18 @@ watch, whether to retire the old generation, keep both, or roll back.
 | `app` | an app that can have generations | whose stores |
 | `migrations` | names, in order | the changes; none only copies |
 | `partitions` | 0 to 10000 | of each new changelog; 0 leaves them as they are |
-| `copy` | true, false | go on even if nothing changes: the new generation forgets what clean-ups have deleted |
+| `copy` | true, false | go on even if nothing changes |
+| `since` | nothing, `beginning`, or a time as 2026-01-31T00:00:00Z | read the input again from there, without a seed |
+| `accept_differences` | true, false | with `since`: hand over even if rows differ |
 | `approval` | true, false | whether somebody must approve the plan |
 | `max_behind` | 0 to 1000000000 | input records that the new one may be behind when the hand-over begins |
 | `watch_minutes` | 0 to 10080 | how long to watch before the second decision |
 | `afterwards` | `ask`, `retire`, `keep`, `roll back` | the second decision, if it is taken already |
-| `delete` | true, false | with `retire`: delete the old changelog, checkpoint and seed, too; else they stay for you |
+| `delete` | true, false | with `retire`: delete the old changelogs, checkpoint and local stores, too; else they stay |
 
 **What readers see.** Every read is answered all the time. Nodes restore the new changelog beside the old one and
 change over, each for itself, once every partition is ready everywhere. With other keys, callers must ask by the new
-ones from then on: `GET /state/stores/{store}` says which generation answers. A store that is split is answered under
-its old name, too, until the old generation is retired.
+ones from then on: `GET /state/stores/{store}` says which generation answers.
 
 **How to go back.** Any time until the old generation is retired: DAG `rollback_state`.
 
@@ -68,7 +73,10 @@ from dags.operators.stream_app import AppAction
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
 _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partitions else '' }}"
-_COPY = "{{ '--copy' if params['copy'] else '' }}"  # not by a point, which finds the method of that name
+# `copy` not by a point, which finds the method of that name.
+_COPY = "{{ '--copy' if params['copy'] or params.since else '' }}"
+_SINCE = "{{ '--from ' ~ params.since if params.since else '' }}"
+_ACCEPT = "{{ '--accept-differences' if params.accept_differences else '' }}"
 _WAYS = {"retire": "retire", "keep": "keep", "roll back": "roll_back"}
 
 with DAG(
@@ -94,8 +102,19 @@ with DAG(
         "partitions": Param(
             0, type="integer", minimum=0, maximum=10_000, title="Partitions", description="0: as they are."
         ),
-        "copy": Param(
-            False, type="boolean", title="Copy", description="Without any change: forget what clean-ups have deleted."
+        "copy": Param(False, type="boolean", title="Copy", description="Make a new generation without any change."),
+        "since": Param(
+            "",
+            type="string",
+            pattern=rf"^(|beginning|\d{{4}}-\d\d-\d\dT[0-9:.+Z-]{{5,24}}){TEXT_END}",
+            title="Backfill since",
+            description="`beginning` or a time with its zone: read the input again, without a seed.",
+        ),
+        "accept_differences": Param(
+            False,
+            type="boolean",
+            title="Accept differences",
+            description="Of a backfill: rows may differ.",
         ),
         "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval of the plan."),
         "max_behind": Param(
@@ -147,8 +166,8 @@ with DAG(
     )
     seed = GenerationOperator(
         task_id="seed",
-        task_display_name="Make the new generation from a snapshot",
-        arguments=["generation seed", _APP, _CHANGES, _PARTITIONS],
+        task_display_name="Make what the new generation begins with",
+        arguments=["generation seed", _APP, _CHANGES, _PARTITIONS, _SINCE],
         execution_timeout=timedelta(hours=2),
     )
     start = GenerationProcessOperator(
@@ -170,7 +189,7 @@ with DAG(
     hand_over = GenerationOperator(
         task_id="hand_over",
         task_display_name="Compare every key, then hand over",
-        arguments=["generation handover", _APP, "--max-behind {{ [params.max_behind * 10, 100000] | max }}"],
+        arguments=["generation handover", _APP, "--max-behind {{ [params.max_behind * 10, 100000] | max }}", _ACCEPT],
         execution_timeout=timedelta(hours=1),
     )
     snapshot = snapshot_after("hand_over", task_id="snapshot", task_display_name="Take its first snapshot")

@@ -109,8 +109,7 @@ class CaughtUpSensor(BaseSensorOperator):
         candidate = next(found for found in status["generations"] if found["generation"] == status["candidate"])
         behind = candidate["records_behind_live"]
         self.log.info("generation %s is %s records behind the live one", status["candidate"], behind)
-        has_begun = candidate["last_batch"] is not None  # its first batch is the seed
-        return has_begun and behind is not None and int(behind) <= int(self.max_behind)
+        return behind is not None and int(behind) <= int(self.max_behind)
 
 
 class HealthyAfterwardsOperator(GenerationOperator):

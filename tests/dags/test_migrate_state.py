@@ -47,7 +47,7 @@ def test_the_toy_tells_nothing_that_the_steps_do_not(tmp_path: Path) -> None:
     real, toy = told(), told(**TOYS)
     assert toy.keys() <= real.keys()
     assert toy["generations"][0].keys() <= real["generations"][0].keys()
-    assert (real["own_stores"], real["processes"].keys()) == (toy["own_stores"], toy["processes"].keys())
+    assert (real["stores"], real["processes"].keys()) == (toy["stores"], toy["processes"].keys())
 
 
 def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: RunDag, supervised: Supervised) -> None:
@@ -69,6 +69,18 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     assert run.results["start"]["app"] == "pos-next"
     supervised.await_state("pos-next", "RUNNING")
     assert (run.tasks["keep"], run.tasks["roll_back"]) == ("skipped", "skipped")
+
+
+def test_a_backfill_begins_where_it_is_told_and_may_hold_something_else(
+    run_dag: RunDag, supervised: Supervised
+) -> None:
+    conf = {**CONF, "since": "2026-01-31T00:00:00Z", "accept_differences": True, "afterwards": "keep"}
+    run = run_dag("migrate_state", conf, **TOYS)
+    assert run.state == "success", run.log
+    assert run.results["plan"]["asked"] == ["pos", "--copy"]
+    calls = _toy(supervised.run_dir)["calls"]
+    assert "generation seed pos --from 2026-01-31T00:00:00Z" in calls
+    assert "generation handover pos --max-behind 100000 --accept-differences" in calls
 
 
 def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(

@@ -78,7 +78,7 @@ def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
     beat = {"state": "RUNNING", "generation": state["live"], "pid": 1, "age_ms": 100, "error": None}
     return {
         **{name: state[name] for name in ("live", "candidate", "standby")},
-        "own_stores": ["prices", "more-prices"] if app == "ticks" else ["rewards"],
+        "stores": ["prices", "more-prices"] if app == "ticks" else ["rewards"],
         "generations": [{"generation": 2, "records_behind_live": state["behind"], "last_batch": 0}],
         "processes": {app: beat, f"{app}-next": beat},
     }
