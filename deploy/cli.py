@@ -185,8 +185,8 @@ def jars_command() -> None:
 def verify_command(stores: Annotated[list[str], typer.Argument(help="The stores' names.")]) -> None:
     """Compare changelog, SQL and nodes; exits 4 if they differ. Example: storekeeper verify rewards.
 
-    Every column of the newest snapshot, and every query node, must hold what the changelog holds. Of a store that was
-    split, those of all its parts. The last line is a JSON object with the first differing keys, masked.
+    Every column of the newest snapshot, and every query node, must hold what the changelog holds. The last line is a
+    JSON object with the first differing keys, masked.
     """
     from spark_apps.maintenance.verify_command import verify  # noqa: PLC0415
 
@@ -197,8 +197,8 @@ def verify_command(stores: Annotated[list[str], typer.Argument(help="The stores'
 def restore_snapshot_command(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
     """Put a store's Delta table back to its last snapshot. Example: storekeeper restore-snapshot rewards.
 
-    For a table that something else has written to. It is Delta's RESTORE: the versions since stay readable. Of a store
-    that was split, the tables of its parts. A table that is sound is left alone.
+    For a table that something else has written to. It is Delta's RESTORE: the versions since stay readable. A table
+    that is sound is left alone.
     """
     from spark_apps.maintenance.restore_command import restore  # noqa: PLC0415
 

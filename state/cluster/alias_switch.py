@@ -15,9 +15,6 @@ from state.replicas.states import ReplicaId
 
 log = structlog.get_logger(__name__)
 
-_Side = Mapping[str, str]
-"""Topic by store, of one generation."""
-
 
 class AliasSwitch:
     """Belongs to one thread.
@@ -27,10 +24,6 @@ class AliasSwitch:
     that runs goes on answering from the variant that it has until the new one is ready everywhere: every node that is
     to hold a partition of it then holds all that was in the topic when the alias was heard.
 
-    Where a store is split, its parts stand in its place, with names of their own, and change over together. A name that
-    only the generation before has, or only the one after it, is answered by that one for as long as it is held: what
-    was split can still be asked for as a whole, until it is let go of.
-
     Args:
         configured: topic by store, as the node was configured.
         margin_s: what other nodes say is at most so old beside what they say of its age.
@@ -39,7 +32,7 @@ class AliasSwitch:
     def __init__(self, configured: Mapping[str, str], *, margin_s: float = 0.5) -> None:
         self._configured = configured
         self._margin_s = margin_s
-        self._answering: dict[str, tuple[_Side, ...]] = {}
+        self._answering: dict[str, str] = {}
         self._heard: dict[str, tuple[Alias, float]] = {}
 
     def hear(self, aliases: Mapping[str, Alias], now_s: float) -> None:
@@ -49,32 +42,22 @@ class AliasSwitch:
             known = self._heard.get(store)
             if alias is not None and (known is None or known[0] != alias):
                 self._heard[store] = (alias, now_s)
-            if alias is None:
-                self._answering.setdefault(store, ({store: topic},))
-            else:
-                self._answering[store] = _still_answering(self._answering.get(store), alias)
+            self._answering.setdefault(store, topic if alias is None else alias.serving_topic)
 
     @property
     def wanted(self) -> Mapping[str, str]:
         """Topic by variant, of all that is to be held."""
         found: dict[str, str] = {}
-        for store, sides in self._answering.items():
+        for store, answering in self._answering.items():
             alias = self.alias(store)
-            coming = () if alias is None else (alias.serving, alias.warm)
-            for side in (*sides, *coming):
-                found |= {self._variant(name, topic): topic for name, topic in side.items()}
+            coming = () if alias is None else (alias.serving_topic, alias.warm_topic)
+            found |= {self._variant(store, topic): topic for topic in (answering, *coming) if topic is not None}
         return found
 
     @property
     def serving(self) -> Mapping[str, str]:
-        """The variant that answers, by name. A store that was split and let go of is not among them."""
-        return {
-            name: self._variant(name, topic)
-            for store, sides in self._answering.items()
-            for side in sides
-            for name, topic in side.items()
-            if name == store or name not in self._configured
-        }
+        """The variant that answers, by store."""
+        return {store: self._variant(store, topic) for store, topic in self._answering.items()}
 
     def alias(self, store: str) -> Alias | None:
         """The alias of a store as heard last."""
@@ -84,20 +67,16 @@ class AliasSwitch:
     def turn(self, table: RoutingTable, tolerance: Tolerance, now_s: float) -> None:
         """Changes over to what the aliases name, store by store, where that is ready."""
         for store, (alias, heard_at_s) in self._heard.items():
-            before, wanted = self._answering[store][-1], alias.serving
-            if before != wanted and self._ready(wanted, table, tolerance, now_s - heard_at_s):
+            before, wanted = self._answering[store], alias.serving_topic
+            if before != wanted and self._ready(self._variant(store, wanted), table, tolerance, now_s - heard_at_s):
                 log.info("store_changed_over", store=store, to=wanted, before=before, after_s=now_s - heard_at_s)
-                others = tuple(side for side in self._answering[store] if side != wanted)
-                self._answering[store] = _still_answering((*others, wanted), alias)
+                self._answering[store] = wanted
 
-    def _ready(self, side: _Side, table: RoutingTable, tolerance: Tolerance, since_s: float) -> bool:
-        variants = [self._variant(name, topic) for name, topic in side.items()]
-        counts = [table.assignment.partitions.get(variant, 0) for variant in variants]
+    def _ready(self, variant: str, table: RoutingTable, tolerance: Tolerance, since_s: float) -> bool:
+        count = table.assignment.partitions.get(variant, 0)
         members = {member.name: member for member in table.members}
-        return all(counts) and all(
-            self._partition_ready(ReplicaId(variant, p), table, members, tolerance, since_s)
-            for variant, count in zip(variants, counts, strict=True)
-            for p in range(count)
+        return count > 0 and all(
+            self._partition_ready(ReplicaId(variant, p), table, members, tolerance, since_s) for p in range(count)
         )
 
     def _partition_ready(
@@ -124,13 +103,6 @@ class AliasSwitch:
 
     def _variant(self, store: str, topic: str) -> str:
         return store if topic == self._configured.get(store) else variant_name(store, topic)
-
-
-def _still_answering(sides: tuple[_Side, ...] | None, alias: Alias) -> tuple[_Side, ...]:
-    """Of what has answered, the newest last, what is still held; for a node that starts, what the alias says."""
-    if sides is None:
-        return (alias.serving,) if alias.prepare or not alias.warm else (alias.warm, alias.serving)
-    return tuple(side for side in sides[:-1] if side in (alias.serving, alias.warm)) + sides[-1:]
 
 
 def _is_whole(report: ReplicaReport, tolerance: Tolerance) -> bool:

@@ -18,6 +18,7 @@ from state.cluster.member import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
 from state.cluster.seats import Seats
 from state.cluster.view import Member
+from state.names import store_of
 from state.query.assignment import Assignment
 from state.query.catalog import Catalog
 from state.replicas.replica import Replica
@@ -145,7 +146,7 @@ class Holding:
             self._sweep(frozenset(self._held.replicas))
 
     def _assignment(self, members: Sequence[Member], counts: Mapping[str, int]) -> Assignment:
-        stores = {variant: self._catalog.origin(variant) for variant in counts}
+        stores = {variant: store_of(variant) for variant in counts}
         return Assignment(
             nodes=tuple(member.name for member in self._settings.seats.seated(members)),
             partitions=counts,
@@ -165,8 +166,7 @@ class Holding:
         retired = {replica for replica in self._held.replicas if replica.store not in wanted}
         for replica, role in plan.gained:
             log.info("replica_gained", replica=str(replica), role=role.value)
-            written_with = self._catalog.written_with(replica.store)
-            self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role, written_with))
+            self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role))
         for replica, role in plan.roles.items():
             if self._held.replicas[replica].role is not role:
                 self._held.assign_role(replica, role)

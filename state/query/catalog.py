@@ -11,7 +11,7 @@ from state.changelog.partitioner import partition_for
 from state.cluster.aliases import Alias
 from state.cluster.routing import RoutingTable
 from state.errors import StoreMigratedError, StoreRestoringError, UnknownStoreError
-from state.names import store_of, variant_name
+from state.names import store_of
 from state.query.assignment import Assignment
 from state.query.definitions import StoreDefinition
 from state.replicas.replica import Replica
@@ -33,23 +33,10 @@ class NotHeldError(StoreMigratedError):
         return {"holders": self.holders, "epoch": self.epoch}
 
 
-class StoreMovedError(UnknownStoreError):
-    """The store was split or merged: its rows are in other stores, which are named."""
-
-    def __init__(self, store: str, stores: Sequence[str]) -> None:
-        super().__init__(f"store {store} is not there any more: its rows are in {', '.join(stores)}; ask for those")
-        self.stores = list(stores)
-
-    def details(self) -> Mapping[str, object]:
-        """What an error answer says beside the message."""
-        return {"stores": self.stores}
-
-
 class Catalog:
     """Where a method takes a store, it may be a variant, `store@topic`: rows of another topic than the configured one.
 
     Callers ask for a store; `serving` says which variant answers for it. A plain name is the configured topic's rows.
-    A store that was split has *parts*, stores with names of their own; in all else they are as it is configured.
 
     Stores are known at once; partitions, nodes and replicas when broker and heartbeats have told. Any thread reads.
 
@@ -83,9 +70,6 @@ class Catalog:
         self._suffix = ""
         self._epoch = ""
         self._aliases: Mapping[str, Alias] = {}
-        self._origins: Mapping[str, str] = {}
-        self._written_with: Mapping[str, str] = {}
-        self._moved: Mapping[str, Sequence[str]] = {}
         self._assignment: Assignment | None = None
         self._table: RoutingTable | None = None
         self._replicas: Mapping[ReplicaId, Replica] = {}
@@ -101,35 +85,8 @@ class Catalog:
         self.wanted = wanted
 
     def heed(self, aliases: Mapping[str, Alias]) -> None:
-        """The aliases as of now: what is said of generations and parts. What answers is told to `follow`."""
-        if aliases is self._aliases:
-            return
+        """The aliases as of now: what is said of generations. What answers is told to `follow`."""
         self._aliases = aliases
-        sides = [
-            (store, side)
-            for store, alias in aliases.items()
-            for side in (alias.serving, alias.warm)
-            if store in self.definitions
-        ]
-        # Those of before stay: a node may answer from a part for a moment after it was let go of.
-        self._origins = dict(self._origins) | {
-            name: store for store, side in sides for name in side if name not in self.definitions
-        }
-        self._written_with = dict(self._written_with) | {
-            variant_name(name, topic): variant_name(store, min(side.values()))
-            for store, side in sides
-            if len(side) > 1
-            for name, topic in side.items()
-        }
-
-    def origin(self, store: str) -> str:
-        """The configured store that a store or a variant is, or is a part of."""
-        name = store_of(store)
-        return self._origins.get(name, name)
-
-    def written_with(self, variant: str) -> str:
-        """The same for all variants that the same batches of an app write: for the parts of one generation."""
-        return self._written_with.get(variant, variant)
 
     @property
     def names(self) -> Sequence[str]:
@@ -138,11 +95,8 @@ class Catalog:
 
     def generation(self, store: str) -> int | None:
         """The generation that an alias names for the topic of a store or a variant; None if none does."""
-        alias = self._aliases.get(self.origin(store))
-        if alias is None:
-            return None
-        newest = (*alias.parts.values(), alias.topic)
-        return alias.generation if self.topic(store) in newest else None
+        alias = self._aliases.get(store_of(store))
+        return alias.generation if alias is not None and self.topic(store) == alias.topic else None
 
     def warm_topic(self, store: str) -> str | None:
         """The other topic that is held for the store of a variant, if there is one."""
@@ -159,8 +113,6 @@ class Catalog:
         self._addresses = table.addresses
         self._table = table
         self.complete(table.assignment, replicas)
-        if serving is not None:
-            self._moved = _moved(self._aliases, serving)
         if serving is not None and serving != self.serving:
             self.serving = serving
             moved = sorted(variant for store, variant in serving.items() if variant != store)
@@ -220,9 +172,7 @@ class Catalog:
         return self.definition(store).topic
 
     def definition(self, store: str) -> StoreDefinition:
-        """What a store is. Raises as `topic` does; StoreMovedError for one that was split or merged."""
-        if store in self._moved:
-            raise StoreMovedError(store, self._moved[store])
+        """What a store is. Raises as `topic` does."""
         definition = self.definitions.get(store)
         return self._definition_of_variant(store) if definition is None else definition
 
@@ -285,7 +235,7 @@ class Catalog:
 
     def _definition_of_variant(self, variant: str) -> StoreDefinition:
         name, at, _ = variant.partition("@")
-        definition = self.definitions.get(self.origin(name))
+        definition = self.definitions.get(name)
         if definition is None or not at:
             msg = f"there is no store {variant[:140]!r} here: GET /state/stores lists them"
             raise UnknownStoreError(msg)
@@ -293,7 +243,7 @@ class Catalog:
         if topic is None:
             msg = f"node {self.node} holds no rows of {name} from the topic that is asked for: ask for {name}"
             raise NotHeldError(msg, [], self.epoch)
-        return replace(definition, name=name, topic=topic)
+        return replace(definition, topic=topic)
 
     def _assigned(self, store: str) -> Assignment:
         topic = self.topic(store)
@@ -302,13 +252,3 @@ class Catalog:
             msg = f"this node waits for the broker to describe {topic}: ask again later"
             raise StoreRestoringError(msg)
         return assignment
-
-
-def _moved(aliases: Mapping[str, Alias], serving: Mapping[str, str]) -> Mapping[str, Sequence[str]]:
-    """By name that isn't answered any more, the stores that have its rows."""
-    return {
-        name: [*alias.serving]
-        for store, alias in aliases.items()
-        for name in (store, *alias.former)
-        if name not in serving
-    }

@@ -114,7 +114,7 @@ class PointQueries:
             writes = replica.writes
             began_ns = time.perf_counter_ns()
             row = replica.get(key)
-            self.latency[self._catalog.origin(store)].record(time.perf_counter_ns() - began_ns)
+            self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         except StateError:
             return None
         _count_misses(replica, 1)
@@ -257,7 +257,7 @@ class PointQueries:
         look = self._origin.look(replica, question.arrived_s)
         began_ns = time.perf_counter_ns()
         row = replica.get(key, restoring=question.demand.stale is Stale.OK)
-        self.latency[self._catalog.origin(store)].record(time.perf_counter_ns() - began_ns)
+        self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         headers = self._origin.headers(replica, look)
         if row is not None:
             return Answer(200, [JSON, *headers], row_json(key, row.value))

@@ -27,15 +27,11 @@ from state.replicas.states import ReplicaId, ReplicaStatus
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """One replica that a node is to hold.
-
-    `written_with` names what the same batches of an app write: the store, or all the parts that one was split into.
-    """
+    """One replica that a node is to hold."""
 
     replica: ReplicaId
     topic: str
     role: Role
-    written_with: str = ""
 
 
 class ReplicaSet:
@@ -152,7 +148,7 @@ class ReplicaSet:
             clock=self._clock,
             listener=self._listener,
             role=spec.role,
-            sightings=self._sightings.setdefault(spec.written_with or spec.replica.store, SourceSightings()),
+            sightings=self._sightings.setdefault(spec.replica.store, SourceSightings()),
             index=self._index_for(spec.replica),
             may_rebuild=partial(self._may_rebuild, spec.replica),
             cache=self._caches.setdefault(spec.replica.store, RowCache(self._cache_bytes))

@@ -1,7 +1,6 @@
 """Which batches of a store's input were seen in its changelog, and when: shared by the store's replicas of one node.
 
-A batch need not write to every changelog partition. That it was written shows in those where it did. The same goes for
-the parts that a store was split into: the same batches write them, and they share what is seen.
+A batch need not write to every changelog partition. That it was written shows in those where it did.
 """
 
 from __future__ import annotations

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-import orjson
 import pytest
 
 from state.cluster.aliases import Alias, AliasError, newest, opened_alias, signature_of
@@ -65,38 +63,3 @@ def test_the_alias_that_was_decided_last_counts() -> None:
     assert newest(known, earlier) == {"rewards": ALIAS}
     later = replace(earlier, at_ms=8)
     assert newest(known, later) == {"rewards": later}
-
-
-SPLIT_UP = replace(ALIAS, topic="log-1", parts={"rewards-1": "log-1", "rewards-2": "log-2"}, former=("rewards-0",))
-
-
-def test_an_alias_with_parts_is_read_as_it_was_written() -> None:
-    for alias in (SPLIT_UP, replace(ALIAS, topic=NEW, previous_topic="log-1", previous_parts=SPLIT_UP.parts)):
-        assert Alias.decode(alias.encode()) == alias
-    assert (SPLIT_UP.serving, SPLIT_UP.warm) == (SPLIT_UP.parts, {"rewards": OLD})
-    preparing = replace(SPLIT_UP, prepare=True)
-    assert (preparing.serving, preparing.warm) == ({"rewards": OLD}, SPLIT_UP.parts)
-
-
-def test_an_alias_of_before_there_were_parts_is_read() -> None:
-    content = orjson.loads(ALIAS.encode())
-    for name in ("parts", "previous_parts", "former"):
-        del content[name]
-    assert Alias.decode(orjson.dumps(content)) == ALIAS
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"topic": NEW},
-        {"parts": {"rewards/1": "log-1"}},
-        {"parts": {"rewards-1": "log-1", "rewards-2": "../log"}},
-        {"former": ("../rewards",)},
-        {"previous_topic": "log-2", "previous_parts": {"rewards-9": "log-2"}},
-        {"parts": {f"rewards-{number}": f"log-{number}" for number in range(65)}},
-        {"parts": {"rewards-2": "l" * 120, "r" * 100: "log-1", "s" * 100: "m" * 120}},
-    ],
-)
-def test_parts_that_can_not_be_are_refused(changes: dict[str, Any]) -> None:
-    with pytest.raises(AliasError):
-        replace(SPLIT_UP, **changes)

@@ -12,12 +12,12 @@ from tests.state.replicas.recording import RecordingListener
 
 
 def test_what_is_written_by_the_same_batches_shares_what_is_seen_of_them() -> None:
-    one, other, apart = (ReplicaId(store, 0) for store in ("s-1@log-1", "s-2@log-2", "t"))
+    one, other, apart = ReplicaId("s", 0), ReplicaId("s", 1), ReplicaId("t", 0)
     clock = ManualClock(1000)
     specs = [
-        ReplicaSpec(one, "log-1", Role.ACTIVE, "s@log-1"),
-        ReplicaSpec(other, "log-2", Role.ACTIVE, "s@log-1"),
-        ReplicaSpec(apart, "log", Role.ACTIVE),
+        ReplicaSpec(one, "log", Role.ACTIVE),
+        ReplicaSpec(other, "log", Role.ACTIVE),
+        ReplicaSpec(apart, "another-log", Role.ACTIVE),
     ]
     held = ReplicaSet(
         specs,
