@@ -5,7 +5,7 @@
 | `unauthenticated`          | 401    | no valid token                                                |
 | `forbidden`                | 403    | the caller, its page or the Host header is not allowed this   |
 | `hop-refused`              | 403    | a request between nodes that none of them has signed          |
-| `unknown-store`            | 404    | no such store; `stores` have the rows of one that was split   |
+| `unknown-store`            | 404    | no such store                                                 |
 | `unknown-key`              | 404    | the store is complete and has no such key                     |
 | `unknown-route`            | 404    | no such path                                                  |
 | `invalid-argument`         | 400    | a key, bound, limit or cursor that can't be used              |
