@@ -9,8 +9,7 @@ from typing import Any
 
 import msgspec
 
-from spark_apps.engine.layout import slot_name
-from spark_apps.engine.markers import markers_topic
+from spark_apps.engine.layout import markers_topic, slot_name
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec
 from spark_apps.value_fields import value_fields

@@ -10,7 +10,7 @@ from msgspec import inspect
 
 from spark_apps.spec import ValueField
 from state.errors import ConfigurationError
-from state.snapshots.columns import arrow_type
+from state.snapshots.sql_types import decimal_size
 
 _SQL_TYPES: dict[type[inspect.Type], str] = {
     inspect.StrType: "string",
@@ -72,7 +72,7 @@ def _field(rows: str, name: str, found: _Unwrapped) -> ValueField:
             'or say which with msgspec.Meta(extra={"sql": "decimal(18,4)"})'
         )
         raise ConfigurationError(msg)
-    arrow_type(sql_type)
+    decimal_size(sql_type)  # refuses what is none
     return ValueField(
         name,
         sql_type,

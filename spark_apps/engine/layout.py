@@ -102,6 +102,11 @@ def slot_name(sub: SubTopology) -> str:
     return min(source.topic for source in sub.sources)
 
 
+def markers_topic(app: str, generation: int, slot: str) -> str:
+    """The topic of the markers of one sub-topology of one generation of an app."""
+    return f"{app}-gen-{generation}-{slot}-markers"
+
+
 def shuffle_sinks(sub: SubTopology) -> list[RepartitionSink]:
     """The sinks of a sub-topology that Spark's shuffle can stand for."""
     return [node for node in sub.nodes if isinstance(node, RepartitionSink) and node.may_be_shuffle]

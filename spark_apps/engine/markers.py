@@ -60,11 +60,6 @@ class Marker:
             raise ChangelogError(msg) from error
 
 
-def markers_topic(app: str, generation: int, slot: str) -> str:
-    """The topic of the markers of one sub-topology of one generation of an app."""
-    return f"{app}-gen-{generation}-{slot}-markers"
-
-
 def read_marker(bootstrap: str, topic: str, partition: int, key: bytes) -> Marker | None:
     """The newest committed marker with that key in a task's partition; None if there is none.
 

@@ -13,9 +13,9 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
-from spark_apps.engine.layout import Layout, check_runnable
+from spark_apps.engine.layout import Layout, check_runnable, markers_topic
 from spark_apps.engine.local_store import Changelog
-from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, markers_topic
+from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
 from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from spark_apps.engine.layout import Layout, slot_name
+from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.local_store import Changelog
-from spark_apps.engine.markers import markers_topic
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, described, internal_name

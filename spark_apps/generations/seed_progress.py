@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from spark_apps.engine.layout import Layout
-from spark_apps.engine.markers import Marker, markers_topic
+from spark_apps.engine.layout import Layout, markers_topic
+from spark_apps.engine.markers import Marker
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from state.changelog.stretch import read_topic
 from state.topology.operators.repartition import RepartitionSource

@@ -23,8 +23,8 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.claim import CheckpointClaim
 from spark_apps.engine.errors import errors_of_tasks
-from spark_apps.engine.layout import Layout, slot_name
-from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker, markers_topic
+from spark_apps.engine.layout import Layout, markers_topic, slot_name
+from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
 from spark_apps.engine.stream import CHANGELOG_CONFIG, planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import begin_behind

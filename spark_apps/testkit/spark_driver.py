@@ -13,8 +13,7 @@ from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.engine.layout import Layout
-from spark_apps.engine.markers import markers_topic
+from spark_apps.engine.layout import Layout, markers_topic
 from spark_apps.engine.stream import Batches, open_topology_stream
 from spark_apps.late_worker import WORKER_TRIES, worker_was_late
 from spark_apps.settings import AppSettings

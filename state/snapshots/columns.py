@@ -5,7 +5,6 @@ The snapshot job derives them when it writes, and verification derives them agai
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Protocol
@@ -15,7 +14,7 @@ import orjson
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from state.errors import ConfigurationError
+from state.snapshots.sql_types import decimal_size
 
 PLACE_COLUMNS = {
     "_partition": "int",
@@ -38,7 +37,6 @@ _TYPES = {
     "double": pa.float64(),
     "timestamp": pa.timestamp("us", "UTC"),
 }
-_DECIMAL = re.compile(r"decimal\((\d+), ?(\d+)\)")
 _OF_DELTA = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
 _NOT_A_NUMBER = Decimal("NaN")
 _EXACT = Context(prec=76, rounding=ROUND_HALF_UP)
@@ -71,13 +69,8 @@ def arrow_type(sql_type: str) -> pa.DataType:
     Raises:
         ConfigurationError: no column of a snapshot can have it.
     """
-    if (found := _DECIMAL.fullmatch(sql_type)) is not None:
-        return pa.decimal128(int(found[1]), int(found[2]))
-    try:
-        return _TYPES[sql_type]
-    except KeyError:
-        msg = f"a value field can't be of SQL type {sql_type}: use {', '.join(_TYPES)} or decimal(precision,scale)"
-        raise ConfigurationError(msg) from None
+    size = decimal_size(sql_type)
+    return _TYPES[sql_type] if size is None else pa.decimal128(*size)
 
 
 def sql_types(table: DeltaTable) -> dict[str, str]:

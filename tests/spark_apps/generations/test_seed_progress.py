@@ -8,8 +8,8 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from spark_apps.engine.layout import Layout, slot_name
-from spark_apps.engine.markers import Marker, markers_topic
+from spark_apps.engine.layout import Layout, markers_topic, slot_name
+from spark_apps.engine.markers import Marker
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from spark_apps.generations.seed_progress import live_progress, peer_of, progress_of
 from state.topology import StreamsBuilder
