@@ -107,13 +107,16 @@ def test_lines_and_dead_letters_are_there_once_whatever_is_run_again(
         export.run(dies_after)
     assert export.context.ledger.sum.replayed_tasks, "the dead letters were written before"
     export.run()
-    write_topic(export.broker.bootstrap, TOPIC, [(b"lonely", b"{")])
+    export.broker.add_partitions(TOPIC, 4)
+    lonely = [b"lonely-%d" % number for number in range(8)]
+    write_topic(export.broker.bootstrap, TOPIC, [(key, b"{") for key in lonely])
     export.run()
     write_topic(export.broker.bootstrap, TOPIC, [export.line(20)])
     export.run()
     assert [name for name, *_ in export.rows()] == sorted(f"INV{number}" for number in range(21))
     assert sorted((partition, offset) for _, partition, offset in export.rows()) == export.lines()
-    assert sorted(key or b"" for key, _ in export.letters()) == [b"bad", b"lonely", b"worse"]
+    assert sorted(key or b"" for key, _ in export.letters()) == [b"bad", *lonely, b"worse"]
+    assert {record.partition for record in read_topic(export.broker.bootstrap, TOPIC)} == {0, 1, 2, 3}
     assert DeltaTable(export.context.settings.delta_table(TABLE)).version() == 2, "poison alone makes no commit"
 
     # A new checkpoint begins with the topic; the table knows what it has.
