@@ -93,8 +93,9 @@ def _overlaps(step: dict[str, Any]) -> bool:
 
 
 def third(cases: Iterable[Case]) -> list[Case]:
-    """A third of the topology cases of each kind, at least one, of those that can be run on Spark."""
-    fitting = [case for case in cases if case.topology is not None and may_run_on_spark(case.topology)]
+    """A third of the topology cases of each kind that we must pass and that can run on Spark, at least one."""
+    needed = [case for case in cases if case.topology is not None and case.level in {"must", "adapt"}]
+    fitting = [case for case in needed if case.topology is not None and may_run_on_spark(case.topology)]
     kinds = groupby(fitting, lambda case: re.sub(r"-\d+$", "", case.id))
     return [case for _, of_kind in kinds for case in list(of_kind)[::3]]
 

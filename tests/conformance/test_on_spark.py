@@ -16,7 +16,7 @@ from tests.conformance.spark import batches, run_on_spark, third
 __all__ = ["spark_session"]
 
 CASES = third(load_cases(Path(__file__).parent / "cases" / "topology_cases.jsonl"))
-QUICK = {"join-ss-013", "group-001", "twin-002", "join-fk-007"}
+QUICK = {"join-ss-013", "group-001", "twin-002", "join-fk-015"}
 LONG = pytest.mark.long("the cases of test_on_spark.py that are not marked")
 
 
