@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -96,7 +97,7 @@ def with_topology(spec: AppSpec, describe: Describe) -> AppSpec:
     Raises:
         ConfigurationError: the topology can't be built.
     """
-    topology = described(spec.name, describe, AppSettings())
+    topology = described(spec.name, describe, _settings())
     return replace(
         spec, describe=describe, sinks=_Topics(spec.name, describe).sinks, stores=served_stores(spec.name, topology)
     )
@@ -213,6 +214,11 @@ class _Topics:
     def dead_letters(self, settings: AppSettings) -> tuple[str, ...]:
         """Where records of its sources go that can't be processed."""
         return tuple(map(dead_letter_topic, self.sources(settings)))
+
+
+def _settings() -> AppSettings:
+    """The settings of a description, which asks for no folder: DAG files are parsed with specs, and look for none."""
+    return AppSettings(run_dir=Path())
 
 
 def _internal(topology: Topology) -> set[str]:
