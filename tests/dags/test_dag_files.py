@@ -130,6 +130,7 @@ def schemas(parsed: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 
 GOOD_TEXTS = {
     ("migrate_state", "migrations"): "rewards-tier",
+    ("migrate_state", "since"): "2026-01-31T00:00:00Z",
     ("release_quarantined", "batch"): "12-14",
     ("release_quarantined", "reason"): "the till was down for an hour",
     ("undo_cleanup", "cleanup_id"): "20260131T120000000Z",
@@ -190,6 +191,7 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
         ("migrate_state", {"app": "hadoop_export"}),
         ("migrate_state", {"migrations": ["a; rm"]}),
         ("migrate_state", {"partitions": -1}),
+        ("migrate_state", {"since": "beginning; rm"}),
         ("rollback_state", {"discard": "yes"}),
         ("cleanup_stores", {"canary_share": float("nan")}),
         ("undo_cleanup", {"cleanup_id": "20260131T120000000Z\n"}),
