@@ -57,8 +57,7 @@ def topology_app(
         ConfigurationError: the topology can't be built.
     """
     topics = _Topics(name, describe)
-    # What the environment says is checked by the commands that use it, not when this is imported.
-    topology = described(name, describe, AppSettings.model_construct())
+    topology = described(name, describe, _default_settings())
     return AppSpec(
         name=name,
         title=title,
@@ -97,7 +96,7 @@ def with_topology(spec: AppSpec, describe: Describe) -> AppSpec:
     Raises:
         ConfigurationError: the topology can't be built.
     """
-    topology = described(spec.name, describe, _settings())
+    topology = described(spec.name, describe, _default_settings())
     return replace(
         spec, describe=describe, sinks=_Topics(spec.name, describe).sinks, stores=served_stores(spec.name, topology)
     )
@@ -216,9 +215,12 @@ class _Topics:
         return tuple(map(dead_letter_topic, self.sources(settings)))
 
 
-def _settings() -> AppSettings:
-    """The settings of a description, which asks for no folder: DAG files are parsed with specs, and look for none."""
-    return AppSettings(run_dir=Path())
+def _default_settings() -> AppSettings:
+    """The settings of a description. Specs are imported wherever DAG files are parsed: nothing is looked for there.
+
+    What the environment says is checked by the commands that use it.
+    """
+    return AppSettings.model_construct(run_dir=Path())
 
 
 def _internal(topology: Topology) -> set[str]:
