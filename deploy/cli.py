@@ -225,7 +225,7 @@ def new_app_command(
         typer.echo(path)
     _errors.print(f"Test it: python -m pytest tests/test_{name}.py -m 'not spark'", markup=False)
     settings = (
-        f"STOREKEEPER_OWN_APPS={name}.spec:{name.upper()} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
+        f"STOREKEEPER_OWN_APPS={name}.app:{name.upper()} STOREKEEPER_OWN_APPS_DIR={shlex.quote(str(into.resolve()))}"
     )
     _errors.print(f"Run it: export {settings}; storekeeper up --apps own", markup=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from typer.testing import CliRunner
 from deploy import cli
 from deploy.app_topics import all_topics
 from deploy.settings import PlatformSettings
-from spark_apps.new_app.plan import plan_new_app, write_new_app
 from spark_apps.registry import ON_DEMAND_APPS, STORES
 from spark_apps.settings import AppSettings
 from tests.broker import Broker
@@ -42,10 +42,11 @@ def test_without_them_there_are_those_of_the_tills_alone() -> None:
 def test_the_topics_of_an_app_of_ones_own_are_made_once(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_new_app(plan_new_app("page_visits"), tmp_path)
     monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(cli.app, ["new-app", "page_visits"]).output
+    (name,) = re.findall(r"STOREKEEPER_OWN_APPS=(\S+)", told)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", broker.bootstrap)
-    done = CliRunner().invoke(cli.app, ["create-topics", "page_visits.spec:PAGE_VISITS"])
+    done = CliRunner().invoke(cli.app, ["create-topics", name])
     assert done.stdout.split() == ["page_visits-events", "page_visits-events-dlq", "page_visits-totals-changelog"]
-    assert CliRunner().invoke(cli.app, ["create-topics", "page_visits.spec:PAGE_VISITS"]).stdout == ""
+    assert CliRunner().invoke(cli.app, ["create-topics", name]).stdout == ""

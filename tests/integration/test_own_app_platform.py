@@ -27,7 +27,7 @@ _OWN, _RUN_S = "page_views", 180
 
 def test_an_app_of_ones_own_is_run_and_looked_after_as_the_platforms(tmp_path: Path) -> None:
     write_new_app(plan_new_app(_OWN), tmp_path)
-    own = {"own_apps": f"{_OWN}.spec:{_OWN.upper()}", "own_apps_dir": str(tmp_path), "apps": "own"}
+    own = {"own_apps": f"{_OWN}.app:{_OWN.upper()}", "own_apps_dir": str(tmp_path), "apps": "own"}
     platform = PlatformProcess.in_folder(tmp_path / "run", start_timeout_s="300", **own)
     try:
         begun = platform.call("up", timeout_s=600)
