@@ -51,8 +51,6 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         ("at most | {:.0f} MiB", "memory", "resident while reading and writing, peak", "ours"),
         ("exactly once | {:,.0f}/s", "pos", "POS topology, exactly_once", "ours"),
         ("Kafka Streams: {:,.0f}/s;", "pos", "POS topology, exactly_once", "peer"),
-        ("at least once | {:,.0f}/s", "pos", "POS topology, at_least_once", "ours"),
-        ("Kafka Streams: {:,.0f}/s;", "pos", "POS topology, at_least_once", "peer"),
         ("| {:.1f} and", "freshness", "produce to visible, p50", "ours"),
         ("and {:.1f} s", "freshness", "produce to visible, p99", "ours"),
         ("| {:.1f} s;", "freshness", "poison record to dead letter, each", "ours"),
