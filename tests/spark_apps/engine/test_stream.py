@@ -103,3 +103,15 @@ def test_keys_that_nodes_would_not_find_are_refused(make_run: MakeRun) -> None:
     with pytest.raises(MisplacedKeyError, match=f"at {other}@0 a key that belongs to partition {1 - other}"):
         run.run_batch()
     assert run.rows("counted-totals-changelog") == {}
+
+
+def test_a_row_that_a_clean_up_deleted_begins_anew(make_run: MakeRun) -> None:
+    run = make_run("counted", topologies.counted)
+    run.make_topics({"counted-events": 2, "counted-out": 1})
+    run.produce("counted-events", [(b"a", b"1", NOW_MS), (b"b", b"10", NOW_MS)])
+    run.run()
+    run.produce("counted-totals-changelog", [(b"a", None, NOW_MS)])
+    run.produce("counted-events", [(b"a", b"5", NOW_MS + 1), (b"b", b"5", NOW_MS + 1)])
+    run.run()
+    rows = {key: orjson.loads(value) for key, value in run.rows("counted-totals-changelog").items()}
+    assert rows == {b"a": {"events": 1, "total": 5}, b"b": {"events": 2, "total": 15}}
