@@ -13,6 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from pyspark import TaskContext
+
 from spark_apps.engine import local_store
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.transaction import Transaction
@@ -47,7 +49,9 @@ def armed(run_dir: Path) -> bool:
 
 def shuffled(streams: StreamsBuilder, settings: AppSettings) -> None:
     """The topology `shuffled`, whose tasks may die."""
-    _FOLDER[:] = [settings.run_dir]
+    if TaskContext.get() is not None and not _FOLDER:
+        _FOLDER.append(settings.run_dir)
+        _become_mortal()
     topologies.shuffled(streams, settings)
 
 
@@ -89,7 +93,11 @@ def _dying_commit(self: Transaction, rows: int, progress: bytes) -> None:
 
 
 _commit = Transaction.commit
-Transaction.commit = _dying_commit  # type: ignore[method-assign]
-Task.apply = _dying(Task.apply, after=Step.AFTER_APPLY)  # type: ignore[method-assign]
-LocalStore.written = _dying(LocalStore.written, before=Step.IN_APPLY)  # type: ignore[method-assign]
-vars(local_store)["restore"] = _dying(vars(local_store)["restore"], after=Step.RESTORING)
+
+
+def _become_mortal() -> None:
+    """Lets the tasks of this process die. It is a worker: a test's own process stays as it is."""
+    Transaction.commit = _dying_commit  # type: ignore[method-assign]
+    Task.apply = _dying(Task.apply, after=Step.AFTER_APPLY)  # type: ignore[method-assign]
+    LocalStore.written = _dying(LocalStore.written, before=Step.IN_APPLY)  # type: ignore[method-assign]
+    vars(local_store)["restore"] = _dying(vars(local_store)["restore"], after=Step.RESTORING)

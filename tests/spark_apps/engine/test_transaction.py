@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
@@ -13,7 +14,10 @@ from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
 from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.errors import PartitionsChangedError
+from spark_apps.topics import Topics
 from state.changelog import stretch
+from state.changelog.log_bounds import END, log_offsets, offset_client
+from state.changelog.position import Position
 from state.topology.records import Output, StoreChange
 from tests.broker import Broker
 from tests.integration.topics import read_topic
@@ -49,8 +53,21 @@ class App:
         transaction.commit(len(values), b'{"values":%d}' % len(values))
         return False
 
+    def _last_offsets(self, names: list[str]) -> Position:
+        """Where topics end, open transactions included."""
+        with closing(offset_client(self.broker.bootstrap, isolation="read_uncommitted")) as client:
+            wanted = {
+                (name, number): END for name in names for number in Topics(self.broker.bootstrap).partitions(name)
+            }
+            found = log_offsets(client, wanted, 30)
+        return Position({name: {at: end for (topic, at), end in found.items() if topic == name} for name in names})
+
     def seen(self, topic: str = "out") -> list[str]:
-        records = read_topic(self.broker.bootstrap, f"{self.plan.app}-{topic}")
+        name = f"{self.plan.app}-{topic}"
+        # The broker answers a commit before each partition has its mark.
+        committed = Topics(self.broker.bootstrap)
+        eventually(lambda: committed.end([name]) == self._last_offsets([name]), 30, "all transactions have ended")
+        records = read_topic(self.broker.bootstrap, name)
         return sorted((record.value or b"").decode() for record in records)
 
 
