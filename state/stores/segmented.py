@@ -89,6 +89,10 @@ class SegmentedStore(WrappedStore):
             prefix = segment.to_bytes(_PREFIX_BYTES, "big")
             self._inner.delete_range(prefix + start, prefix + stop)
 
+    def is_expired(self, key: bytes, horizon_ms: int) -> bool:
+        """Whether `expire_before` would delete a row with that key."""
+        return self._time_of(key) // self._interval_ms < horizon_ms // self._interval_ms
+
     def expired_before(self, horizon_ms: int) -> Iterator[bytes]:
         """The keys of the rows that `expire_before` would delete."""
         for segment in self._segments:

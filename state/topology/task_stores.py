@@ -140,9 +140,15 @@ class TypedStore:
         self.store: StateStore = _typed(spec, layers)
 
     def changes(self) -> Iterable[StoreChange]:
-        """The last change of each row; then tombstones of the rows that expire with this batch."""
+        """The last change of each row; then tombstones of the rows that expire with this batch.
+
+        A row that the batch has written and that expires with it is no change: it must not outlive the batch.
+        """
         name, is_stamped = self.spec.name, self.spec.timestamped
         changed = self._transaction.changes()
+        if self._segments is not None:
+            is_expired, horizon_ms = self._segments.is_expired, self._horizon_ms
+            changed = [change for change in changed if not is_expired(change[0], horizon_ms)]
         for key, value, timestamp_ms in changed:
             if is_stamped and value is not None:
                 yield StoreChange(name, key, value[STAMP_BYTES:], stamp_of(value))

@@ -17,6 +17,7 @@ from state.topology import (
     StreamsBuilder,
     TimeKind,
     TopologyTestDriver,
+    sessions,
     tumbling,
     until_window_closes,
     with_key,
@@ -246,3 +247,21 @@ def test_tables_of_windows_are_derived_joined_and_suppressed() -> None:
     driver.pipe("in", "a", 1, 3_600_001)
     assert driver.read("out") == [(("a", 0, 3_600_000), 2.5, 1)]
     assert driver.rows("means")[0] == (("a", 0, 3_600_000), 2.5)
+
+
+def test_rows_that_expire_leave_the_changelog_whichever_batch_wrote_them() -> None:
+    hour_ms = 3_600_000
+    for batches in (1, 2, 5):
+        streams = StreamsBuilder("app")
+        grouped = streams.stream("in", int).group_by_key()
+        for kind in ("windows", "sessions"):
+            windows = tumbling(timedelta(hours=1)) if kind == "windows" else sessions(timedelta(hours=1))
+            grouped.windowed_by(windows).count(store=Store(kind, int, retention=timedelta(hours=2)))
+        driver = TopologyTestDriver(streams.build())
+        for number in range(10):
+            driver.append("in", "a", 1, number * 10 * hour_ms)
+            if number % (10 // batches) == 10 // batches - 1:
+                driver.run()
+        for kind in ("windows", "sessions"):
+            left = [key for key, value in dict(driver.changelog(kind)).items() if value is not None]
+            assert len(left) == len(driver.rows(kind)) == 1, (kind, batches)
