@@ -1,8 +1,9 @@
-"""One small app beside Kafka Streams and Quix Streams, all exactly once: what `make bench-app` and others share.
+"""One small app beside Kafka Streams, Quix Streams and plain PySpark: what `make bench-app` and others share.
 
 Each side gets a topic of its own. It warms up on some events; then all others become visible at once, by one
-transaction. The rate counts until all of them are processed and committed: for us to the last commit of the query, for
-Quix Streams to the last commit of its group, for Kafka Streams to the last record consumed.
+transaction. The rate counts until all of them are processed and committed: for us and plain PySpark to the last commit
+of the query, for Quix Streams to the last commit of its group, for Kafka Streams to the last record consumed. All are
+exactly once but plain PySpark, whose Kafka sink is at least once.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from benchmarks.plain_spark import TOTALS
 from benchmarks.results import Measure, write_results
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from spark_apps.checkpoint import SparkCheckpoint
@@ -44,6 +46,11 @@ SETTINGS = {
     "driver_java_options": "-XX:+UseParallelGC",
 }
 BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
+PEERS = {
+    "kafka_streams": "Kafka Streams 4.2, 2 threads",
+    "quix": "Quix Streams 3.28, 2 processes",
+    "plain_spark": "PySpark transformWithState, at least once",
+}
 _MS_BETWEEN = 20
 """Of event time between two events: 1.5 million of them are eight hours and a third."""
 _PATIENCE_S = 600
@@ -75,6 +82,7 @@ class Bench:
     app: str
     load: Load
     resident_mb: list[float] = field(default_factory=list)
+    """Of our workers, once all events are processed."""
     _runs: int = 0
 
     def ours(self) -> float:
@@ -82,13 +90,19 @@ class Bench:
         run_dir = self._next("ours")
         app = f"benchmarks.stream_apps:{ {'totals': 'APP', 'windows': 'WINDOWS', 'join': 'JOIN'}[self.app] }"
         name = {"totals": "bench_app", "windows": "bench_windows", "join": "bench_join"}[self.app]
-        settings = {**SETTINGS, "run_dir": str(run_dir), "kafka_bootstrap": self.broker.bootstrap, "generation": "1"}
         checkpoint = SparkCheckpoint(run_dir / "checkpoints" / name / "gen-1")
-        environment = {f"STOREKEEPER_{key.upper()}": value for key, value in settings.items()}
-        with _process([sys.executable, "-m", "spark_apps", "run", app], run_dir, environment) as process:
-            rate = self._timed(lambda: self._our_position(checkpoint))
+        with _process([sys.executable, "-m", "spark_apps", "run", app], run_dir, self._environment(run_dir)) as process:
+            rate = self._timed(lambda: _position(checkpoint))
             self.resident_mb.append(_resident_mb(process.pid))
         return rate
+
+    def plain_spark(self) -> float:
+        """Events a second of PySpark's `transformWithState`."""
+        run_dir = self._next("plain-spark")
+        command: list[str | Path] = [sys.executable, "-m", "benchmarks.plain_spark", self.broker.bootstrap, run_dir]
+        checkpoint = SparkCheckpoint(run_dir / "checkpoint")
+        with _process(command, run_dir, self._environment(run_dir)):
+            return self._timed(lambda: _position(checkpoint))
 
     def quix(self) -> float:
         """Events a second of Quix Streams, two processes."""
@@ -145,8 +159,9 @@ class Bench:
                 raise TimeoutError(msg)
             time.sleep(_LOOK_EVERY_S)
 
-    def _our_position(self, checkpoint: SparkCheckpoint) -> dict[int, int]:
-        return dict(checkpoint.committed_position().offsets.get(EVENTS, {}))
+    def _environment(self, run_dir: Path) -> dict[str, str]:
+        settings = {**SETTINGS, "run_dir": str(run_dir), "kafka_bootstrap": self.broker.bootstrap, "generation": "1"}
+        return {f"STOREKEEPER_{key.upper()}": value for key, value in settings.items()}
 
     def _next(self, side: str) -> Path:
         """A new folder, and topics without anything in them but the names."""
@@ -155,7 +170,7 @@ class Bench:
         for topic in known:
             if not topic.startswith("__"):
                 self.broker.delete_topic(topic)
-        for topic in (EVENTS, NAMES, JOINED, "ks-joined", "quix-joined", f"{EVENTS}-dlq", f"{NAMES}-dlq"):
+        for topic in (EVENTS, NAMES, JOINED, "ks-joined", "quix-joined", TOTALS, f"{EVENTS}-dlq", f"{NAMES}-dlq"):
             self.broker.create_topic(topic, PARTITIONS)
         for store in ("bench_app-totals", "bench_windows-hours", "bench_join-names"):
             self.broker.create_topic(f"{store}-changelog", PARTITIONS, {"cleanup.policy": "compact"})
@@ -187,6 +202,10 @@ def _process(command: list[str | Path], folder: Path, environment: dict[str, str
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(120)
+
+
+def _position(checkpoint: SparkCheckpoint) -> dict[int, int]:
+    return dict(checkpoint.committed_position().offsets.get(EVENTS, {}))
 
 
 def _resident_mb(pid: int) -> float:
@@ -234,7 +253,7 @@ def run(name: str, app: str, title: str) -> None:
     parser.add_argument("--keys", type=int, action="append", help="by default 50,000; of `app` 5 million, too")
     parser.add_argument("--warm-up", type=int, default=200_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", choices=("ours", "kafka_streams", "quix"), action="append")
+    parser.add_argument("--only", choices=("ours", *PEERS), action="append")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
     if arguments.smoke:
@@ -242,15 +261,12 @@ def run(name: str, app: str, title: str) -> None:
     measures = []
     for keys in arguments.keys or ([50_000, 5_000_000] if app == "totals" else [50_000]):
         load = Load(keys, arguments.warm_up, arguments.events)
-        rates, resident = _rates(app, load, arguments.runs, arguments.only or ["ours", "kafka_streams", "quix"])
-        if len(rates) < 3:
+        peers = [peer for peer in PEERS if app == "totals" or peer != "plain_spark"]
+        rates, resident = _rates(app, load, arguments.runs, arguments.only or ["ours", *peers])
+        if len(rates) <= len(peers):
             continue
         measures += [
-            Measure(f"{title}, {keys:,} keys", "events/s", rates["ours"], rates[peer], peer_name)
-            for peer, peer_name in (
-                ("kafka_streams", "Kafka Streams 4.2, 2 threads"),
-                ("quix", "Quix Streams 3.28, 2 processes"),
-            )
+            Measure(f"{title}, {keys:,} keys", "events/s", rates["ours"], rates[peer], PEERS[peer]) for peer in peers
         ]
         measures.append(
             Measure(f"{title}, {keys:,} keys: memory of all workers", "MiB", resident, higher_is_better=False)

@@ -162,7 +162,7 @@ def test_it_says_so_when_all_restore(client: Either) -> None:
     with fake_node(refuses(503, "restoring")) as one, client(one.address, limits=limits) as asking:
         with pytest.raises(StoreRestoringError):
             asking.get()
-        assert len(one.asked) > 2, "it asked again"
+        assert len(one.asked) > 1, "it asked again"
 
 
 def test_it_waits_as_long_as_a_node_asks_for(client: Either) -> None:
