@@ -105,7 +105,7 @@ class LoyaltyByHand:
         self._topic, self._store = topic, store
         self._decode = decode
         self._rows: BytesStore = open_rocksdb(folder / "by-hand", "by-hand")
-        self._encode_rewards = msgspec.json.Encoder().encode
+        self._encode_rewards = msgspec.json.Encoder(decimal_format="number").encode
         self._decode_rewards = msgspec.json.Decoder(Rewards).decode
 
     def batch(self, records: Sequence[Record]) -> tuple[list[Output], list[StoreChange]]:
@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
     if arguments.smoke:
-        arguments.batches, arguments.runs = 6, 1
+        arguments.batches, arguments.runs = 8, 1
     gc.disable()
     measures = []
     with tempfile.TemporaryDirectory(prefix="bench-dsl-") as folder:

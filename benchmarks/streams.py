@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -210,8 +210,11 @@ def _position(checkpoint: SparkCheckpoint) -> dict[int, int]:
 
 def _resident_mb(pid: int) -> float:
     """The resident memory of all Python workers below a process."""
-    workers = [child for child in psutil.Process(pid).children(recursive=True) if "pyspark.worker" in child.cmdline()]
-    return float(sum(worker.memory_full_info().uss for worker in workers) / 1024**2)
+    used = 0
+    for child in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):  # it may have ended
+            used += child.memory_full_info().uss if "pyspark.worker" in child.cmdline() else 0
+    return used / 1024**2
 
 
 def _producer(bootstrap: str, **more: str | int) -> Producer:
