@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 
 from benchmarks.plain_spark import TOTALS
 from benchmarks.results import Measure, write_results
@@ -115,13 +115,14 @@ class Bench:
             _process([*arguments, folder / "state-0", EVENTS], folder / "0", {}),
             _process([*arguments, folder / "state-1", EVENTS], folder / "1", {}),
         ):
+            self._await_members(group, 2)
             places = [TopicPartition(EVENTS, number) for number in range(PARTITIONS)]
             return self._timed(lambda: {place.partition: place.offset for place in consumer.committed(places, 30)})
 
     def kafka_streams(self) -> float:
         """Events a second of Kafka Streams, two threads."""
         folder = self._next("kafka-streams")
-        self._publish(0, self.load.warm_up)
+        self._publish_warm_up()
         self._publish_at_once()
         count = (str(self.load.warm_up + self.load.timed), str(self.load.warm_up))
         command: list[str | Path] = [
@@ -139,7 +140,7 @@ class Bench:
         return float(report["records"] / report["millis"] * 1000)
 
     def _timed(self, position: Callable[[], dict[int, int]]) -> float:
-        self._publish(0, self.load.warm_up)
+        self._publish_warm_up()
         self._await(position)
         self._publish_at_once()
         began_s = time.monotonic()
@@ -155,9 +156,20 @@ class Bench:
             if all(reached.get(number, -1) >= end - 1 for number, end in ends.items() if end):
                 return
             if time.monotonic() > deadline_s:
-                msg = f"{self.app} did not process everything in {_PATIENCE_S} s: see its log in {self.folder}"
+                msg = f"{self.app} came to {reached} of {ends} in {_PATIENCE_S} s: see its log in {self.folder}"
                 raise TimeoutError(msg)
             time.sleep(_LOOK_EVERY_S)
+
+    def _await_members(self, group: str, count: int) -> None:
+        """Quix Streams waits for ever for a table that it has read before its partitions moved to another member."""
+        admin, deadline_s = self.broker.admin(), time.monotonic() + _PATIENCE_S
+        while time.monotonic() < deadline_s:
+            described = admin.describe_consumer_groups([group])[group].result(30)
+            if described.state is ConsumerGroupState.STABLE and len(described.members) == count:
+                return
+            time.sleep(_LOOK_EVERY_S)
+        msg = f"group {group} does not get {count} members"
+        raise TimeoutError(msg)
 
     def _environment(self, run_dir: Path) -> dict[str, str]:
         settings = {**SETTINGS, "run_dir": str(run_dir), "kafka_bootstrap": self.broker.bootstrap, "generation": "1"}
@@ -174,14 +186,16 @@ class Bench:
             self.broker.create_topic(topic, PARTITIONS)
         for store in ("bench_app-totals", "bench_windows-hours", "bench_join-names"):
             self.broker.create_topic(f"{store}-changelog", PARTITIONS, {"cleanup.policy": "compact"})
-        names = ((b"key-%d" % number, b'{"Name":"name %d"}' % number, 0) for number in range(self.load.keys))
-        _produce(_producer(self.broker.bootstrap), NAMES, names if self.app == "join" else iter(()))
         folder = self.folder / f"{side}-{self._runs}"
         folder.mkdir()
         return folder
 
-    def _publish(self, first: int, end: int) -> None:
-        _produce(_producer(self.broker.bootstrap), EVENTS, self.load.events(first, end))
+    def _publish_warm_up(self) -> None:
+        producer = _producer(self.broker.bootstrap)
+        if self.app == "join":
+            keys = range(self.load.keys)
+            _produce(producer, NAMES, ((b"key-%d" % key, b'{"Name":"name %d"}' % key, 0) for key in keys))
+        _produce(producer, EVENTS, self.load.events(0, self.load.warm_up))
 
     def _publish_at_once(self) -> None:
         more: dict[str, str | int] = {"transactional.id": f"fill-{self._runs}", "transaction.timeout.ms": 600_000}
