@@ -27,12 +27,10 @@ from state.query.cursor import CursorCodec
 from state.query.demand_gate import DemandGate
 from state.query.gather import Gatherer
 from state.query.guard import Guard, GuardLimits
-from state.query.hot_forward import HotForward
 from state.query.metrics import make_registry
 from state.query.pages import PageLimits
-from state.query.peer_links import PeerLinks
 from state.query.peers import MAX_ANSWER_BYTES, Peers
-from state.query.point import FORWARDED, PointQueries
+from state.query.point import PointQueries
 from state.query.ranked import RankedQueries
 from state.query.router import Router
 from state.query.scans import ScanQueries
@@ -102,7 +100,6 @@ class Node:
             max_answer_bytes=max(MAX_ANSWER_BYTES, 2 * settings.max_page_bytes),
         )
         router = Router(self._catalog, peers)
-        links = PeerLinks(lambda: self._catalog.addresses, self._security.connector(), self._security.links)
         gate = DemandGate(self._clock, self._part.replicas.end_watch.ask_soon)
         point = PointQueries(
             self._catalog,
@@ -123,11 +120,8 @@ class Node:
             max_reads=settings.max_scans,
             longest_s=settings.forward_timeout_ms / 1000,
         )
-        forward = HotForward(self._catalog, links, peers.health, self._security.gate.name_of, point.answered[FORWARDED])
         traffic = Traffic()
-        registry = make_registry(
-            self._catalog, point, router, forward=forward, heartbeats=self._part.membership.counts, traffic=traffic
-        )
+        registry = make_registry(self._catalog, point, router, heartbeats=self._part.membership.counts, traffic=traffic)
         services = QueryServices(
             catalog=self._catalog,
             point=point,
@@ -146,7 +140,6 @@ class Node:
             ),
             backend=settings.backend,
             following=lambda: self._part.following,
-            forward=forward,
         )
         try:
             guard = self._guard(make_app(services), traffic)
@@ -167,7 +160,6 @@ class Node:
                 traffic=traffic,
             )
         finally:
-            links.close()
             await peers.close()
             self._part.close()
             log.info("node_stopped", node=self._catalog.node)
@@ -206,7 +198,6 @@ class Node:
             limits=limits,
             gate=security.gate,
             hops=security.hops,
-            links=security.links,
             hosts=security.hosts,
             clock=self._clock,
             traffic=traffic,

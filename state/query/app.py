@@ -63,7 +63,7 @@ def make_app(services: QueryServices) -> VariantRoute:
         app.include_router(routes)
     refuse_unknown_parameters(app)
     _answer_errors(app, services.catalog.node)
-    return VariantRoute(services.catalog, HotRoute(services.point, app, services.forward))
+    return VariantRoute(services.catalog, HotRoute(services.point, app))
 
 
 def _answer_errors(app: FastAPI, node: str) -> None:

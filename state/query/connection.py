@@ -18,8 +18,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from state.query.hot_requests import NO_HOT_ANSWERS, HotAnswers, HotRequests
-from state.query.link_end import LinkEnd
-from state.query.link_wire import HELLO
 from state.query.places import Places
 from state.query.traffic import Traffic
 
@@ -63,12 +61,7 @@ class Connections:
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.limits = limits
-        hot = hot or NO_HOT_ANSWERS
-        requests = HotRequests(hot)
-        self.hot = requests.response
-        self._links = hot.links
-        self._linked = requests.linked
-        self.elsewhere = requests.elsewhere
+        self.hot = HotRequests(hot or NO_HOT_ANSWERS).response
         self.open: set[Connection] = set()
         self.traffic = traffic or Traffic()
         self.places = Places(limits.max_connections, limits.max_client_connections, self.traffic)
@@ -106,10 +99,6 @@ class Connections:
     def parser(self, proven: Callable[[], object]) -> AppProtocol:
         """A parser that runs the application, which calls `proven` when it has taken a whole request."""
         return AppProtocol(self._config, self._state, {PROVEN: proven}, self.traffic, self.loop)
-
-    def link_end(self) -> LinkEnd | None:
-        """For a connection that another node may be about to prove; None if there are no links here."""
-        return None if self._links is None else LinkEnd(self._links, self._linked)
 
     def sweep(self) -> None:
         """Ends connections that take too long. To be called every second or so."""
@@ -177,10 +166,7 @@ class AppProtocol(HttpToolsProtocol):
 class Connection(asyncio.Protocol):
     """See the module."""
 
-    __slots__ = (
-        "_app", "_asked", "_behind", "_finishing", "_head", "_head_bytes", "_link", "_paused", "_proven", "_server",
-        "_since_s", "_transport",
-    )  # fmt: skip
+    __slots__ = ("_app", "_head", "_head_bytes", "_paused", "_proven", "_server", "_since_s", "_transport")
 
     def __init__(self, server: Connections) -> None:
         self._server = server
@@ -189,11 +175,7 @@ class Connection(asyncio.Protocol):
         self._head = b""
         self._head_bytes = 0
         self._paused = False
-        self._finishing = False
         self._proven = False
-        self._asked: bytes | None = None  # a request that another node has yet to answer
-        self._behind = b""  # what came after it
-        self._link: LinkEnd | None = None
         self._since_s = server.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -204,25 +186,15 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The peer is gone."""
         self._server.closed(self)
-        self._asked = None
         if self._app is not None:
             self._app.connection_lost(exc)
 
     def eof_received(self) -> bool:
         """The peer sends no more; what it asked for is still answered unless it was never complete."""
-        if self._asked is not None:
-            self._finishing = True
-            return True
         return self._app is not None and not self._app.idle and not self._app.in_message
 
     def data_received(self, data: bytes) -> None:
         """Some bytes of requests."""
-        if self._link is not None:
-            self._tell(self._link, data)
-            return
-        if self._asked is not None:
-            self._wait(data)
-            return
         app = self._app
         if app is not None and not app.idle:
             self._feed(app, data)
@@ -237,15 +209,6 @@ class Connection(asyncio.Protocol):
                     self._since_s = server.now_s
                     self._transport.write(response)
                 return
-            if server.elsewhere(data, self._told):
-                self._asked = data
-                self._prove()
-                return
-            if data.startswith(HELLO) and app is None:
-                self._link = server.link_end()
-                if self._link is not None:
-                    self._tell(self._link, data)
-                    return
         self._to_app(data)
 
     def pause_writing(self) -> None:
@@ -277,20 +240,17 @@ class Connection(asyncio.Protocol):
     @property
     def resting_since_s(self) -> float | None:
         """Since when it waits for a request; None while it is at one."""
-        at_request = self._is_sent_to or self._paused or self._asked is not None
-        return None if at_request or (self._app is not None and not self._app.idle) else self._since_s
+        at_request = self._is_sent_to or self._paused or (self._app is not None and not self._app.idle)
+        return None if at_request else self._since_s
 
     @property
     def _is_sent_to(self) -> bool:
         """Whether a request has begun and isn't whole."""
-        in_link_request = self._link is not None and self._link.in_request
-        return bool(self._head) or in_link_request or (self._app is not None and self._app.in_message)
+        return bool(self._head) or (self._app is not None and self._app.in_message)
 
     def finish(self) -> None:
         """Closes the connection when what was asked is answered."""
-        if self._asked is not None:
-            self._finishing = True
-        elif self._app is None or self._app.idle:
+        if self._app is None or self._app.idle:
             self._transport.close()
         else:
             self._app.shutdown()
@@ -306,45 +266,6 @@ class Connection(asyncio.Protocol):
             if not self._proven:
                 self._transport.abort()
         return self._proven
-
-    def _tell(self, link: LinkEnd, data: bytes) -> None:
-        """Answers another node."""
-        was_in_request = link.in_request
-        response = link.response(data)
-        if link.proven:
-            self._prove()
-        if response is None:
-            self._server.traffic.refuse("link")
-            self._transport.abort()
-        elif response:
-            self._since_s = self._server.now_s
-            self._transport.write(response)
-        elif not was_in_request:
-            self._since_s = self._server.loop.time()
-
-    def _wait(self, data: bytes) -> None:
-        """Keeps what comes while another node is asked."""
-        self._behind += data
-        if len(self._behind) > self._server.limits.max_head_bytes:
-            self._transport.pause_reading()
-
-    def _told(self, response: bytes | None) -> None:
-        """The other node's answer, or none, and then the application is asked."""
-        asked, behind = self._asked, self._behind
-        if asked is None or self._transport.is_closing():
-            return  # whoever asked has gone meanwhile
-        self._asked, self._behind = None, b""
-        if behind and not self._paused:
-            self._transport.resume_reading()
-        if response is None:
-            self._to_app(asked + behind)
-        else:
-            self._since_s = self._server.now_s
-            self._transport.write(response)
-            if behind:
-                self.data_received(behind)
-        if self._finishing and self._asked is None:
-            self.finish()
 
     def _to_app(self, data: bytes) -> None:
         """Hands over a request once its head is complete: an endless head is cut off here."""

@@ -39,7 +39,6 @@ from state.security.caller import Caller, RequestContext, current_request
 from state.security.gate import Gate
 from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
 from state.security.host_rule import HostRule
-from state.security.link_proof import LinkProofs
 
 log = structlog.get_logger(__name__)
 
@@ -83,7 +82,6 @@ class Guard:
         hops: proves requests of other nodes.
         hosts: which Host headers are taken; None for any.
         clock: for deadlines.
-        links: prove connections of other nodes; None if there are no such connections.
         traffic: counts what is refused.
     """
 
@@ -97,7 +95,6 @@ class Guard:
         hops: HopVerifier,
         hosts: HostRule | None,
         clock: Clock,
-        links: LinkProofs | None = None,
         traffic: Traffic | None = None,
     ) -> None:
         self._app = app
@@ -105,7 +102,6 @@ class Guard:
         self._limits = limits
         self._gate = gate
         self._hops = hops
-        self._links = links
         self._hosts = hosts
         self._clock = clock
         self._traffic = traffic or Traffic()
@@ -117,7 +113,7 @@ class Guard:
         found: HotAnswers | None = getattr(self._app, "hot_answers", None)
         if found is None:
             return None
-        found = replace(found, gate=self._gate, links=self._links, max_body_bytes=self._limits.max_body_bytes)
+        found = replace(found, gate=self._gate, max_body_bytes=self._limits.max_body_bytes)
         return found if self._hosts is None else replace(found, accepts_host=self._hosts.accepts)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:

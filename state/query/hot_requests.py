@@ -7,16 +7,13 @@ verdict is that it needs more than a hot answer, or that it is to be refused, is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from state.errors import StateError
 from state.security.access import check_access
 from state.security.caller import Caller
 from state.security.gate import Gate
-from state.security.hop import CALLER, DEADLINE, HOP, Hop
-from state.security.link_proof import LinkProofs
 
 _END = b"\r\n\r\n"
 _VERSION = b" HTTP/1.1"
@@ -25,12 +22,9 @@ _BLOCKS = 512
 _BLOCK_BYTES = 2048
 _VALUE = re.compile(rb"[\x20-\x7e\x80-\xff\t]*")
 _LENGTH = re.compile(rb"[0-9]{1,5}")
-_HOP, _CALLER, _DEADLINE = HOP.encode(), CALLER.encode(), DEADLINE.encode()
-_LINKED = frozenset({b"host", _HOP, _CALLER, _DEADLINE})
-"""What a request on a link says, all of it and nothing else."""
-_SAID_ONCE = frozenset({b"authorization", b"content-length", *_LINKED})
+_SAID_ONCE = frozenset({b"host", b"authorization", b"content-length"})
 # A request with any other header than these is the application's: it may change what the answer is.
-_HARMLESS = frozenset({b"host", b"authorization", b"content-length"}) | {
+_HARMLESS = _SAID_ONCE | {
     b"user-agent",
     b"accept",
     b"accept-encoding",
@@ -42,10 +36,6 @@ _HARMLESS = frozenset({b"host", b"authorization", b"content-length"}) | {
 }
 
 
-Done = Callable[[bytes | None], None]
-"""Takes a whole response, or None if there is none."""
-
-
 @dataclass(frozen=True, slots=True)
 class HotAnswers:
     """What is answered in front of an application.
@@ -54,21 +44,17 @@ class HotAnswers:
         prefix: requests for paths that begin so are offered first.
         answer: the whole response to a `GET` of a target, or None to leave it to the application.
         post: the same for a `POST` with a body.
-        elsewhere: sends a `GET` on to another node and returns True, if that can be done; then it calls `done`.
         max_body_bytes: longer bodies are left to the application.
         accepts_host: whether a `Host` header is one to answer.
         gate: knows who may ask; None if nobody is asked who they are.
-        links: tell which connections are other nodes'; None if none is answered as such.
     """
 
     prefix: bytes
     answer: Callable[[bytes], bytes | None]
     post: Callable[[bytes, bytes], bytes | None] = lambda _target, _body: None
-    elsewhere: Callable[[bytes, Caller | None, Done], bool] = lambda _target, _caller, _done: False
     max_body_bytes: int = 99_999
     accepts_host: Callable[[bytes], bool] = lambda _: True
     gate: Gate | None = None
-    links: LinkProofs | None = None
 
 
 NO_HOT_ANSWERS = HotAnswers(b"\r", lambda _: None)
@@ -76,7 +62,7 @@ NO_HOT_ANSWERS = HotAnswers(b"\r", lambda _: None)
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A block's requests may have a hot answer. `caller` is None where nobody is asked who they are, or a node asks."""
+    """A block's requests may have a hot answer. `caller` is None where nobody is asked who they are."""
 
     body_bytes: int | None
     caller: Caller | None
@@ -91,11 +77,8 @@ class HotRequests:
         self._post = hot.post
         self._accepts_host = hot.accepts_host
         self._gate = hot.gate
-        self._elsewhere = hot.elsewhere
         self._max_body_bytes = hot.max_body_bytes
         self._verdicts: dict[bytes, _Verdict | None] = {}
-        # Of links only: who is not on one may say the same lines, and proves nothing by them.
-        self._claims: dict[bytes, Mapping[bytes, bytes] | None] = {}
         self._revision = 0
         self._get = b"GET " + hot.prefix
         self._posted = b"POST " + hot.prefix
@@ -113,17 +96,6 @@ class HotRequests:
             return self._answer(target) if _may(verdict, target) else None
         return self._posted_response(data) if data.startswith(self._posted) else None
 
-    def elsewhere(self, data: bytes, done: Done) -> bool:
-        """Sends a request on that has no response here; True if `done` will be called with another node's."""
-        if not data.startswith(self._get):
-            return False
-        version = data.find(b"\r\n") - _VERSION_BYTES
-        verdict = self._verdict(data[version:])
-        target = data[4:version]
-        if verdict is None or verdict.body_bytes is not None or not _may(verdict, target):
-            return False
-        return self._elsewhere(target, verdict.caller, done)
-
     def _posted_response(self, data: bytes) -> bytes | None:
         head_end = data.find(_END) + len(_END)
         version = data.find(b"\r\n") - _VERSION_BYTES
@@ -134,33 +106,6 @@ class HotRequests:
         target = data[5:version]
         return self._post(target, data[head_end:]) if _may(verdict, target) else None
 
-    def linked(self, node: bytes, data: bytes) -> bytes | None:
-        """The whole response to a request that a proven node sends on its link, if it can be answered now."""
-        version = data.find(b"\r\n") - _VERSION_BYTES
-        claims = self._claimed(data[version:])
-        if claims is None or not data.startswith(self._get) or claims[_HOP] != node:
-            return None
-        target = data[4:version]
-        if self._gate is not None and not self._gate.open:
-            hop = Hop(node.decode("latin-1"), claims[_CALLER].decode("latin-1"))
-            try:
-                check_access(self._gate.caller_of(hop), target.partition(b"?")[0])
-            except StateError:
-                return None
-        return self._answer(target)
-
-    def _claimed(self, block: bytes) -> Mapping[bytes, bytes] | None:
-        """What a node says in the lines of a request; None if they say anything else, or not all of it."""
-        known = self._claims.get(block, _UNCLAIMED)
-        if known is _UNCLAIMED:
-            found = _harmless_headers(block, _LINKED)
-            known = found if found is not None and found.keys() == _LINKED and self._is_here(found) else None
-            _keep(self._claims, block, known)
-        return known
-
-    def _is_here(self, headers: Mapping[bytes, bytes]) -> bool:
-        return self._accepts_host(headers[b"host"])
-
     def _verdict(self, block: bytes) -> _Verdict | None:
         """`block`: from the HTTP version to the empty line, included. Whatever is behind that makes it none."""
         gate = self._gate
@@ -170,12 +115,15 @@ class HotRequests:
         known = self._verdicts.get(block, _UNKNOWN)
         if known is _UNKNOWN:
             known = self._judged(block)
-            _keep(self._verdicts, block, known)
+            if len(block) <= _BLOCK_BYTES:
+                if len(self._verdicts) >= _BLOCKS:
+                    self._verdicts.clear()
+                self._verdicts[block] = known
         return known
 
     def _judged(self, block: bytes) -> _Verdict | None:
-        found = _harmless_headers(block, _HARMLESS)
-        if found is None or not self._is_here(found):
+        found = _harmless_headers(block)
+        if found is None or not self._accepts_host(found[b"host"]):
             return None
         length = found.get(b"content-length")
         body_bytes = None if length is None else int(length)
@@ -188,16 +136,7 @@ class HotRequests:
         return _Verdict(body_bytes, caller, caller.reads_all)
 
 
-_V = TypeVar("_V")
 _UNKNOWN = _Verdict(None, None)
-_UNCLAIMED: Mapping[bytes, bytes] = {}
-
-
-def _keep(verdicts: dict[bytes, _V], block: bytes, verdict: _V) -> None:
-    if len(block) <= _BLOCK_BYTES:
-        if len(verdicts) >= _BLOCKS:
-            verdicts.clear()
-        verdicts[block] = verdict
 
 
 def _may(verdict: _Verdict, target: bytes) -> bool:
@@ -210,7 +149,7 @@ def _may(verdict: _Verdict, target: bytes) -> bool:
     return True
 
 
-def _harmless_headers(block: bytes, harmless: frozenset[bytes]) -> dict[bytes, bytes] | None:
+def _harmless_headers(block: bytes) -> dict[bytes, bytes] | None:
     """What the lines say; None if one of them may change the answer, or says twice what may be said once.
 
     Also None if they are many: whoever knows the limits of headers is to judge them.
@@ -222,7 +161,7 @@ def _harmless_headers(block: bytes, harmless: frozenset[bytes]) -> dict[bytes, b
         # Taken apart without one expression for all of it, which would try every way to split spaces.
         written, colon, value = line.partition(b":")
         name, value = written.lower(), value.strip(b" \t")
-        if not colon or name not in harmless or (name in found and name in _SAID_ONCE):
+        if not colon or name not in _HARMLESS or (name in found and name in _SAID_ONCE):
             return None
         if _VALUE.fullmatch(value) is None or (name == b"connection" and value.lower() != b"keep-alive"):
             return None

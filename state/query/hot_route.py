@@ -5,25 +5,26 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from state.errors import InvalidArgumentError
-from state.query.answer import HOP, Answer
+from state.query.answer import Answer
 from state.query.batch import parse_keys
 from state.query.freshness import NO_DEMAND, PARAMETERS, Demand
-from state.query.hot_forward import PREFIX, HotForward
 from state.query.hot_requests import HotAnswers
 from state.query.json_rows import decode_base64url
 from state.query.known_parameters import check_names
 from state.query.point import LOCAL, PointQueries
 from state.query.problems import problem_of
+from state.security.hop import HOP
 
-MANY_PREFIX = b"/state/keyvalues/"
+_PREFIX = b"/state/keyvalue/"
+_MANY_PREFIX = b"/state/keyvalues/"
 _HOT_PREFIX = b"/state/keyvalue"
-_PREFIX_BYTES = len(PREFIX)
+_HOP = HOP.encode()
+_PREFIX_BYTES = len(_PREFIX)
 _TARGET = re.compile(rb"[\x21-\x22\x24-\x7e]+")
 _KEY_FORMAT = b"key_format="
 _KNOWN = PARAMETERS | {"key_format"}
@@ -45,8 +46,7 @@ class HotRoute:
     `?key_format=base64url` it is base64url, for keys that aren't text. Every demand for freshness may be there, too.
     """
 
-    def __init__(self, point: PointQueries, app: ASGIApp, forward: HotForward | None = None) -> None:
-        self._forward = forward
+    def __init__(self, point: PointQueries, app: ASGIApp) -> None:
         self._point = point
         self._hot_rows = point.hot_rows
         self._latency = point.answered[LOCAL]
@@ -56,7 +56,7 @@ class HotRoute:
         """Answers one ASGI connection."""
         if scope["type"] == "http" and scope["method"] == "GET":
             path: bytes = scope["raw_path"]
-            if path.startswith(PREFIX):
+            if path.startswith(_PREFIX):
                 answer = await self._answer(path, scope)
                 await answer.send(send)
                 return
@@ -65,8 +65,7 @@ class HotRoute:
     @property
     def hot_answers(self) -> HotAnswers:
         """The same in front of ASGI, for what can be answered at once."""
-        found = HotAnswers(_HOT_PREFIX, self.now, self.posted)
-        return found if self._forward is None else replace(found, elsewhere=self._forward.ask)
+        return HotAnswers(_HOT_PREFIX, self.now, self.posted)
 
     def now(self, target: bytes) -> bytes | None:
         """The whole response to a request for a path with its query string, if it can be given without waiting.
@@ -76,13 +75,13 @@ class HotRoute:
         began_ns = time.perf_counter_ns()
         if len(target) > _LONGEST_TARGET_BYTES:
             return None
-        if target.startswith(MANY_PREFIX):
+        if target.startswith(_MANY_PREFIX):
             return self._many(target)
         query = target.find(b"?")
         if query > 0 and _NO_DEMAND.fullmatch(target, query + 1) is not None:
             target = target[:query]
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
-        found = self._hot_rows.answer(store, key) if target.startswith(PREFIX) else None
+        found = self._hot_rows.answer(store, key) if target.startswith(_PREFIX) else None
         if found is None:
             found = self._read(target)
         if found is not None:
@@ -91,8 +90,8 @@ class HotRoute:
 
     def posted(self, target: bytes, body: bytes) -> bytes | None:
         """The same for `POST /state/keyvalues/{store}` with keys in the body and nothing demanded."""
-        store = target[len(MANY_PREFIX) :]
-        if not target.startswith(MANY_PREFIX) or _PLAIN_STORE.fullmatch(store) is None:
+        store = target[len(_MANY_PREFIX) :]
+        if not target.startswith(_MANY_PREFIX) or _PLAIN_STORE.fullmatch(store) is None:
             return None
         try:
             keys = parse_keys(body)
@@ -102,14 +101,14 @@ class HotRoute:
 
     def _many(self, target: bytes) -> bytes | None:
         """`/state/keyvalues/{store}?key=a&key=b` with nothing else in it, and keys that need no decoding."""
-        store, question, query = target[len(MANY_PREFIX) :].partition(b"?key=")
+        store, question, query = target[len(_MANY_PREFIX) :].partition(b"?key=")
         keys = query.split(b"&key=")
         if not question or len(keys) != query.count(b"&") + 1 or _PLAIN_TARGET.fullmatch(target) is None:
             return None
         return self._point.many_now(store, keys)
 
     def _read(self, target: bytes) -> bytes | None:
-        if not target.startswith(PREFIX) or _TARGET.fullmatch(target) is None:
+        if not target.startswith(_PREFIX) or _TARGET.fullmatch(target) is None:
             return None
         path, _, query = target.partition(b"?")
         store, _, key = path[_PREFIX_BYTES:].partition(b"/")
@@ -129,7 +128,7 @@ class HotRoute:
             return None
 
     async def _answer(self, path: bytes, scope: Scope) -> Answer:
-        store, _, raw_key = path[len(PREFIX) :].partition(b"/")
+        store, _, raw_key = path[len(_PREFIX) :].partition(b"/")
         key = unquote_to_bytes(raw_key) if b"%" in raw_key else raw_key
         query: bytes = scope["query_string"]
         try:
@@ -145,8 +144,8 @@ class HotRoute:
 
 
 def is_forwarded(scope: Mapping[str, Any]) -> bool:
-    """Whether the request comes from another node."""
-    return any(name == HOP for name, _ in scope["headers"])
+    """Whether the request comes from another node: it is never sent on."""
+    return any(name == _HOP for name, _ in scope["headers"])
 
 
 @lru_cache(maxsize=1024)

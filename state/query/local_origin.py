@@ -16,7 +16,7 @@ from state.replicas.states import ReplicaId
 
 HeaderList = list[tuple[bytes, bytes]]
 
-SAFE = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\n"
+_SAFE = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\n"
 """The lines that every answer bears."""
 
 
@@ -72,7 +72,7 @@ class LocalOrigin:
         if ready is None or ready.state != state or ready.replica is not replica:
             headers = self._written(replica, look, shown)
             lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-            ready = self._ready[replica.replica_id] = _Ready(replica, state, headers, SAFE + lines)
+            ready = self._ready[replica.replica_id] = _Ready(replica, state, headers, _SAFE + lines)
         return ready
 
     def _written(self, replica: Replica, look: Look, shown: int) -> HeaderList:
@@ -103,4 +103,4 @@ class LocalOrigin:
         lags = [look.offset_lag for _, look in looks]
         if None not in lags:
             headers.append((OFFSET_LAG, b"%d" % max(lag for lag in lags if lag is not None)))
-        return SAFE + b"".join(b"%b: %b\r\n" % header for header in headers)
+        return _SAFE + b"".join(b"%b: %b\r\n" % header for header in headers)

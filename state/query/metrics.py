@@ -15,7 +15,6 @@ from state.metrics.latency import LatencyRecorder
 from state.metrics.names import Kind, Metric
 from state.query.catalog import Catalog
 from state.query.health import readiness
-from state.query.hot_forward import HotForward
 from state.query.point import PointQueries
 from state.query.problems import REFUSALS
 from state.query.router import Router
@@ -38,14 +37,12 @@ class NodeCollector(Collector):
         point: PointQueries,
         router: Router,
         *,
-        forward: HotForward | None = None,
         heartbeats: HeartbeatCounts | None = None,
         traffic: Traffic | None = None,
     ) -> None:
         self._catalog = catalog
         self._point = point
         self._router = router
-        self._forward = forward
         self._heartbeats = heartbeats or HeartbeatCounts()
         self._traffic = traffic or Traffic()
 
@@ -61,8 +58,7 @@ class NodeCollector(Collector):
         refused = dict.fromkeys((*REFUSALS, *CONNECTION_REFUSALS), 0) | self._traffic.refused
         yield _family(names.REFUSED_REQUESTS, {(reason,): count for reason, count in refused.items()})
         yield _family(names.CONNECTIONS, {(): self._traffic.connections})
-        sent_on = 0 if self._forward is None else self._forward.sent_total
-        yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total + sent_on})
+        yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total})
         yield _family(names.HEDGED_REQUESTS, {(): self._router.hedged_total})
         yield _family(names.MAP_CORRECTIONS, {(): self._router.corrected_total})
         yield from self._cluster()
@@ -148,13 +144,12 @@ def make_registry(
     point: PointQueries,
     router: Router,
     *,
-    forward: HotForward | None = None,
     heartbeats: HeartbeatCounts | None = None,
     traffic: Traffic | None = None,
 ) -> CollectorRegistry:
     """A registry with a node's metrics."""
     registry = CollectorRegistry()
-    registry.register(NodeCollector(catalog, point, router, forward=forward, heartbeats=heartbeats, traffic=traffic))
+    registry.register(NodeCollector(catalog, point, router, heartbeats=heartbeats, traffic=traffic))
     return registry
 
 

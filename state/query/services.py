@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from state.query.catalog import Catalog
 from state.query.cursor import CursorCodec
 from state.query.gather import Gatherer
-from state.query.hot_forward import HotForward
 from state.query.point import PointQueries
 from state.query.ranked import RankedQueries
 from state.query.scans import ScanQueries
@@ -42,4 +41,3 @@ class QueryServices:
     limits: QueryLimits
     backend: str
     following: Callable[[], bool]
-    forward: HotForward | None = None

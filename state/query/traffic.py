@@ -9,7 +9,7 @@ _REASONS = 64
 _OTHER = "other"
 CONNECTION_REFUSALS = (
     *("connections", "connections-of-client", "unproven-connections"),
-    *("handshake", "malformed", "headers-too-large", "too-slow", "link"),
+    *("handshake", "malformed", "headers-too-large", "too-slow"),
 )
 """Why connections are refused or cut off."""
 

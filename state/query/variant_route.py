@@ -11,9 +11,8 @@ from typing import Any
 from urllib.parse import unquote, unquote_to_bytes
 
 from state.query.catalog import Catalog
-from state.query.hot_requests import Done, HotAnswers
+from state.query.hot_requests import HotAnswers
 from state.query.hot_route import HotRoute, is_forwarded
-from state.security.caller import Caller
 
 _STATE = b"/state/"
 _GROUPS = frozenset(
@@ -62,7 +61,7 @@ class VariantRoute:
     def hot_answers(self) -> HotAnswers:
         """The same for what can be answered at once."""
         found = self._app.hot_answers
-        answer, post, forward = found.answer, found.post, found.elsewhere
+        answer, post = found.answer, found.post
         catalog = self._catalog
 
         def now(target: bytes) -> bytes | None:
@@ -73,11 +72,7 @@ class VariantRoute:
             elsewhere = catalog.elsewhere
             return post(_renamed(target, elsewhere) if elsewhere else target, body)
 
-        def sent_on(target: bytes, caller: Caller | None, done: Done) -> bool:
-            elsewhere = catalog.elsewhere
-            return forward(_renamed(target, elsewhere) if elsewhere else target, caller, done)
-
-        return replace(found, answer=now, post=posted, elsewhere=sent_on)
+        return replace(found, answer=now, post=posted)
 
 
 def asked_path(scope: Mapping[str, Any]) -> bytes:

@@ -67,10 +67,6 @@ class Gate:
     def asking_for(self) -> str:
         """For whom the present task asks other nodes, as the header between nodes says it."""
         request = current_request.get()
-        return self.name_of(None if request is None else request.caller)
-
-    def name_of(self, caller: Caller | None) -> str:
-        """The same for a caller; None for nobody in particular."""
-        if caller is not None:
-            return caller.name
+        if request is not None and request.caller is not None:
+            return request.caller.name
         return ANONYMOUS if self.open else FOR_ITSELF

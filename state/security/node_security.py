@@ -12,9 +12,7 @@ from state.security.exposure import Tls, checked_exposure, is_loopback
 from state.security.gate import Gate
 from state.security.hop import HopSigner, HopVerifier
 from state.security.host_rule import HostRule
-from state.security.link_proof import LinkProofs
 from state.security.peer_address import PeerRules
-from state.security.pinned_connector import PinnedConnector
 from state.security.pinned_transport import PinnedTransport
 from state.security.tokens import TokenBook
 from state.settings import NodeSettings
@@ -32,7 +30,6 @@ class NodeSecurity:
     gate: Gate
     sign: HopSigner
     hops: HopVerifier
-    links: LinkProofs
     hosts: HostRule | None
     peers: PeerRules
     clock: Clock
@@ -54,15 +51,10 @@ class NodeSecurity:
             gate=gate,
             sign=HopSigner(node, secret, clock, gate.asking_for),
             hops=HopVerifier(node, secret, clock),
-            links=LinkProofs(node, secret),
             hosts=HostRule(settings.allowed_hosts.split(",")) if is_loopback(settings.listen_host) else None,
             peers=PeerRules.parse(settings.peer_networks),
             clock=clock,
         )
-
-    def connector(self) -> PinnedConnector:
-        """Checks the addresses of other nodes for connections that are not HTTP clients' own."""
-        return PinnedConnector(self.peers, None if self.tls is None else self.tls.client_context())
 
     def transport(self) -> httpx2.AsyncBaseTransport:
         """A new pool of connections to one other node."""

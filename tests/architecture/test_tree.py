@@ -51,6 +51,12 @@ def test_every_path_that_the_architecture_names_exists() -> None:
     assert missing == []
 
 
+def test_nodes_ask_one_another_in_one_way() -> None:
+    connects = re.compile(r"create_connection|open_connection|\bhttpx2?\b")
+    sources = {p.name: p.read_text() for p in (ROOT / "state" / "query").rglob("*.py")}
+    assert [name for name, source in sources.items() if connects.search(source)] == ["peers.py"]
+
+
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
 def test_links_between_documents_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text()

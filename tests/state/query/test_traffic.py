@@ -185,7 +185,7 @@ def test_every_reason_of_a_connection_is_exported_from_the_start() -> None:
     named: set[str] = set()
     for source in Path(traffic_module.__file__).parent.glob("*.py"):
         named |= set(re.findall(r"(?:refuse|_turn_out|_make_room)\((?:.*, )?\"([a-z-]+)\"", source.read_text()))
-    assert {"link", "handshake", "unproven-connections"} <= named
+    assert {"handshake", "unproven-connections"} <= named
     assert named - {*CONNECTION_REFUSALS} == set()
     node = OneNode()
     lines = set(generate_latest(make_registry(node.catalog, node.point, node.router)).decode().splitlines())
