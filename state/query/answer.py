@@ -8,8 +8,6 @@ from typing import Any
 
 from state.query.problems import Problem
 
-HOP = b"storekeeper-hop"
-"""Request header of a request that one node sends to another: it is never sent on."""
 SERVED_BY = b"storekeeper-served-by"
 ROLE = b"storekeeper-role"
 PARTITION = b"storekeeper-partition"

@@ -11,9 +11,10 @@ import structlog
 
 from state.clock import Clock
 from state.errors import StoreUnavailableError
-from state.query.answer import HOP, Answer
+from state.query.answer import Answer
 from state.query.peer_health import PeerHealth
 from state.security.caller import current_request
+from state.security.hop import HOP
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +27,6 @@ MAX_ANSWER_BYTES = 64 << 20
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})
 _OURS = b"storekeeper-"
 _CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-_POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepalive_expiry=30)
 
 Headers = Mapping[str, str]
 
@@ -67,7 +67,8 @@ class Peers:
         timeout_ms: deadline of a request that brings none.
         clock: for deadlines and latencies.
         sign: gives, for node, method, target, body and milliseconds left, the headers that prove a request's origin.
-        transport: makes the connections to one node.
+        transport: makes a pool of connections to one node. Requests go to it as they are: there are no redirects,
+            cookies or proxies.
         max_answer_bytes: a longer answer counts as none.
     """
 
@@ -79,7 +80,7 @@ class Peers:
         timeout_ms: int,
         clock: Clock,
         sign: Callable[[str, str, str, bytes, int], Headers] = _unsigned,
-        transport: Callable[[], httpx2.AsyncBaseTransport | None] = lambda: None,
+        transport: Callable[[], httpx2.AsyncBaseTransport] = httpx2.AsyncHTTPTransport,
         max_answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self._node = node
@@ -87,10 +88,10 @@ class Peers:
         self._timeout_s = timeout_ms / 1000
         self._clock = clock
         self._sign = sign
-        self._transport = transport
+        self._new_pool = transport
         self._max_answer_bytes = max_answer_bytes
         self._health: dict[str, PeerHealth] = {}
-        self._clients: dict[str, httpx2.AsyncClient] = {}
+        self._pools: dict[str, httpx2.AsyncBaseTransport] = {}
 
     def deadline_s(self) -> float:
         """When a request that begins now must have its answer, on the monotonic clock: as the asker said, or sooner."""
@@ -130,7 +131,7 @@ class Peers:
         health.trying()
         began_s = self._clock.monotonic_s()
         try:
-            # The client's own time-outs begin anew with each piece of an answer.
+            # One time-out for all of it: those of a connection begin anew with each piece of an answer.
             async with asyncio.timeout(left_s):
                 answer = await self._request(node, address, request, left_s)
         except (httpx2.HTTPError, TimeoutError) as error:
@@ -147,9 +148,9 @@ class Peers:
 
     async def close(self) -> None:
         """Closes the connections."""
-        for client in self._clients.values():
-            await client.aclose()
-        self._clients.clear()
+        for pool in self._pools.values():
+            await pool.aclose()
+        self._pools.clear()
 
     async def _request(self, node: str, address: str, request: PeerRequest, left_s: float) -> Answer:
         try:
@@ -166,27 +167,19 @@ class Peers:
 
     async def _sent(self, node: str, address: str, request: PeerRequest, left_s: float) -> httpx2.Response:
         """A response whose body is still to be read."""
-        client = self._client(address)
-        asked = client.build_request(
-            request.method,
-            address + request.path,
-            content=request.body or None,
-            # A small answer must not become a large one here.
-            headers={HOP.decode(): self._node, "accept-encoding": "identity"},
-            timeout=left_s,
-        )
-        # The target is signed as it is sent, whatever the client made of the path.
+        # A small answer must not become a large one here.
+        headers = {HOP: self._node, "accept-encoding": "identity"}
+        asked = httpx2.Request(request.method, address + request.path, content=request.body or None, headers=headers)
+        # The target is signed as it is sent, whatever was made of the path.
         target = asked.url.raw_path.decode("ascii")
         asked.headers.update(self._sign(node, request.method, target, request.body, max(1, int(left_s * 1000))))
-        return await client.send(asked, stream=True)
+        return await self._pool(address).handle_async_request(asked)
 
-    def _client(self, address: str) -> httpx2.AsyncClient:
-        client = self._clients.get(address)
-        if client is None:
-            client = self._clients[address] = httpx2.AsyncClient(
-                transport=self._transport(), trust_env=False, follow_redirects=False, limits=_POOL
-            )
-        return client
+    def _pool(self, address: str) -> httpx2.AsyncBaseTransport:
+        pool = self._pools.get(address)
+        if pool is None:
+            pool = self._pools[address] = self._new_pool()
+        return pool
 
 
 async def _bounded(found: httpx2.Response, max_bytes: int) -> bytes:

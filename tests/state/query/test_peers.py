@@ -11,23 +11,23 @@ import pytest
 from state.clock import SystemClock
 from state.query.peers import PeerRequest, Peers, PeerUnavailableError
 
-_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+_ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nset-cookie: a=b\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class ClosingNode:
     """Answers `answers` requests on each connection; one more is read, and then the connection is closed."""
 
-    def __init__(self, answers: int) -> None:
+    def __init__(self, answers: int, answer: bytes = _ANSWER) -> None:
         self.answers = answers
-        self.asked = 0
+        self.answer = answer
+        self.heads: list[bytes] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             for number in range(self.answers + 1):
-                await reader.readuntil(b"\r\n\r\n")
-                self.asked += 1
+                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
                 if number < self.answers:
-                    writer.write(_ANSWER)
+                    writer.write(self.answer)
                     await writer.drain()
         except asyncio.IncompleteReadError:
             pass
@@ -61,4 +61,19 @@ def test_a_node_that_closes_every_connection_is_asked_twice_and_no_more() -> Non
     node = ClosingNode(answers=0)
     with pytest.raises(PeerUnavailableError, match="node b does not answer"):
         asyncio.run(statuses(node, times=1))
-    assert node.asked == 2
+    assert len(node.heads) == 2
+
+
+def test_nothing_that_a_node_answered_is_sent_with_the_next_request() -> None:
+    node = ClosingNode(answers=3)
+    asyncio.run(statuses(node, times=3))
+    assert len(node.heads) == 3
+    assert len(set(node.heads)) == 1
+    assert b"cookie" not in node.heads[0].lower()
+
+
+def test_a_redirect_is_an_answer_and_nothing_more() -> None:
+    redirect = b"HTTP/1.1 302 Found\r\nlocation: /y\r\ncontent-length: 0\r\n\r\n"
+    node = ClosingNode(answers=2, answer=redirect)
+    assert asyncio.run(statuses(node, times=1)) == [302]
+    assert len(node.heads) == 1
