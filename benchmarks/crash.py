@@ -1,8 +1,9 @@
 """Rounds of `kill -9`, and what came of them: `make bench-crash`, or `python -m benchmarks.crash --rounds 20`.
 
-The apps of the point of sale run side by side while invoices keep coming. In each round one of them is killed:
-its driver, its JVM, both, or a Python worker, at a named point of a batch or at any moment; or the broker is. At the
-end everything is recomputed from the input. Ends with 1 if anything was lost or is there twice.
+The apps of the point of sale run side by side while invoices keep coming. In each round somebody is killed: the driver
+of one of them, its JVM, both, a Python worker, or the broker, at a named step of a batch or at any moment. Between the
+lives of an app its local stores are deleted, swapped, set back to an older copy or damaged. At the end everything is
+recomputed from the input. Ends with 1 if anything was lost or is there twice, or if a named step was never met.
 """
 
 from __future__ import annotations
@@ -18,36 +19,35 @@ from pathlib import Path
 
 from benchmarks.results import Measure, write_results
 from tests.broker import start_broker
-from tests.faults.crashes.attempt import Outcome
-from tests.faults.crashes.campaign import SETTINGS, SOURCES, Campaign
+from tests.faults.crashes.campaign import PATIENCE_S, SETTINGS, Campaign
 from tests.faults.crashes.oracle import Difference
-from tests.faults.crashes.points import Crash
+from tests.faults.crashes.points import Point
 from tests.integration.app_process import AppProcesses
 
 
 def main() -> int:
     """Runs the rounds, prints and writes what came of them; 1 if an output is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
-    parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
+    parser.add_argument("--smoke", action="store_true", help="a short run that meets few points and writes no results")
     arguments = parser.parse_args()
-    count = 3 if arguments.smoke else arguments.rounds
+    count = 8 if arguments.smoke else arguments.rounds
     folder = Path(tempfile.mkdtemp(prefix="bench-crash-"))
     broker = start_broker(folder / "broker")
-    apps = AppProcesses(folder / "run", broker.bootstrap, SETTINGS)
+    apps = AppProcesses(folder / "run", broker.bootstrap, SETTINGS, PATIENCE_S)
     campaign = Campaign(apps, broker, count, arguments.seed)
-    began = time.monotonic()
+    began_s = time.monotonic()
     try:
         campaign.run()
-        print(f"{count} rounds in {time.monotonic() - began:.0f} s", flush=True)
-        _print_outcomes(campaign.outcomes)
+        took_s = time.monotonic() - began_s
+        _print_hits(campaign, took_s)
         campaign.settle()
         differences = campaign.differences()
     finally:
         try:
-            apps.stop()
+            campaign.close()
         finally:
             broker.stop()
         if arguments.keep:
@@ -59,33 +59,46 @@ def main() -> int:
     for complaint in campaign.complaints:
         print(f"complaint: {complaint}")
     if not arguments.smoke:
-        settings = {"rounds": count, "seed": arguments.seed, "points": len(_points(campaign.outcomes)), **SETTINGS}
-        print(write_results("crash", _measures(campaign.outcomes, differences), settings))
-    return int(bool(campaign.complaints) or not all(difference.none for difference in differences))
+        settings = {"rounds": count, "seed": arguments.seed, **SETTINGS}
+        print(write_results("crash", [*_measures(campaign, took_s), *_wrong(differences)], settings))
+    is_whole = arguments.smoke or not campaign.never_hit
+    return int(not is_whole or bool(campaign.complaints) or not all(difference.none for difference in differences))
 
 
-def _print_outcomes(outcomes: list[Outcome]) -> None:
-    for outcome in outcomes:
-        times = [f"{s:.1f}" if s is not None else "-" for s in (outcome.running_s, outcome.first_batch_s)]
-        print(f"  {outcome.app}: {outcome.round}, hit {outcome.hit}, exit {outcome.exit_code}, {' '.join(times)}")
+def _print_hits(campaign: Campaign, took_s: float) -> None:
+    print(f"{len(campaign.hits)} kills in {took_s:.0f} s")
+    for (app, point), count in sorted(campaign.hits_at.items()):
+        print(f"  {app}, {point}: {count}")
+    for missing in campaign.never_hit:
+        print(f"  never: {missing}")
 
 
-def _points(outcomes: list[Outcome]) -> Counter[tuple[str, str]]:
-    return Counter((o.app, o.round.point) for o in outcomes if isinstance(o.round, Crash) and o.hit)
-
-
-def _measures(outcomes: list[Outcome], differences: list[Difference]) -> list[Measure]:
-    restarts = [outcome.running_s for outcome in outcomes[len(SOURCES) :] if outcome.running_s is not None]
-    wrong = [
-        Measure(f"{d.output}, {what}", "records", [getattr(d, what)], higher_is_better=False)
-        for d in differences
-        for what in ("lost", "doubled")
-    ]
+def _measures(campaign: Campaign, took_s: float) -> list[Measure]:
+    hits, livings = campaign.hits, campaign.livings.values()
+    victims = Counter(hit.kill.victim for hit in hits)
+    points = Counter(hit.kill.point for hit in hits)
+    harms = Counter(harm for living in livings for harm in living.harms)
+    starts_s = [start_s for living in livings for start_s in living.starts_s[1:]]
     return [
-        Measure("rounds that met a running app or the named point", "rounds", [sum(o.hit for o in outcomes)]),
-        *wrong,
-        Measure("restart from a checkpoint, median", "s", [statistics.median(restarts or [0])], higher_is_better=False),
-        Measure("restart from a checkpoint, slowest", "s", [max(restarts or [0])], higher_is_better=False),
+        Measure("kills", "kills", [len(hits)]),
+        *(Measure(f"killed: {victim}", "kills", [count]) for victim, count in sorted(victims.items())),
+        *(Measure(f"killed {_where(point)}", "kills", [points[point]]) for point in Point),
+        *(Measure(f"local stores {harm}", "times", [count]) for harm, count in sorted(harms.items())),
+        Measure("time of a kill", "s", [took_s / max(len(hits), 1)], higher_is_better=False),
+        Measure("restart from a checkpoint, median", "s", [statistics.median(starts_s or [0])], higher_is_better=False),
+        Measure("restart from a checkpoint, slowest", "s", [max(starts_s or [0])], higher_is_better=False),
+    ]
+
+
+def _where(point: Point) -> str:
+    return point if point == Point.ANY else f"at: {point}"
+
+
+def _wrong(differences: list[Difference]) -> list[Measure]:
+    return [
+        Measure(f"{difference.output}, {what}", "records", [getattr(difference, what)], higher_is_better=False)
+        for difference in differences
+        for what in ("lost", "doubled")
     ]
 
 

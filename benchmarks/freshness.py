@@ -29,6 +29,7 @@ import psutil
 from confluent_kafka import Consumer, Producer
 
 from benchmarks.invoices import InvoiceRecord, invoice_records
+from benchmarks.pos import BROKER_OPTIONS
 from benchmarks.results import Measure, write_results
 from spark_apps.heartbeat import AppState
 from tests.broker import Broker, start_broker
@@ -298,7 +299,7 @@ def measures_of(found: Found) -> list[Measure]:
 
 def started(folder: Path, settings: dict[str, str]) -> Bench:
     """A broker with its topics, apps and nodes; nothing but the broker runs."""
-    broker = start_broker(folder / "broker")
+    broker = start_broker(folder / "broker", BROKER_OPTIONS)
     for topic in TOPICS:
         broker.create_topic(topic, PARTITIONS)
     broker.create_topic(CHANGELOG, PARTITIONS, COMPACTED)

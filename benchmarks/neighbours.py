@@ -32,8 +32,8 @@ import httpx2
 
 from benchmarks.query import HEADERS, PARTITIONS, percentile, row
 from benchmarks.results import Measure, write_results
-from state.changelog.writer import KafkaChangelogWriter
 from tests.broker import start_broker
+from tests.changelog_writer import KafkaChangelogWriter
 from tests.integration.node_process import NodeProcess, make_nodes
 from tests.state.security.certificates import make_authority
 from tests.waiting import eventually

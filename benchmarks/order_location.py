@@ -32,8 +32,8 @@ import psutil
 
 from benchmarks.results import Measure, write_results
 from state.changelog.headers import ChangelogHeaders
-from state.changelog.writer import KafkaChangelogWriter
 from tests.broker import Broker, start_broker
+from tests.changelog_writer import KafkaChangelogWriter
 from tests.integration.node_process import COMPACTED, make_nodes
 from tests.ports import free_ports
 from tests.waiting import eventually

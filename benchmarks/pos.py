@@ -25,7 +25,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from benchmarks.invoices import InvoiceRecord, invoice_records, publish
-from benchmarks.processor_time import processor_time
+from benchmarks.processor_time import processor_time, profile
 from benchmarks.results import Measure, write_results
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import BrokerUnavailableError
@@ -52,7 +52,6 @@ SETTINGS = {
 BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
 """As in production: with all of the compiler, which the brokers of tests do without."""
 _PATIENCE_S = 240
-_WORTH_TELLING_US = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +164,6 @@ def _app(settings: Mapping[str, str], run_dir: Path) -> Iterator[int]:
         process.wait(60)
 
 
-def _profile(spent: Counter[str], invoices: int) -> dict[str, float]:
-    """Microseconds an invoice, the largest first; what is below a third of one together."""
-    parts = {name: seconds / invoices * 1e6 for name, seconds in spent.most_common()}
-    listed = {name: part for name, part in parts.items() if part >= _WORTH_TELLING_US}
-    total = sum(parts.values())
-    return {**listed, "everything else": total - sum(listed.values()), "in all, on two cores": total}
-
-
 def producer_of(bootstrap: str, more: Mapping[str, str | int] | None = None) -> Producer:
     """A client for many small records; `more` are further settings of its."""
     return Producer(
@@ -191,10 +182,10 @@ def producer_of(bootstrap: str, more: Mapping[str, str | int] | None = None) -> 
 def main() -> None:
     """Runs the benchmark and writes its results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--invoices", type=int, default=600_000)
+    parser.add_argument("--invoices", type=int, default=1_500_000)
     parser.add_argument("--customers", type=int, default=100_000)
-    parser.add_argument("--warm-up", type=int, default=150_000)
-    parser.add_argument("--runs", type=int, default=2)
+    parser.add_argument("--warm-up", type=int, default=500_000)
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", choices=("ours", "peer"))
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the app")
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
@@ -218,7 +209,7 @@ def main() -> None:
                 rates[side].append(bench.ours() if side == "ours" else bench.peer())
                 print(f"run {run}: {side}: {rates[side][-1]:,.0f} invoices/s", flush=True)
                 if side == "ours" and arguments.profile:
-                    print(*_profile(bench.spent, arguments.invoices).items(), sep="\n", flush=True)
+                    print(*profile(bench.spent, arguments.invoices).items(), sep="\n", flush=True)
     finally:
         broker.stop()
         if arguments.keep:
@@ -230,7 +221,7 @@ def main() -> None:
     measures = [Measure("POS topology", "invoices/s", rates["ours"], rates["peer"], "Kafka Streams 4.2, 2 threads")]
     sizes = {name: getattr(arguments, name) for name in ("invoices", "customers", "warm_up")}
     told = {**sizes, "partitions": PARTITIONS, **settings}
-    print(write_results("pos", measures, told, _profile(bench.spent, arguments.invoices)))
+    print(write_results("pos", measures, told, profile(bench.spent, arguments.invoices)))
 
 
 if __name__ == "__main__":

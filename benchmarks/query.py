@@ -29,10 +29,10 @@ import httpx2
 from benchmarks.results import Measure, write_results
 from benchmarks.wrk import Load, Wrk, missing
 from state.changelog.headers import ChangelogHeaders
-from state.changelog.writer import KafkaChangelogWriter
 from state.security.caller import Caller, Role
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
 from tests.broker import Broker, start_broker
+from tests.changelog_writer import KafkaChangelogWriter
 from tests.integration.node_process import NodeProcess, make_nodes
 from tests.ports import free_ports
 from tests.waiting import eventually

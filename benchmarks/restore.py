@@ -22,13 +22,13 @@ from benchmarks.results import Measure, write_results
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.listener import LoggingRestoreListener
 from state.changelog.reader import ChangelogReader, ReaderSettings
-from state.changelog.writer import KafkaChangelogWriter
 from state.clock import SystemClock
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
 from tests.broker import start_broker
+from tests.changelog_writer import KafkaChangelogWriter
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 TOPIC = "restore-benchmark"

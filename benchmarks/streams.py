@@ -1,9 +1,9 @@
 """One small app beside Kafka Streams, Quix Streams and plain PySpark: what `make bench-app` and others share.
 
 Each side gets a topic of its own. It warms up on some events; then all others become visible at once, by one
-transaction. The rate counts until all of them are processed and committed: for us and plain PySpark to the last commit
-of the query, for Quix Streams to the last commit of its group, for Kafka Streams to the last record consumed. All are
-exactly once but plain PySpark, whose Kafka sink is at least once.
+transaction. The rate counts until all of them are processed: for us and plain PySpark from the plan of the first batch
+to the last commit of the query, for Quix Streams to the last commit of its group, for Kafka Streams from the first
+record consumed to the last. All are exactly once but plain PySpark, whose Kafka sink is at least once.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ import psutil
 from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 
 from benchmarks.plain_spark import TOTALS
+from benchmarks.processor_time import processor_time, profile
 from benchmarks.results import Measure, write_results
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from spark_apps.checkpoint import SparkCheckpoint
@@ -39,7 +41,8 @@ QUIX_APPS = Path(__file__).parent / "quix_streams" / "streams.py"
 PARTITIONS = 4
 SETTINGS = {
     "trigger_interval_ms": "100",
-    "max_offsets_per_trigger": "200000",
+    # A backlog in batches of seconds: the fewer they are, the less often each key's row is written.
+    "max_offsets_per_trigger": "400000",
     # A task for each partition: what waits for the broker leaves the cores to others.
     "spark_master": "local[4]",
     "driver_memory": "2g",
@@ -85,6 +88,8 @@ class Bench:
     load: Load
     resident_mb: list[float] = field(default_factory=list)
     """Of our workers, once all events are processed."""
+    spent: Counter[str] = field(default_factory=Counter)
+    """Processor time of our app and of the broker, while the timed events were processed."""
     _runs: int = 0
 
     def ours(self) -> float:
@@ -94,7 +99,7 @@ class Bench:
         name = {"totals": "bench_app", "windows": "bench_windows", "join": "bench_join"}[self.app]
         checkpoint = SparkCheckpoint(run_dir / "checkpoints" / name / "gen-1")
         with _process([sys.executable, "-m", "spark_apps", "run", app], run_dir, self._environment(run_dir)) as process:
-            rate = self._timed(lambda: _position(checkpoint))
+            rate, self.spent = self._timed_batches(checkpoint, process.pid)
             self.resident_mb.append(_resident_mb(process.pid))
         return rate
 
@@ -103,8 +108,8 @@ class Bench:
         run_dir = self._next("plain-spark")
         command: list[str | Path] = [sys.executable, "-m", "benchmarks.plain_spark", self.broker.bootstrap, run_dir]
         checkpoint = SparkCheckpoint(run_dir / "checkpoint")
-        with _process(command, run_dir, self._environment(run_dir)):
-            return self._timed(lambda: _position(checkpoint), _SLOW_SHARE)
+        with _process(command, run_dir, self._environment(run_dir)) as process:
+            return self._timed_batches(checkpoint, process.pid, _SLOW_SHARE)[0]
 
     def quix(self) -> float:
         """Events a second of Quix Streams, two processes."""
@@ -141,14 +146,27 @@ class Bench:
         report = json.loads(done.stdout.splitlines()[-1])
         return float(report["records"] / report["millis"] * 1000)
 
-    def _timed(self, position: Callable[[], dict[int, int]], share: float = 1) -> float:
-        timed = round(self.load.timed * share)
+    def _timed(self, position: Callable[[], dict[int, int]]) -> float:
         self._publish_warm_up()
         self._await(position)
-        self._publish_at_once(timed)
+        self._publish_at_once(self.load.timed)
         began_s = time.monotonic()
         self._await(position)
-        return timed / (time.monotonic() - began_s)
+        return self.load.timed / (time.monotonic() - began_s)
+
+    def _timed_batches(self, checkpoint: SparkCheckpoint, pid: int, share: float = 1) -> tuple[float, Counter[str]]:
+        """Events a second of a query of Spark's, and the processor time of its process and the broker's."""
+        timed = round(self.load.timed * share)
+        self._publish_warm_up(share)
+        self._await(lambda: _position(checkpoint))
+        warm = checkpoint.last_committed_batch() or 0
+        self._publish_at_once(timed)
+        before = processor_time([pid, self.broker.pid])
+        self._await(lambda: _position(checkpoint))
+        spent = processor_time([pid, self.broker.pid]) - before
+        began_s = (checkpoint.path / "offsets" / str(warm + 1)).stat().st_mtime
+        ended_s = (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
+        return timed / (ended_s - began_s), spent
 
     def _await(self, position: Callable[[], dict[int, int]]) -> None:
         """Returns once all events are processed. The mark of a transaction may stand behind the last one."""
@@ -193,12 +211,12 @@ class Bench:
         folder.mkdir()
         return folder
 
-    def _publish_warm_up(self) -> None:
+    def _publish_warm_up(self, share: float = 1) -> None:
         producer = _producer(self.broker.bootstrap)
         if self.app == "join":
             keys = range(self.load.keys)
             _produce(producer, NAMES, ((b"key-%d" % key, b'{"Name":"name %d"}' % key, 0) for key in keys))
-        _produce(producer, EVENTS, self.load.events(0, self.load.warm_up))
+        _produce(producer, EVENTS, self.load.events(0, round(self.load.warm_up * share)))
 
     def _publish_at_once(self, count: int) -> None:
         more: dict[str, str | int] = {"transactional.id": f"fill-{self._runs}", "transaction.timeout.ms": 600_000}
@@ -271,32 +289,37 @@ def run(name: str, app: str, title: str) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=1_500_000)
     parser.add_argument("--keys", type=int, action="append", help="by default 50,000; of `app` 5 million, too")
-    parser.add_argument("--warm-up", type=int, default=200_000)
+    # The compilers of the JVMs are busy until about then.
+    parser.add_argument("--warm-up", type=int, default=1_000_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", choices=("ours", *PEERS), action="append")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.events, arguments.warm_up, arguments.runs, arguments.keys = 20_000, 2_000, 1, [1000]
-    measures = []
+    measures: list[Measure] = []
+    spent: dict[str, float] = {}
     for keys in arguments.keys or ([50_000, 5_000_000] if app == "totals" else [50_000]):
         load = Load(keys, arguments.warm_up, arguments.events)
         peers = [peer for peer in PEERS if app == "totals" or peer != "plain_spark"]
-        rates, resident = _rates(app, load, arguments.runs, arguments.only or ["ours", *peers])
+        rates, bench = _rates(app, load, arguments.runs, arguments.only or ["ours", *peers])
+        if arguments.only:
+            print(*profile(bench.spent, load.timed).items(), sep="\n")
         if len(rates) <= len(peers):
             continue
         measures += [
             Measure(f"{title}, {keys:,} keys", "events/s", rates["ours"], rates[peer], PEERS[peer]) for peer in peers
         ]
         measures.append(
-            Measure(f"{title}, {keys:,} keys: memory of all workers", "MiB", resident, higher_is_better=False)
+            Measure(f"{title}, {keys:,} keys: memory of all workers", "MiB", bench.resident_mb, higher_is_better=False)
         )
+        spent = spent or profile(bench.spent, load.timed)
     if measures and not arguments.smoke:
         sizes = {name: getattr(arguments, name) for name in ("events", "warm_up")}
-        print(write_results(name, measures, {**sizes, "partitions": PARTITIONS, **SETTINGS}))
+        print(write_results(name, measures, {**sizes, "partitions": PARTITIONS, **SETTINGS}, spent))
 
 
-def _rates(app: str, load: Load, runs: int, sides: list[str]) -> tuple[dict[str, list[float]], list[float]]:
+def _rates(app: str, load: Load, runs: int, sides: list[str]) -> tuple[dict[str, list[float]], Bench]:
     folder = Path(tempfile.mkdtemp(prefix=f"bench-{app}-"))
     broker = start_broker(folder / "broker", BROKER_OPTIONS)
     rates: dict[str, list[float]] = {}
@@ -310,4 +333,4 @@ def _rates(app: str, load: Load, runs: int, sides: list[str]) -> tuple[dict[str,
     finally:
         broker.stop()
     shutil.rmtree(folder)
-    return rates, bench.resident_mb
+    return rates, bench
