@@ -38,8 +38,8 @@ ones from then on: `GET /state/stores/{store}` says which generation answers.
 **How to resume.** Every task may be cleared and run again; each goes on where it was. A run that was lost can be
 replaced by a new one with the same params.
 
-**What becomes of the processes.** An app that shares a process with others leaves it for good and runs by itself; it
-reads no input until it has started. The new generation runs as `<app>-next`.
+**What becomes of the processes.** The new generation runs as `<app>-next`. At the hand-over the two processes change
+places: the app's own process, or the shared driver, always runs what is live.
 
 **If it fails.** *plan* refused: the reason says which migrations fit. *seed* refused: rows can't be converted, nothing
 was started; correct the migration or the rows, then clear the task. *catch_up* failed: see the log of `<app>-next`.
@@ -151,19 +151,6 @@ with DAG(
         ignore_downstream_trigger_rules=True,
         retries=0,
     )
-    detach = GenerationOperator(
-        task_id="detach",
-        task_display_name="Have it run by itself",
-        arguments=["generation detach", _APP],
-        execution_timeout=timedelta(minutes=10),
-    )
-    live = GenerationProcessOperator(
-        task_id="live",
-        task_display_name="See that it runs",
-        app=_APP,
-        action=AppAction.ENSURE,
-        execution_timeout=timedelta(minutes=15),
-    )
     seed = GenerationOperator(
         task_id="seed",
         task_display_name="Make what the new generation begins with",
@@ -231,6 +218,6 @@ with DAG(
         arguments=["generation rollback", _APP],
         execution_timeout=timedelta(minutes=30),
     )
-    plan >> approve >> detach >> live >> seed >> start >> catch_up >> hand_over >> snapshot >> watch >> check >> decide
+    plan >> approve >> seed >> start >> catch_up >> hand_over >> snapshot >> watch >> check >> decide
     decide >> [retire, keep, roll_back]
     roll_back >> snapshot_after("roll_back", task_id="snapshot_again", task_display_name="Snapshot what is live again")

@@ -7,7 +7,7 @@ succeeds when the app's own heartbeat agrees; it never hosts a stream, so ending
 
 | param | values | meaning |
 |---|---|---|
-| `app` | `all` or one app | which apps; `together`: the smaller ones that share a process |
+| `app` | `all` or one app | which apps; `shared_driver`: the smaller ones, all of them |
 | `action` | `ensure` | leave a running app alone, start an ended one, restart one that is stuck |
 | | `start` | start it unless it runs |
 | | `stop` | finish the batch that runs, then end; the watcher leaves it stopped |
@@ -24,9 +24,8 @@ are kept in `scale/<app>.json` of the run directory.
 **If it fails.** The task's error has the app's own words and the end of its log. *Ended with exit code 78*: a setting,
 a topic or the checkpoint is wrong; correct it, then run `start`. *Doesn't run after 180 s*: the broker may be down; see
 `storekeeper status`. *The code that is installed can't take over*: the app was not touched; the reason says what is
-missing. *Shares the process*: act on `together`, which is all of the apps that share it. *The app was restarted*: with
-the new size or code it didn't come up. It has its size of before again; code of before must be installed again, then
-run `upgrade`.
+missing. *The app was restarted*: with the new size or code it didn't come up. It has its size of before again; code of
+before must be installed again, then run `upgrade`.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ heartbeat is stale, that never came to run, that ended by itself or whose input 
 a pause that doubles. If three restarts in half an hour don't help, or the app has been unhealthy for five minutes, the
 task fails: **a failed run of this DAG is the alert.** It fails each minute until the app is healthy or stopped.
 
-Looked after is every process that must run: each app's; `together`, the one of the smaller apps, where the platform has
-it; and `<app>-next` while a generation is on its way or stands by. One that supervisor has not started since it began
-itself is started. An app that was stopped through supervisor (DAG `stream_apps`, action `stop`) is left alone.
+Looked after is every process that must run: each app's; `shared_driver`, the one of the smaller apps, where the
+platform has it; and `<app>-next` while a generation is on its way or stands by. One that supervisor has not started
+since it began itself is started. An app that was stopped through supervisor (DAG `stream_apps`, action `stop`) is left
+alone.
 
 **What to do on an alert.** Read the task's error: it has the reason, the app's own words and the end of its log.
 

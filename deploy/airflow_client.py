@@ -100,13 +100,23 @@ class AirflowClient:
 
     def failed_tasks(self, dag_id: str, run_id: str) -> list[str]:
         """The tasks of a run that failed."""
-        found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
-        return [task["task_id"] for task in found["task_instances"] if task["state"] == "failed"]
+        return [task for task, state in self.task_states(dag_id, run_id).items() if state == "failed"]
 
     def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
         """The state of each task of a run; None before it was looked at."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         return {task["task_id"]: task["state"] for task in found["task_instances"]}
+
+    def _last_error(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """The errors of the task's last try. `up` stops Airflow when a DAG fails, and the address of the log with it."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+        try:
+            try_number = self._request("GET", path)["try_number"]
+            lines = self._request("GET", f"{path}/logs/{try_number}?full_content=true")["content"]
+        except StartError as error:
+            return f"{task_id}: its log can't be read: {error}"
+        errors = "\n".join(_words(line) for line in lines if _is_error(line))
+        return f"{task_id}, try {try_number}: {errors or 'its log has no error'}"
 
     def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
         """Has a task of a run run again, whatever became of it."""
@@ -146,9 +156,10 @@ class AirflowClient:
                 raise StartError(msg)
             self._sleep(_PAUSE_S)
         if state == "failed":
-            tasks = ", ".join(self.failed_tasks(dag_id, run_id)) or "none of its tasks"
+            failed = self.failed_tasks(dag_id, run_id)
+            tasks = ", ".join(failed) or "none of its tasks"
             msg = f"DAG {dag_id} failed (task {tasks}): see its log at {self._url}/dags/{dag_id}/runs/{run_id}."
-            raise StartError(msg)
+            raise StartError("\n".join([msg, *(self._last_error(dag_id, run_id, task) for task in failed)]))
 
     def run(self, dag_id: str, conf: Mapping[str, object] | None, timeout_s: float) -> None:
         """Unpauses and triggers a DAG and waits until the run has succeeded.
@@ -202,3 +213,12 @@ class AirflowClient:
         answer = self._http.post("/auth/token", json=self._login)
         answer.raise_for_status()
         self._http.headers["Authorization"] = f"Bearer {answer.json()['access_token']}"
+
+
+def _is_error(line: object) -> bool:
+    return isinstance(line, dict) and line.get("level") in {"error", "critical"}
+
+
+def _words(line: Mapping[str, Any]) -> str:
+    causes = [f"{error.get('exc_type')}: {error.get('exc_value')}" for error in line.get("error_detail") or ()]
+    return "\n".join([str(line["event"]), *causes])

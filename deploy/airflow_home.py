@@ -16,12 +16,13 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from deploy.credentials import AIRFLOW_USER, write_private
+from deploy.credentials import AIRFLOW_USER
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from state.private_files import read_secret
+from state.whole_files import write_whole
 
 _MIGRATE_TIMEOUT_S = 180
 _GENERATED = (("core", "fernet_key"), ("api", "secret_key"), ("api_auth", "jwt_secret"))
@@ -90,7 +91,7 @@ def write_airflow_config(layout: RunLayout, settings: PlatformSettings) -> None:
     config.read_dict({section: _escaped(keys) for section, keys in options.items()})
     text = io.StringIO()
     config.write(text)
-    write_private(path, text.getvalue())
+    write_whole(path, text.getvalue().encode(), private=True)
 
 
 def migrate_database(layout: RunLayout, environment: Mapping[str, str]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from deploy.layout import RunLayout
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.registry import TOGETHER
-from spark_apps.sharing import sharing_apps
+from spark_apps.registry import apps_of
 
 HEARTBEAT_STALE_MS = 30_000
 
@@ -44,21 +43,24 @@ def why_ended(layout: RunLayout, program: str, since_s: int) -> str | None:
 
     Args:
         layout: The run directory.
-        program: The process: an app's, or the one that several apps share.
+        program: The process: an app's, or the shared driver.
         since_s: When the process was started. What an earlier process said doesn't count.
     """
-    apps = sharing_apps(layout.root) if program == TOGETHER else [program]
-    for app in apps:
+    for app in apps_of(program):
         beat = read_heartbeat(layout.heartbeat(app))
         if beat is not None and beat.state is AppState.FAILED and beat.error and beat.updated_at_ms >= since_s * 1000:
-            return f"{app}: {beat.error}" if program == TOGETHER else beat.error
+            return _of(app, program, beat.error)
     return None
 
 
-def together_problem(layout: RunLayout, pid: int, now_ms: int) -> str | None:
-    """The same for the process that on-demand apps share: the problem of the first one that has one."""
-    for app in sharing_apps(layout.root):
+def driver_problem(layout: RunLayout, program: str, pid: int, now_ms: int) -> str | None:
+    """Why a driver that runs as `pid` is not known to work: the problem of its first app that has one, or None."""
+    for app in apps_of(program):
         problem = heartbeat_problem(read_heartbeat(layout.heartbeat(app)), pid, now_ms)
         if problem is not None:
-            return f"{app}: {problem}"
+            return _of(app, program, problem)
     return None
+
+
+def _of(app: str, program: str, problem: str) -> str:
+    return problem if app == program else f"{app}: {problem}"

@@ -233,19 +233,18 @@ def new_app_command(
 @app.command("topology")
 def topology_command(
     name: Annotated[str, typer.Argument(help="The app's name, or <module>:<variable> of its spec.")],
-    mermaid: Annotated[bool, typer.Option("--mermaid", help="A Mermaid flow chart in place of text.")] = False,
+    shown_as: Annotated[
+        Literal["text", "svg", "mermaid"], typer.Option("--as", help="Text, an SVG picture, or a Mermaid flow chart.")
+    ] = "text",
 ) -> None:
-    """Show an app's sub-topologies, topics and stores. Example: storekeeper topology pos --mermaid."""
+    """Show an app's sub-topologies, topics and stores. Example: storekeeper topology pos --as svg > pos.svg."""
+    from spark_apps.generations.live import live_topology  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
     from spark_apps.settings import AppSettings  # noqa: PLC0415
-    from spark_apps.topology_app import described  # noqa: PLC0415
 
-    spec = app_named(name)
-    if spec.describe is None:
-        msg = f"{name} is not a topology: it reads {', '.join(spec.sources(AppSettings()))}"
-        raise ConfigurationError(msg)
-    topology = described(spec.name, spec.describe, AppSettings())
-    typer.echo(topology.mermaid() if mermaid else topology.describe())
+    topology = live_topology(app_named(name), AppSettings())
+    show = {"text": topology.describe, "svg": topology.svg, "mermaid": topology.mermaid}[shown_as]
+    typer.echo(show())
 
 
 @app.command("plan")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 from dataclasses import dataclass
-from pathlib import Path
 
 from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from state.private_files import read_secret
+from state.whole_files import write_whole
 
 AIRFLOW_USER = "admin"
 
@@ -23,16 +22,6 @@ class SupervisorCredentials:
     url: str
     username: str
     password: str
-
-
-def write_private(path: Path, text: str) -> None:
-    """Writes `text` to a file that is 0600 from its first byte on, replacing what was there in one step."""
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    partial.replace(path)
 
 
 def read_supervisor_credentials(layout: RunLayout) -> SupervisorCredentials:
@@ -57,7 +46,7 @@ def make_supervisor_credentials(layout: RunLayout, settings: PlatformSettings) -
     except NotRunningError:
         known = SupervisorCredentials(url, "storekeeper", secrets.token_urlsafe(24))
     fields = {"url": url, "username": known.username, "password": known.password}
-    write_private(layout.supervisor_secret, json.dumps(fields) + "\n")
+    write_whole(layout.supervisor_secret, f"{json.dumps(fields)}\n".encode(), private=True)
     return SupervisorCredentials(**fields)
 
 
@@ -75,5 +64,5 @@ def make_airflow_password(layout: RunLayout) -> tuple[str, bool]:
     if known is not None:
         return known, False
     password = secrets.token_urlsafe(12)
-    write_private(layout.airflow_passwords, json.dumps({AIRFLOW_USER: password}) + "\n")
+    write_whole(layout.airflow_passwords, f"{json.dumps({AIRFLOW_USER: password})}\n".encode(), private=True)
     return password, True

@@ -10,16 +10,15 @@ from pathlib import Path
 from deploy.broker import broker_command
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
-from deploy.wanted_apps import shared_apps, wanted_apps
-from spark_apps import registry
+from deploy.wanted_apps import kept_apps, shared_apps, wanted_apps
 from spark_apps.generations.orders import Role
+from spark_apps.registry import SHARED_DRIVER
 from state.errors import ConfigurationError
 
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 METRICS = "metrics"
 """The process that tells Prometheus how apps, snapshots and the quality gate are."""
-TOGETHER = registry.TOGETHER
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
 
 CONFIGURATION_ERROR_EXIT = 78
@@ -92,13 +91,13 @@ def _check_distinct(programs: Sequence[Program]) -> None:
 
 def app_programs(layout: RunLayout, settings: PlatformSettings) -> tuple[Program, ...]:
     """The processes of the stream apps alone."""
-    apps = wanted_apps(settings)
-    together = (_together_program(layout, settings),) if shared_apps(settings) else ()
-    return (
-        *(_app_program(name, layout, settings) for name in apps),
-        *(_successor_program(app.name, layout, settings) for app in apps.values() if app.has_generations),
-        *together,
-    )
+    shared, apps = shared_apps(settings), wanted_apps(settings).values()
+    commands: list[tuple[str, tuple[str, ...]]] = [
+        *((name, ("run", name)) for name in kept_apps(settings)),
+        *((Role.NEXT.program(app.name), ("generation", "run", app.name)) for app in apps if app.has_generations),
+        *([(SHARED_DRIVER, ("run", *shared))] if shared else ()),
+    ]
+    return tuple(_app_program(name, command, layout, settings) for name, command in commands)
 
 
 def _airflow_program(name: str, settings: PlatformSettings) -> Program:
@@ -120,33 +119,10 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
     )
 
 
-def _app_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
+def _app_program(name: str, command: Sequence[str], layout: RunLayout, settings: PlatformSettings) -> Program:
     return Program(
         name=name,
-        command=_paced(layout, name, "spark_apps", "run", name),
-        start_s=0,
-        stop_s=settings.stop_timeout_s,
-        group_stop=False,
-        restart_always=False,
-    )
-
-
-def _successor_program(app: str, layout: RunLayout, settings: PlatformSettings) -> Program:
-    name = Role.NEXT.program(app)
-    return Program(
-        name=name,
-        command=_paced(layout, name, "spark_apps", "generation", "run", app),
-        start_s=0,
-        stop_s=settings.stop_timeout_s,
-        group_stop=False,
-        restart_always=False,
-    )
-
-
-def _together_program(layout: RunLayout, settings: PlatformSettings) -> Program:
-    return Program(
-        name=TOGETHER,
-        command=_paced(layout, TOGETHER, "spark_apps", "run-together"),
+        command=_paced(layout, name, "spark_apps", *command),
         start_s=0,
         stop_s=settings.stop_timeout_s,
         group_stop=False,

@@ -45,7 +45,7 @@ class PlatformSettings(RunDirSettings):
     apps: Literal["own", "pos", "all"] = Field(
         "pos",
         description="Which Spark apps there are: your own alone, also those of the tills, or also the on-demand ones, "
-        "in one process.",
+        "in one driver.",
     )
     topic_partitions: int = Field(4, ge=1, le=1024, description="Partitions of each topic that is newly made.")
     topic_retention_hours: int = Field(168, ge=1, description="How long records stay in topics that aren't compacted.")

@@ -11,21 +11,20 @@ import httpx2
 import psutil
 
 from deploy.airflow_client import AirflowClient
-from deploy.app_health import heartbeat_problem, restoring, together_problem, why_ended
+from deploy.app_health import driver_problem, heartbeat_problem, restoring, why_ended
 from deploy.broker import answers
 from deploy.credentials import AIRFLOW_USER
 from deploy.exits import Exits, exits
 from deploy.instance import Instance
 from deploy.layout import RunLayout
-from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, TOGETHER, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, node_program
 from deploy.run_reader import behind
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
 from deploy.wanted_apps import kept_apps
 from spark_apps.generations.orders import Role
 from spark_apps.heartbeat import read_heartbeat
-from spark_apps.registry import APPS, ON_DEMAND_APPS
-from spark_apps.sharing import detached_apps, sharing_apps
+from spark_apps.registry import APPS, ON_DEMAND_APPS, SHARED_DRIVER
 
 _AIRFLOW_COMPONENTS = {
     "airflow-api-server": "metadatabase",
@@ -112,17 +111,16 @@ class Problems:
     def __init__(self, instance: Instance, names: frozenset[str]) -> None:
         self._instance = instance
         self._nodes = _nodes(instance)
-        self._successors = frozenset(map(Role.NEXT.program, names))
-        self._detached = detached_apps(instance.layout.root)
+        # The apps of the shared driver have no process of their name.
+        self._successors = frozenset(map(Role.NEXT.program, names | ON_DEMAND_APPS.keys()))
         self._airflow_health: dict[str, str] | None = None
 
     def needs(self, info: ProcessView) -> bool:
         """Whether a process is to run, or was to and failed.
 
-        That of an on-demand app that shares another, and that of a generation that there is none of, may be stopped, or
-        have ended well.
+        The process of a second generation may be stopped, or have ended well: mostly there is no such generation.
         """
-        if info.name not in self._successors and (info.name not in ON_DEMAND_APPS or info.name in self._detached):
+        if info.name not in self._successors:
             return True
         return info.state != "STOPPED" and (info.state, info.exit_status) != ("EXITED", 0)
 
@@ -130,16 +128,13 @@ class Problems:
         """Why a running process is not healthy; None if it is."""
         if info.name == KAFKA:
             return None if answers(self._instance.settings.kafka_bootstrap) else "does not answer"
-        if info.name == TOGETHER:
-            return together_problem(self._instance.layout, info.pid, int(time.time() * 1000))
         if info.name in AIRFLOW_PROGRAMS:
             return self._airflow(_AIRFLOW_COMPONENTS[info.name])
         if info.name == METRICS:
             return _unanswered(self._instance.settings.metrics_url)
         if info.name in self._nodes:
             return node_problem(self._nodes[info.name])
-        heartbeat = read_heartbeat(self._instance.layout.heartbeat(info.name))
-        return heartbeat_problem(heartbeat, info.pid, int(time.time() * 1000))
+        return driver_problem(self._instance.layout, info.name, info.pid, int(time.time() * 1000))
 
     def stopped_because(self, info: ProcessView) -> str:
         """Why a process that should run doesn't."""
@@ -224,10 +219,8 @@ def _nodes(instance: Instance) -> dict[str, str]:
 def _app_fields(instance: Instance, processes: Iterable[ProcessStatus]) -> dict[str, dict[str, Any]]:
     known = {process.name: process for process in processes}
     homes = {app: app for app in kept_apps(instance.settings) if app in known or not known}
-    if TOGETHER in known:
-        homes |= dict.fromkeys(sharing_apps(instance.layout.root), TOGETHER) | {
-            app: app for app in detached_apps(instance.layout.root)
-        }
+    if SHARED_DRIVER in known:
+        homes |= dict.fromkeys(ON_DEMAND_APPS, SHARED_DRIVER)
     return {app: _app_field(instance.layout, app, known.get(home)) for app, home in homes.items()}
 
 
@@ -246,6 +239,6 @@ def _app_field(layout: RunLayout, app: str, process: ProcessStatus | None) -> di
 
 def _reading_order(instance: Instance) -> Any:
     nodes = (node_program(name) for name in instance.settings.node_names)
-    known = (KAFKA, *AIRFLOW_PROGRAMS, *APPS, TOGETHER, *nodes, METRICS)
+    known = (KAFKA, *AIRFLOW_PROGRAMS, *APPS, SHARED_DRIVER, *nodes, METRICS)
     order = {name: index for index, name in enumerate(known)}
     return lambda process: order.get(process.name, len(order))

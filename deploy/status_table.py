@@ -7,7 +7,6 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from deploy.programs import TOGETHER
 from deploy.status import PlatformStatus, ProcessStatus
 
 
@@ -23,10 +22,9 @@ def status_table(status: PlatformStatus) -> RenderableType:
         if not process.needed:
             continue
         table.add_row(*_row(process, status.apps.get(process.name)))
-        if process.name == TOGETHER:
-            for name, app in status.apps.items():
-                if app["process"] == TOGETHER:
-                    table.add_row(f"  {name}", _app_health(app), "", "", _progress(app))
+        for name, app in status.apps.items():
+            if app["process"] == process.name != name:
+                table.add_row(f"  {name}", _app_health(app), "", "", _progress(app))
     ended = [
         f"{process.name} has ended by itself {_times(process.exits)}, the last time: {process.last_exit}"
         for process in status.processes

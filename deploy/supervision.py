@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import psutil
 
 from dags.operators.errors import SupervisorUnreachableError
-from deploy.credentials import make_supervisor_credentials, read_supervisor_credentials, write_private
+from deploy.credentials import make_supervisor_credentials, read_supervisor_credentials
 from deploy.errors import NotRunningError, StartError
 from deploy.layout import RunLayout
 from deploy.programs import Program
@@ -18,6 +18,7 @@ from deploy.settings import PlatformSettings
 from deploy.supervisor_client import SupervisorClient
 from deploy.supervisor_conf import supervisor_conf
 from deploy.waiting import eventually
+from state.whole_files import write_whole
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ def start_supervisor(
         StartError: it did not come up.
     """
     credentials = make_supervisor_credentials(layout, settings)
-    write_private(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs))
+    conf = supervisor_conf(layout, settings, credentials, programs)
+    write_whole(layout.supervisor_conf, conf.encode(), private=True)
     for state_file in layout.supervisor.glob("*.start.json"):
         state_file.unlink()
     command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(layout.supervisor_conf)]

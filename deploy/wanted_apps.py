@@ -1,4 +1,4 @@
-"""Which apps a platform runs, and which of them together."""
+"""Which apps a platform runs, and which of them in the shared driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def kept_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
 
 
 def shared_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
-    """The apps that share a process until their state is changed, by name."""
+    """The apps of the shared driver, by name."""
     return ON_DEMAND_APPS if settings.apps == "all" else {}
 
 

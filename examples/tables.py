@@ -9,7 +9,7 @@ from state.serdes.integers import Int64Serde
 from state.serdes.serde import Utf8Serde
 from state.serdes.timestamped import TimestampedSerde
 from state.stores.builder import StoreBuilder
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.aggregator import count, total
 from state.tables.change import TableRecord
 from state.tables.emit_strategy import EmitStrategy

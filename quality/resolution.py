@@ -14,6 +14,7 @@ from typing import Any, Self
 import orjson
 
 from quality.verdict import Outcome
+from state.whole_files import write_whole
 
 
 class Action(StrEnum):
@@ -75,11 +76,7 @@ class ResolutionArchive:
 
     def put(self, resolution: Resolution) -> None:
         """Keeps a decision, replacing an equal one in one step."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._path(resolution.first_version, resolution.last_version)
-        draft = path.with_name(path.name + ".new")
-        draft.write_bytes(resolution.to_json())
-        draft.replace(path)
+        write_whole(self._path(resolution.first_version, resolution.last_version), resolution.to_json())
 
     def _path(self, first_version: int, last_version: int) -> Path:
         return self._folder / f"{first_version:012d}-{last_version:012d}.json"

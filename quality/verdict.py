@@ -15,6 +15,8 @@ from typing import Any, Self
 
 import orjson
 
+from state.whole_files import write_whole
+
 _KEPT_PUBLISHED = 500
 
 
@@ -142,11 +144,8 @@ class VerdictArchive:
 
     def put(self, verdict: Verdict) -> Path:
         """Keeps a verdict, replacing an equal one in one step; forgets the oldest of very many published ones."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{verdict.first_version:012d}-{verdict.last_version:012d}.json"
-        draft = path.with_name(path.name + ".new")
-        draft.write_bytes(verdict.to_json())
-        draft.replace(path)
+        write_whole(path, verdict.to_json())
         self._prune()
         return path
 

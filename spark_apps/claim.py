@@ -15,6 +15,7 @@ import orjson
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import UnusableCheckpointError
+from state.whole_files import write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,7 @@ class CheckpointClaim:
 
     def write(self, checkpoint_dir: Path) -> None:
         """Replaces the claim in one step."""
-        file = claim_file(checkpoint_dir)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(file.name + ".new")
-        draft.write_bytes(orjson.dumps(asdict(self)))
-        draft.replace(file)
+        write_whole(claim_file(checkpoint_dir), orjson.dumps(asdict(self)))
 
 
 def claim_file(checkpoint_dir: Path) -> Path:

@@ -17,15 +17,12 @@ import typer
 from pydantic import ValidationError
 
 from spark_apps.app_log import configure_logging
-from spark_apps.generations.catalog import numbered
 from spark_apps.generations.commands import generation_commands
 from spark_apps.generations.live import live_store
 from spark_apps.generations.orders import Role
-from spark_apps.registry import ON_DEMAND_APPS, app_named
+from spark_apps.registry import app_named
 from spark_apps.scale import scaled
 from spark_apps.settings import AppSettings
-from spark_apps.sharing import check_sharing
-from spark_apps.spec import AppSpec
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, SnapshotDamagedError, StateError
 
@@ -44,18 +41,16 @@ def spark_apps() -> None:
 
 
 @cli.command()
-def run(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
-    """Run an app until TERM, which lets its running batch finish."""
-    spec = app_named(app)
-    settings = scaled(spec.settings(_settings_of_run()), spec.name)
-    stop = _stop_on_signals()
-    if spec.has_generations and "generation" not in settings.model_fields_set:
-        _run_generation(spec, settings, stop, Role.LIVE)
-        return
+def run(
+    apps: Annotated[list[str], typer.Argument(help="The app's name; or several, which share one driver.")],
+) -> None:
+    """Run an app until TERM, which lets its running batch finish. If one of several fails, all stop."""
+    specs = [app_named(app) for app in apps]
+    settings, stop = _settings_of_run(), _stop_on_signals()
     # Only now, for this is what loads Spark.
-    from spark_apps.runner import AppRun  # noqa: PLC0415
+    from spark_apps.driver import run_apps  # noqa: PLC0415
 
-    AppRun(numbered(spec, settings.generation), settings, SystemClock(), stop)()
+    run_apps(specs, settings, SystemClock(), stop)
 
 
 @generation_commands.command("run")
@@ -63,31 +58,9 @@ def run_next(app: Annotated[str, typer.Argument(help="The app's name.")]) -> Non
     """Run the generation that is not live, on its way or standing by, until TERM; ends if there is none."""
     spec = app_named(app)
     settings = scaled(spec.settings(_settings_of_run()), spec.name)
-    _run_generation(spec, settings, _stop_on_signals(), Role.NEXT)
-
-
-def _run_generation(spec: AppSpec, settings: AppSettings, stop: threading.Event, role: Role) -> None:
     from spark_apps.generations.run import GenerationRun  # noqa: PLC0415 (loads Spark)
 
-    GenerationRun(spec, settings, SystemClock(), stop, role)()
-
-
-@cli.command("run-together")
-def run_together_command(
-    apps: Annotated[
-        list[str] | None,
-        typer.Argument(help="The apps' names; if none is given, all on-demand apps that don't run by themselves."),
-    ] = None,
-) -> None:
-    """Run several apps in one process, on one JVM, until TERM. If one fails, all stop."""
-    settings = _settings_of_run()
-    specs = [app_named(app) for app in apps or ON_DEMAND_APPS]
-    for spec in specs if apps else ():
-        check_sharing(spec.name, settings.run_dir)
-    stop = _stop_on_signals()
-    from spark_apps.together import run_together  # noqa: PLC0415 (loads Spark)
-
-    run_together(specs, settings, SystemClock(), stop)
+    GenerationRun(spec, settings, SystemClock(), _stop_on_signals(), Role.NEXT)()
 
 
 @cli.command()

@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from state.whole_files import write_whole
+
 Offsets = Mapping[str, Mapping[str, int]]
 """By topic and partition: the offset of the next record."""
 
@@ -93,10 +95,7 @@ class Heartbeat:
 
 def write_heartbeat(path: Path, heartbeat: Heartbeat) -> None:
     """Replaces the file at `path` in one step; makes its folder if need be. One writer at a time."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    draft.write_bytes(orjson.dumps(asdict(heartbeat)))
-    draft.replace(path)
+    write_whole(path, orjson.dumps(asdict(heartbeat)))
 
 
 def read_heartbeat(path: Path) -> Heartbeat | None:

@@ -10,9 +10,7 @@ STREAM_NICENESS = 5
 JOB_NICENESS = 10
 """What `nice` adds by default: a tenth of a node's share."""
 # While a hand-over or a way back is under way, a stream waits for it.
-_STREAMS = frozenset(
-    {("run",), ("run-together",), ("generation", "run"), ("generation", "handover"), ("generation", "rollback")}
-)
+_STREAMS = frozenset({("run",), ("generation", "run"), ("generation", "handover"), ("generation", "rollback")})
 
 
 def niceness(arguments: Sequence[str]) -> int:

@@ -15,17 +15,17 @@ from spark_apps.own_apps import check_distinct, imported_app, own_apps
 from spark_apps.spec import AppSpec, StoreSpec
 from state.errors import ConfigurationError, UnknownStoreError
 
-TOGETHER = "together"
-"""The process that runs all on-demand apps, and its lease."""
+SHARED_DRIVER = "shared_driver"
+"""The process that runs all on-demand apps as queries of one Spark session, and its lease."""
 
 POS_APPS: dict[str, AppSpec] = {app.name: app for app in (POS, HADOOP_EXPORT)}
 """Those of the tills: each has a process of its own."""
 ON_DEMAND_APPS: dict[str, AppSpec] = {
     app.name: app for app in (TICKS, LEADERBOARD, ORDER_LOCATION, SESSION_TRACKER, SALES_WINDOWS)
 }
-"""The smaller ones: there to be started, alone or all in one process."""
+"""The smaller ones, which share a driver."""
 _OWN = own_apps()
-check_distinct(_OWN, [*POS_APPS.values(), *ON_DEMAND_APPS.values()], [TOGETHER])
+check_distinct(_OWN, [*POS_APPS.values(), *ON_DEMAND_APPS.values()], [SHARED_DRIVER])
 OWN_APPS: dict[str, AppSpec] = {app.name: app for app in _OWN}
 """Those that `STOREKEEPER_OWN_APPS` names: each has a process of its own."""
 
@@ -33,6 +33,11 @@ KEPT_APPS: dict[str, AppSpec] = {**POS_APPS, **OWN_APPS}
 """Those that always have a process of their own."""
 APPS: dict[str, AppSpec] = {**KEPT_APPS, **ON_DEMAND_APPS}
 STORES: dict[str, StoreSpec] = {store.name: store for app in APPS.values() for store in app.stores}
+
+
+def apps_of(program: str) -> tuple[str, ...]:
+    """The names of the apps that run in a process: those of the shared driver, or the one that it is called after."""
+    return tuple(ON_DEMAND_APPS) if program == SHARED_DRIVER else (program,)
 
 
 def app_named(name: str) -> AppSpec:

@@ -63,7 +63,8 @@ class AppRun:
     """One run of an app.
 
     `around_batch` wraps what the app does with a batch: tests put a crash there. `generation` is what the journal says
-    of the generation that is run.
+    of the generation that is run. `shared` is the session of a driver that runs several apps; without it the app starts
+    a session of its own.
     """
 
     spec: AppSpec
@@ -72,6 +73,7 @@ class AppRun:
     stop: threading.Event
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
     generation: Generation | None = None
+    shared: SparkSession | None = None
 
     def __call__(self) -> None:
         """Runs the app until `stop` is set, then lets the running batch finish.
@@ -119,7 +121,7 @@ class AppRun:
         found = preflight(self.spec, self.settings, Topics(self.settings.kafka_bootstrap), self.clock)
         if self.stop.is_set():
             return
-        spark = start_session(self.spec.name, self.settings)
+        spark = self.shared or start_session(self.spec.name, self.settings)
         try:
             pid = jvm_pid(spark)
             if pid is not None:
@@ -127,7 +129,8 @@ class AppRun:
             pulse.enter(AppState.STARTING, jvm_pid=pid)
             self._stream(spark, pulse, found)
         finally:
-            stop_session(spark)
+            if self.shared is None:
+                stop_session(spark)
 
     def _stream(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
         """Runs the app's query; again, on the same JVM, if Spark had no Python worker in time."""

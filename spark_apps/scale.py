@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
+from state.whole_files import write_whole
 
 
 class AppScale(BaseModel):
@@ -69,7 +70,4 @@ def write_scale(path: Path, scale: AppScale) -> None:
     if scale == AppScale():
         path.unlink(missing_ok=True)
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    draft.write_text(scale.model_dump_json(exclude_none=True), "utf-8")
-    draft.replace(path)
+    write_whole(path, scale.model_dump_json(exclude_none=True).encode())

@@ -196,11 +196,6 @@ class AppSettings(RunDirSettings):
         return self
 
     @property
-    def pos_dead_letters(self) -> str:
-        """Topic of the invoices that can't be processed."""
-        return dead_letter_topic(self.topic_pos)
-
-    @property
     def hadoop_sink_dead_letters(self) -> str:
         """Topic of the masked line items that can't be processed."""
         return dead_letter_topic(self.topic_hadoop_sink)

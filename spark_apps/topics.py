@@ -20,6 +20,8 @@ from state.errors import ConfigurationError
 
 _REQUEST_TIMEOUT_S = 5.0
 _RETRY_PAUSE_S = 0.25
+_OPEN_TIMEOUT_S = 30.0
+_OPEN_PAUSE_S = 0.02
 
 _Answer = TypeVar("_Answer")
 
@@ -78,6 +80,23 @@ class Topics:
         """Where the partitions of existing topics end, exclusive."""
         listed = [(name, partition) for name in names for partition in self.partitions(name)]
         return self._offsets(listed, END)
+
+    def still_end(self, names: Iterable[str]) -> Position:
+        """Where existing topics end once no transaction is open there; to be asked while nobody writes.
+
+        The broker answers a commit before each partition has its mark, and until then tells an earlier end.
+
+        Raises:
+            BrokerUnavailableError: a transaction stays open.
+        """
+        listed = [(name, partition) for name in names for partition in self.partitions(name)]
+        deadline_s = time.monotonic() + _OPEN_TIMEOUT_S
+        while (end := self._offsets(listed, END)) != self._offsets(listed, END, self._open_client):
+            if time.monotonic() > deadline_s:
+                msg = f"a transaction is still open in one of {', '.join(names)}: try again when it has timed out"
+                raise BrokerUnavailableError(msg)
+            time.sleep(_OPEN_PAUSE_S)
+        return end
 
     def offsets_at(self, names: Iterable[str], timestamp_ms: int) -> Position:
         """The first offset of each partition whose record is of that time or later; its end if there is none."""
@@ -160,11 +179,11 @@ class Topics:
                 msg = f"the Kafka broker at {self._bootstrap} refuses a topic of this app's own: {reason.str()}"
                 raise ConfigurationError(msg) from error
 
-    def _offsets(self, listed: list[tuple[str, int]], which: int) -> Position:
+    def _offsets(self, listed: list[tuple[str, int]], which: int, client: Consumer | None = None) -> Position:
         wanted = dict.fromkeys(listed, which)
         offsets: dict[str, dict[int, int]] = {}
         for (name, partition), told in self._asked(
-            lambda: log_offsets(self._offset_client, wanted, self._timeout_s)
+            lambda: log_offsets(client or self._offset_client, wanted, self._timeout_s)
         ).items():
             offsets.setdefault(name, {})[partition] = told
         return Position(offsets)
@@ -172,6 +191,11 @@ class Topics:
     @cached_property
     def _offset_client(self) -> Consumer:
         return offset_client(self._bootstrap)
+
+    @cached_property
+    def _open_client(self) -> Consumer:
+        """Sees open transactions, too."""
+        return offset_client(self._bootstrap, isolation="read_uncommitted")
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
         try:

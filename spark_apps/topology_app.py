@@ -181,9 +181,8 @@ def _served(app: str, spec: TopologyStore) -> StoreSpec:
 def _why_no_generations(topology: Topology) -> str | None:
     if not logged_stores(topology):
         return "it keeps no store"
-    written = [sink.topic for sink in topology.repartitions if not sink.may_be_shuffle]
-    # Between two batches it holds records that one generation has on their way and the other has not.
-    return f"it repartitions through topic {written[0]}" if written else None
+    named = [sink.topic for sink in topology.repartitions if sink.forced_topic]
+    return f"it repartitions through topic {named[0]}, which two generations would share" if named else None
 
 
 def _is_object(rows: Any) -> bool:

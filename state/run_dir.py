@@ -16,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from state.errors import ConfigurationError
 from state.private_files import private_folder
+from state.whole_files import write_whole
 
 LOCK = "platform.lock"
 """The file in a run directory that `storekeeper up`, `down` and `demo` hold. It distinguishes a run directory from
@@ -49,11 +50,7 @@ def remember_started(run_dir: Path) -> None:
     Raises:
         OSError: the user has no folder for it that can be written.
     """
-    pointer = _pointer()
-    pointer.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    partial = pointer.with_name(f"{pointer.name}.{os.getpid()}")
-    partial.write_text(f"{run_dir}\n", "utf-8")
-    partial.replace(pointer)
+    write_whole(_pointer(), f"{run_dir}\n".encode(), private=True)
 
 
 def make_private(run_dir: Path) -> None:

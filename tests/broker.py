@@ -43,6 +43,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.backoff.ms=200
+log.retention.ms=-1
 controlled.shutdown.enable=false
 broker.session.timeout.ms={session_timeout_ms}
 broker.heartbeat.interval.ms=300

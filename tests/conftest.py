@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.broker import JARS, Broker, start_broker
 from tests.durations import DurationRecorder
+
+# No example has a deadline: on a busy machine each takes as long as it takes.
+settings.register_profile("without-deadlines", settings(), deadline=None)
+settings.load_profile("without-deadlines")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

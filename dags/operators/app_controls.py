@@ -1,4 +1,4 @@
-"""The control of an app, or of the process that several share, from the settings of the process."""
+"""The control of an app, or of the shared driver, from the settings of the process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dags.operators.settings import OperationsSettings
 from dags.operators.shared_beat import shared_beat
 from dags.operators.supervisor_rpc import SupervisorRpc
 from spark_apps.heartbeat import Heartbeat, read_heartbeat
-from spark_apps.sharing import apps_in
+from spark_apps.registry import apps_of
 from state.clock import SystemClock
 
 
 def app_control(app: str, settings: OperationsSettings) -> AppControl:
-    """The control of `app`, or of `together`; see `AppControl`.
+    """The control of `app`, or of the shared driver; see `AppControl`.
 
     Raises:
         SupervisorUnreachableError: there are no credentials of a supervisor.
@@ -30,4 +30,4 @@ def app_control(app: str, settings: OperationsSettings) -> AppControl:
 
 
 def _heartbeat(app: str, settings: OperationsSettings) -> Heartbeat | None:
-    return shared_beat(app, [read_heartbeat(settings.heartbeat_file(name)) for name in apps_in(app, settings.run_dir)])
+    return shared_beat(app, [read_heartbeat(settings.heartbeat_file(name)) for name in apps_of(app)])

@@ -12,19 +12,15 @@ from dags.operators.settings import OperationsSettings
 from dags.operators.stream_app import AppAction
 from dags.operators.supervisor_rpc import SupervisorRpc
 from dags.operators.watched_programs import watched_programs
-from spark_apps.registry import KEPT_APPS, ON_DEMAND_APPS, TOGETHER
-from spark_apps.sharing import sharing_apps
+from spark_apps.registry import KEPT_APPS, SHARED_DRIVER
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from airflow.sdk import Context
 
 ALL_APPS = "all"
 PROGRAMS = {
     **{app.name: app.title for app in KEPT_APPS.values()},
-    TOGETHER: "The smaller apps that share a process",
-    **{app.name: app.title for app in ON_DEMAND_APPS.values()},
+    SHARED_DRIVER: "The smaller apps, which share a driver",
 }
 """The titles of the processes, by name."""
 
@@ -55,31 +51,13 @@ class ChooseProgramsOperator(BaseBranchOperator):
         """
         del context
         settings = OperationsSettings()  # type: ignore[call-arg]
-        if self.action == AppAction.SCALE and self.selected in {ALL_APPS, TOGETHER}:
+        if self.action == AppAction.SCALE and self.selected == ALL_APPS:
             raise AirflowFailException("`scale` is for one app: choose it as `app`; nothing was changed")
         supervisor = SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s)
         known = supervisor.names()
         if self.selected == ALL_APPS:
             return [program for program in watched_programs(known, settings.run_dir) if program in PROGRAMS]
-        why_not = why_it_does_not_run(self.selected, known, settings.run_dir)
-        if why_not is not None:
-            raise AirflowFailException(why_not)
+        if self.selected not in known:
+            msg = f"{self.selected} is no part of this platform: `storekeeper up --apps all` has every app"
+            raise AirflowFailException(msg)
         return [self.selected]
-
-
-def why_it_does_not_run(program: str, known: Sequence[str], run_dir: Path) -> str | None:
-    """Why a process has no place in this platform, and what to do instead; None if it has.
-
-    Args:
-        program: its name.
-        known: the programs that the supervisor has.
-        run_dir: where the journals of generations are.
-    """
-    if program not in known:
-        return f"{program} is no part of this platform: `storekeeper up --apps all` has every app"
-    sharing = sharing_apps(run_dir)
-    if program in sharing:
-        return f"{program} shares the process `{TOGETHER}` with others: choose that as `app`"
-    if program == TOGETHER and not sharing:
-        return "each of the smaller apps runs by itself: choose one of them as `app`"
-    return None

@@ -15,8 +15,8 @@ from dags.operators.app_controls import app_control
 from dags.operators.app_links import QueryPageLink, SparkUiLink
 from dags.operators.settings import OperationsSettings
 from dags.operators.stream_health import Seen, StreamHealthTrigger, Wanted
+from spark_apps.registry import apps_of
 from spark_apps.scale import AppScale, write_scale
-from spark_apps.sharing import apps_in
 from state.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class StreamAppOperator(BaseOperator):
         if action is AppAction.SCALE:
             told["before"] = self._change_scale()
         if action is AppAction.UPGRADE:
-            for app in apps_in(self.app, self._settings().run_dir):
+            for app in apps_of(self.app):
                 check_code(app)
         if action is AppAction.ENSURE or (action is AppAction.SCALE and told["before"] is None):
             need = control.needs()

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from dags.operators.watch_rules import WatchHistory
+from state.whole_files import write_whole
 
 
 def read_history(path: Path) -> WatchHistory:
@@ -21,7 +22,4 @@ def read_history(path: Path) -> WatchHistory:
 
 def write_history(path: Path, history: WatchHistory) -> None:
     """Replaces the file in one step; makes its folder if need be."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".new")
-    draft.write_bytes(orjson.dumps(asdict(history)))
-    draft.replace(path)
+    write_whole(path, orjson.dumps(asdict(history)))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.orders import Role, orders_for
-from spark_apps.registry import KEPT_APPS, TOGETHER
-from spark_apps.sharing import detached_apps, sharing_apps
+from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
 
 
 def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:
@@ -18,13 +17,9 @@ def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[s
         known: the programs that the supervisor has: those of the apps that this platform runs.
         run_dir: where the journals of generations are: one that isn't live has a process of its own.
     """
-    apps = [app for app in (*KEPT_APPS, *detached_apps(run_dir)) if app in known]
-    found: dict[str, tuple[str, ...]] = {app: (app,) for app in apps}
-    for app in apps:
+    found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
+    for app in [app for apps in found.values() for app in apps]:
         journal = JournalFile(run_dir, app).read()
         if journal is not None and orders_for(journal, Role.NEXT) is not None:
             found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
-    sharing = tuple(sharing_apps(run_dir))
-    if TOGETHER in known and sharing:
-        found[TOGETHER] = sharing
     return found

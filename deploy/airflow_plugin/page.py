@@ -1,23 +1,24 @@
-"""The page "Stores": static files, and the glance that they show. For whoever may look into Airflow."""
+"""The page "Stores": static files, the glance that they show, and topologies. For whoever may look into Airflow."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, Response
 
+from deploy.airflow_plugin.topology_page import topology_page
 from deploy.overview.command import platform_look
 from deploy.overview.glance import Glance
 from deploy.settings import PlatformSettings
 
 _STATIC = Path(__file__).with_name("static")
+_HTML = "text/html; charset=utf-8"
 _FILES = {
-    "": ("stores.html", "text/html; charset=utf-8"),
+    "": ("stores.html", _HTML),
     "stores.js": ("stores.js", "text/javascript; charset=utf-8"),
     "stores.css": ("stores.css", "text/css; charset=utf-8"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
@@ -35,7 +36,7 @@ _HEADERS = {
 def page_app(look: Callable[[], Glance] | None = None) -> FastAPI:
     """The ASGI app; `look` is asked for each glance, None looks at the platform of this process's settings.
 
-    The files hold no data and are open; the glance needs a user of Airflow who may see the cluster's activity.
+    The files hold no data and are open; all else needs a user of Airflow who may see the cluster's activity.
     """
     app = FastAPI(title="Stores", docs_url=None, redoc_url=None, openapi_url=None)
     allowed = Depends(requires_access_view(AccessView.CLUSTER_ACTIVITY))
@@ -43,7 +44,12 @@ def page_app(look: Callable[[], Glance] | None = None) -> FastAPI:
 
     @app.get("/glance", dependencies=[allowed])
     def glance() -> Response:  # synchronous: it waits for nodes, in a thread of the server's pool
-        return _answer(json.dumps(seen().as_json()).encode(), "application/json", **{"Cache-Control": "no-store"})
+        return _answer(json.dumps(seen().as_json()).encode(), "application/json", cache="no-store")
+
+    @app.get("/topology/{name}", dependencies=[allowed])
+    def topology(name: str) -> Response:
+        status, page = topology_page(name)
+        return _answer(page.encode(), _HTML, cache="no-store", status=status)
 
     for route, (name, media_type) in _FILES.items():
         app.get(f"/{route}", include_in_schema=False)(_file(name, media_type))
@@ -54,10 +60,11 @@ def _file(name: str, media_type: str) -> Callable[[], Response]:
     content = (_STATIC / name).read_bytes()
 
     def answer() -> Response:
-        return _answer(content, media_type, **{"Cache-Control": "no-cache"})
+        return _answer(content, media_type, cache="no-cache")
 
     return answer
 
 
-def _answer(content: bytes, media_type: str, **headers: str) -> Any:
-    return Response(content, media_type=media_type, headers={**_HEADERS, **headers})
+def _answer(content: bytes, media_type: str, *, cache: str, status: int = 200) -> Response:
+    headers = {**_HEADERS, "Cache-Control": cache}
+    return Response(content, status, media_type=media_type, headers=headers)

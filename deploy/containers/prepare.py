@@ -14,12 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from deploy.containers.authority import Authority, authority_pems, issue, new_authority, read_authority
-from deploy.credentials import AIRFLOW_USER, write_private
+from deploy.credentials import AIRFLOW_USER
 from state.errors import ConfigurationError
 from state.private_files import private_folder, read_secret
 from state.security.caller import Caller, Role
 from state.security.cluster_secret import load_cluster_secret
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
+from state.whole_files import write_whole
 
 NODES = ("node-a", "node-b", "node-c")
 """The query nodes of the compose file, by their host names."""
@@ -57,7 +58,7 @@ class _Made:
         """The text of a file, generated if there is none."""
         path = self.folder / name
         if not path.exists():
-            write_private(path, content())
+            write_whole(path, content().encode(), private=True)
             self.files.append(path)
         return read_secret(path, "the secret").decode()
 
@@ -84,7 +85,7 @@ def _certificates(made: _Made) -> None:
     authority = _authority(made, now)
     for host in missing:
         for name, pem in zip(_pair(host), issue(authority, host, [host, "localhost", "127.0.0.1"], now), strict=True):
-            write_private(folder / name, pem.decode())
+            write_whole(folder / name, pem, private=True)
             made.files.append(folder / name)
 
 
@@ -95,7 +96,7 @@ def _authority(made: _Made, now: dt.datetime) -> Authority:
     if not any(file.exists() for file in files) and not any(folder.glob("*.pem")):
         authority = new_authority("storekeeper", now)
         for file, pem in zip(files, authority_pems(authority), strict=True):
-            write_private(file, pem.decode())
+            write_whole(file, pem, private=True)
             made.files.append(file)
         return authority
     try:
@@ -126,7 +127,7 @@ def _tokens(made: _Made) -> None:
         for name, (role, token) in tokens.items()
     ]
     for name, (_, token) in tokens.items():
-        write_private(made.folder / f"secrets/{name}-token", token)
+        write_whole(made.folder / f"secrets/{name}-token", token.encode(), private=True)
         made.files.append(made.folder / f"secrets/{name}-token")
     write_tokens(path, records)
     made.files.append(path)

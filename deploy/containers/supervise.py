@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from deploy.credentials import make_supervisor_credentials, write_private
+from deploy.credentials import make_supervisor_credentials
 from deploy.environment import FOREIGN_PREFIXES, inherited_environment
 from deploy.extras import require_platform
 from deploy.layout import RunLayout
@@ -20,6 +20,7 @@ from deploy.programs import Program, app_programs
 from deploy.settings import PlatformSettings
 from deploy.supervisor_conf import supervisor_conf
 from state.run_dir import make_private
+from state.whole_files import write_whole
 
 
 def supervise_apps(settings: PlatformSettings) -> NoReturn:
@@ -37,7 +38,8 @@ def prepare_supervisor(layout: RunLayout, settings: PlatformSettings, programs: 
     """Writes the configuration of a supervisor of `programs` and returns its argv."""
     layout.make()
     credentials = make_supervisor_credentials(layout, settings)
-    write_private(layout.supervisor_conf, supervisor_conf(layout, settings, credentials, programs))
+    conf = supervisor_conf(layout, settings, credentials, programs)
+    write_whole(layout.supervisor_conf, conf.encode(), private=True)
     for state_file in layout.supervisor.glob("*.start.json"):
         state_file.unlink()
     return [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(layout.supervisor_conf)]

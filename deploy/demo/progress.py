@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.instance import Instance
-from deploy.programs import TOGETHER
 from deploy.wanted_apps import wanted_apps
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.registry import ON_DEMAND_APPS, SHARED_DRIVER
 from spark_apps.settings import AppSettings
-from spark_apps.sharing import sharing_apps
 from spark_apps.topics import Topics
 
 
@@ -93,6 +92,6 @@ def _give_up(instance: Instance, found: list[AppProgress], timeout_s: float) -> 
     state = heartbeat.state if heartbeat else AppState.STOPPED
     msg = (
         f"{behind.app} ({state}) has processed {behind.processed} of {behind.total} records after {timeout_s:.0f} s: "
-        f"see {instance.layout.log(TOGETHER if behind.app in sharing_apps(instance.layout.root) else behind.app)}."
+        f"see {instance.layout.log(SHARED_DRIVER if behind.app in ON_DEMAND_APPS else behind.app)}."
     )
     raise StartError(msg)

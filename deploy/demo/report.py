@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.demo.observation import Difference
+from state.whole_files import write_whole
 
 _SHOWN_DIFFERENCES = 1000
 
@@ -63,6 +64,4 @@ class DemoReport:
 
     def write(self, path: Path) -> None:
         """Writes the file, replacing an earlier one in one step."""
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(self.as_json(), indent=2) + "\n", "utf-8")
-        partial.replace(path)
+        write_whole(path, f"{json.dumps(self.as_json(), indent=2)}\n".encode())

@@ -11,12 +11,11 @@ from deploy.exits import Exits
 from deploy.run_reader import LastVerdict, Snapshot, behind
 from spark_apps.heartbeat import AppState, Heartbeat
 from state.client import NodeLag
+from state.client.answers import NO_ANSWER_WITHIN
 from state.names import store_of
 from state.query.definitions import StoreKind
 
 _SILENT = "SILENT"
-_NO_ANSWER_IN_TIME = "no answer within"
-"""How a client says that a node took the question and did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class NodeGlance:
 
     Attributes:
         replicas: that it holds; None if it doesn't answer.
-        state: `answers`, `hangs` if it takes questions and doesn't answer, or `does not answer`.
+        state: `answers`, `hangs` if it lets the time run out, or `does not answer`.
         error: why it doesn't answer, None if it does.
     """
 
@@ -233,7 +232,7 @@ def node_glances(lags: Iterable[NodeLag], names: Mapping[str, str]) -> list[Node
 def _node_state(error: str | None) -> str:
     if error is None:
         return "answers"
-    return "hangs" if _NO_ANSWER_IN_TIME in error else "does not answer"
+    return "hangs" if NO_ANSWER_WITHIN in error else "does not answer"
 
 
 def verdict_glance(last: LastVerdict, now_ms: int) -> VerdictGlance:

@@ -22,7 +22,7 @@ from spark_apps.records.money import to_units
 from spark_apps.records.source import KeySerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.topology import Store, StreamsBuilder, hopping, tumbling, with_window
 
 NOTHING = Decimal("0.0000")

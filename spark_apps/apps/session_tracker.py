@@ -19,7 +19,7 @@ from spark_apps.records.poison import Code, TimeMs
 from spark_apps.records.source import KeySerde, ValueSerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.topology import Store, StreamsBuilder, sessions, with_window
 
 Time = Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]

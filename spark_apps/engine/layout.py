@@ -48,6 +48,12 @@ class Layout:
         return self.plan.topology
 
     @property
+    def repartition_topics(self) -> dict[str, int]:
+        """The repartition topics that no shuffle stands for, with their numbers of partitions."""
+        sinks = (sink for sink in self.topology.repartitions if sink.topic not in self.shuffles)
+        return {sink.topic: self.plan.partitions[sink.topic] for sink in sinks}
+
+    @property
     def last_stage(self) -> int:
         """The number of the last stage: 0 if nothing is gathered."""
         return max(self.stages.values(), default=0)

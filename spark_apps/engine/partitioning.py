@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 _SEED = 0x9747B28C
 _M = np.uint32(0x5BD1E995)
@@ -16,15 +17,15 @@ def partitions_of(keys: Sequence[bytes], partitions: int) -> npt.NDArray[np.int3
 
     The formula is that of `org.apache.kafka.common.utils.Utils.murmur2`. Keys of one length are hashed together.
     """
+    if partitions == 1 or not keys:
+        return np.zeros(len(keys), np.int32)
     found = np.empty(len(keys), np.int32)
-    if partitions == 1:
-        found.fill(0)
-        return found
-    lengths = np.fromiter(map(len, keys), np.int64, len(keys))
-    for length in np.unique(lengths):
+    _, offsets, data = pa.array(keys, pa.binary()).buffers()
+    ends = np.frombuffer(offsets, np.int32)[: len(keys) + 1]
+    lengths, text = np.diff(ends), np.frombuffer(data or b"", np.uint8)
+    for length in np.flatnonzero(np.bincount(lengths)):
         places = np.flatnonzero(lengths == length)
-        joined = b"".join([keys[place] for place in places.tolist()])
-        rows = np.frombuffer(joined, np.uint8).reshape(len(places), int(length))
+        rows = text[ends[places][:, None] + np.arange(length)]
         found[places] = (_murmur2(rows) & np.uint32(0x7FFFFFFF)) % np.uint32(partitions)
     return found
 

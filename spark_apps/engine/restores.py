@@ -13,6 +13,7 @@ from pathlib import Path
 import orjson
 
 from spark_apps.engine.local_store import Restored
+from state.whole_files import write_whole
 
 _EVERY_S = 0.5
 _SILENT_S = 60
@@ -48,10 +49,8 @@ def reporting(folder: Path) -> Iterator[Callable[[Restored], None]]:
         if now_s - last_s < _EVERY_S or restored.done >= restored.total:
             return
         eta_s = (now_s - began_s) * (restored.total - restored.done) / max(restored.done, 1)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = file.with_suffix(".new")
-        draft.write_bytes(orjson.dumps(asdict(Restoring(**asdict(restored), eta_s=round(eta_s, 1)))))
-        draft.replace(file)
+        told = Restoring(**asdict(restored), eta_s=round(eta_s, 1))
+        write_whole(file, orjson.dumps(asdict(told)), private=True)
         last_s, wrote = now_s, True
 
     try:

@@ -25,7 +25,7 @@ import orjson
 import pyarrow as pa
 
 from state.stores.record_context import Header
-from state.topology.records import Record
+from state.topology.records import RecordFields
 
 SCHEMA = pa.schema(
     [
@@ -49,7 +49,7 @@ RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value"
 """What a record is made of, in the order of `Record`'s fields."""
 
 
-def records_of(batch: pa.RecordBatch) -> Iterator[Record]:
+def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
     """The records in rows with the columns `RECORD_COLUMNS`: as Spark reads them from Kafka, or between stages."""
     columns = [cells(batch.column(name)) for name in RECORD_COLUMNS[:-1]]
     told = batch.column("headers")
@@ -57,7 +57,7 @@ def records_of(batch: pa.RecordBatch) -> Iterator[Record]:
         headers: Iterable[Any] = [()] * len(told)
     else:
         headers = [() if text is None else decoded_headers(text) for text in told.to_pylist()]
-    return map(Record._make, zip(*columns, headers, strict=True))
+    return zip(*columns, headers, strict=True)
 
 
 def encoded_headers(headers: Sequence[Header]) -> str | None:

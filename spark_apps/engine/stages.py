@@ -31,7 +31,7 @@ from spark_apps.engine.task_run import TaskRun
 from spark_apps.engine.work import AppWork, BatchWork
 from state.stores.rocksdb_options import bound_process_memory
 from state.topology.plan import SubTopology
-from state.topology.records import Output, Record
+from state.topology.records import Output, RecordFields
 
 encode_outcome = msgspec.msgpack.Encoder().encode
 
@@ -75,7 +75,7 @@ def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: i
     yield from _run(work, sub, partition, list(records_of(in_order(rows[0]))))
 
 
-def _run(work: BatchWork, sub: SubTopology, partition: int, records: list[Record]) -> Iterator[pa.RecordBatch]:
+def _run(work: BatchWork, sub: SubTopology, partition: int, records: list[RecordFields]) -> Iterator[pa.RecordBatch]:
     app = _app(work.app)
     layout = app.layout
     with collector_off():

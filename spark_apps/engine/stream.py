@@ -206,9 +206,8 @@ def make_topics(app: str, layout: Layout, topics: Topics, generation: int) -> No
     """Makes the topics that only a generation of the app itself writes, where they are missing."""
     for slot, count in layout.slots().items():
         topics.ensure_internal(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
-    for sink in layout.topology.repartitions:
-        if sink.topic not in layout.shuffles:
-            topics.ensure_internal(sink.topic, layout.plan.partitions[sink.topic], REPARTITION_CONFIG)
+    for topic, count in layout.repartition_topics.items():
+        topics.ensure_internal(topic, count, REPARTITION_CONFIG)
     names = changelog_topics(app, layout.topology, generation)
     for sub in layout.topology.sub_topologies:
         for spec in sub.stores:

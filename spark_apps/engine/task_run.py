@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import structlog
 from confluent_kafka import KafkaException
 
 from spark_apps.dead_letters import dead_letter
@@ -28,14 +29,17 @@ from spark_apps.topology_app import is_served
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, log_offsets
 from state.clock import Clock, SystemClock
-from state.errors import UnknownStoreError
+from state.errors import StoreCorruptedError, UnknownStoreError
 from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb import open_rocksdb
+from state.stores.set_aside import set_aside
 from state.topology.plan import SubTopology
-from state.topology.records import Batch, DeadLetter, Output, Record
+from state.topology.records import Batch, DeadLetter, Output, RecordFields
 from state.topology.task import Task
 
 _ASK_TIMEOUT_S = 30.0
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class TaskRun:
     global_tables: Mapping[str, GlobalTable] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
 
-    def __call__(self, records: Sequence[Record]) -> tuple[Outcome, list[Output]]:
+    def __call__(self, records: Sequence[RecordFields]) -> tuple[Outcome, list[Output]]:
         """Runs the task; returns what became of it, and the records that go on by a shuffle.
 
         Raises:
@@ -75,6 +79,10 @@ class TaskRun:
             with closing(_LocalStores(self)) as stores:
                 restored = stores.catch_up()
                 outcome, forwarded = self._run(records, transaction, stores)
+        except StoreCorruptedError:
+            transaction.abandon()
+            self._set_stores_aside()
+            raise
         except BaseException:
             transaction.abandon()
             raise
@@ -82,7 +90,7 @@ class TaskRun:
         return msgspec.structs.replace(outcome, restored=restored, open_ms=open_ms), forwarded
 
     def _run(
-        self, records: Sequence[Record], transaction: Transaction, stores: _LocalStores
+        self, records: Sequence[RecordFields], transaction: Transaction, stores: _LocalStores
     ) -> tuple[Outcome, list[Output]]:
         began_s = time.monotonic()
         progress = b"{}" if transaction.committed is None else transaction.committed.progress
@@ -111,6 +119,13 @@ class TaskRun:
         )
         return outcome, forwarded
 
+    def _set_stores_aside(self) -> None:
+        """Lets the next attempt restore the stores. RocksDB notices damage inside a file only when it reads it."""
+        folder = self.work.app.store_dir(self.sub, self.partition)
+        for spec in self.sub.stores:
+            if spec.options.logging:
+                _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder / spec.name)))
+
     def _write(self, batch: Batch, transaction: Transaction) -> list[Output]:
         """Writes outputs and dead letters; returns the outputs that go on by a shuffle."""
         shuffled = {sink.topic for sink in shuffle_sinks(self.sub)}
@@ -136,7 +151,7 @@ class TaskRun:
             for store, changes in by_store.items()
         }
 
-    def _check_keys(self, records: Sequence[Record]) -> None:
+    def _check_keys(self, records: Sequence[RecordFields]) -> None:
         """Refuses records whose key is in another partition than nodes would look for its row in.
 
         Raises:
@@ -144,19 +159,19 @@ class TaskRun:
         """
         if not any(map(is_served, self.sub.stores)):
             return
-        external = self.layout.topics
-        keyed = [record for record in records if record.key is not None and record.topic in external]
-        found = partitions_of([record.key or b"" for record in keyed], self.layout.plan.tasks(self.sub))
+        external = frozenset(self.layout.topics)
+        keyed = [record for record in records if record[4] is not None and record[0] in external]
+        found = partitions_of([record[4] or b"" for record in keyed], self.layout.plan.tasks(self.sub))
         for place in np.flatnonzero(found != self.partition)[:1]:
-            record = keyed[place]
+            topic, partition, offset, *_ = keyed[place]
             msg = (
-                f"topic {record.topic} has at {record.partition}@{record.offset} a key that belongs to partition "
+                f"topic {topic} has at {partition}@{offset} a key that belongs to partition "
                 f"{found[place]}: nodes would not find its row. Let its producers partition as Kafka's own client does "
                 "(librdkafka: partitioner=murmur2_random), or repartition() the stream before its first store"
             )
             raise MisplacedKeyError(msg)
 
-    def _forwarded_again(self, records: Sequence[Record]) -> list[Output]:
+    def _forwarded_again(self, records: Sequence[RecordFields]) -> list[Output]:
         """What a committed attempt passed on: it came of operators that give the same again."""
         sinks = shuffle_sinks(self.sub)
         if not sinks:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from spark_apps.dead_letters import reason_headers
 from state.stores.record_context import Header
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BY_KEY = -1
 """The partition of a record whose key decides where it goes."""
@@ -19,9 +16,6 @@ Headers: TypeAlias = "list[Header] | None"
 
 SinkRecord: TypeAlias = "tuple[str, bytes | None, bytes | None, Headers, int]"
 """Topic, key, value (None is a tombstone), headers, partition or `BY_KEY`. A plain tuple: there are millions."""
-
-MapRecords: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[SinkRecord]]"
-"""From the rows of one task, in their order, to the records to write. The same rows give the same records."""
 
 # What a record batch and a record cost beside keys, values and headers, generously.
 _OVERHEAD_BYTES = 128

@@ -16,6 +16,9 @@ from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
 
+_NO_OFFSETS = "-"
+"""What Spark writes of a source that has none yet."""
+
 
 def begin_behind(
     checkpoint: SparkCheckpoint, like: SparkCheckpoint, batch_id: int, start: Position, query_id: str
@@ -38,12 +41,6 @@ def begin_behind(
     plan = (like.path / "offsets" / str(batch_id)).read_text()
     (checkpoint.path / "offsets" / "0").write_text(_with_end(plan, start))
     shutil.copyfile(like.path / "commits" / str(batch_id), checkpoint.path / "commits" / "0")
-
-
-def planned_end(checkpoint: SparkCheckpoint) -> Position:
-    """The end of the newest planned batch, which may be unfinished; where the input begins before the first."""
-    planned = checkpoint.last_planned_batch()
-    return checkpoint.initial_position() if planned is None else checkpoint.end_position(planned)
 
 
 def is_settled(checkpoint: SparkCheckpoint) -> bool:
@@ -89,4 +86,5 @@ def _with_end(text: str, end: Position) -> str:
 
 
 def _is_of(source: str, end: Position) -> bool:
-    return any(source.startswith(f'{{"{topic}":') for topic in end.offsets)
+    offsets = None if source == _NO_OFFSETS else orjson.loads(source)
+    return isinstance(offsets, dict) and not end.offsets.keys().isdisjoint(offsets)

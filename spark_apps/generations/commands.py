@@ -28,7 +28,7 @@ from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.orders import Role
 from spark_apps.generations.running_code import check_known
 from spark_apps.heartbeat import read_heartbeat
-from spark_apps.registry import ON_DEMAND_APPS, app_named
+from spark_apps.registry import app_named
 from spark_apps.settings import AppSettings
 from spark_apps.topics import Topics
 from state.clock import SystemClock
@@ -39,6 +39,8 @@ from state.security.cluster_secret import load_cluster_secret
 
 EXIT_FAILED = 1
 EXIT_REFUSED = 3
+_OWN_TOPICS = ("-markers", "-repartition")
+"""How the names of the topics end that a generation makes for itself, its changelogs apart."""
 _REMOVALS = 50
 _REMOVAL_PAUSE_S = 0.2
 
@@ -68,16 +70,6 @@ def seed(
 ) -> None:
     """Make a generation out of a verified snapshot of the live one, or out of the input, ready to run beside it."""
     _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since))
-
-
-@generation_commands.command()
-def detach(app: _App) -> None:
-    """Have an on-demand app leave the process that it shares with others, so that its state can be changed.
-
-    From then on it runs by itself: `python -m spark_apps run APP`, which supervisor and Airflow's DAGs do. An app that
-    has a process of its own anyway is left as it is.
-    """
-    _answered(app, _detached)
 
 
 @generation_commands.command()
@@ -126,14 +118,6 @@ def retire(
     _answered(app, lambda taken: _retired(taken, generation, delete=delete), timeout_s=timeout_s)
 
 
-def _detached(taken: Steps) -> Journal:
-    with taken.journal_file.locked():
-        journal = taken.read()
-        if taken.spec.name in ON_DEMAND_APPS and not taken.journal_file.exists:
-            taken.journal_file.write(journal)
-    return journal
-
-
 def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None, since: str | None) -> Journal:
     spec, settings, file = taken.spec, taken.settings, taken.journal_file
     check_since(since)
@@ -168,7 +152,7 @@ def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
         chosen = journal.other.number
     journal = taken.retire(chosen)
     if delete:
-        _delete(taken, journal.generation(chosen))
+        delete_generation(taken, journal.generation(chosen))
     return journal
 
 
@@ -194,13 +178,15 @@ def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) ->
     shutil.rmtree(folder)
 
 
-def _delete(taken: Steps, generation: Generation) -> None:
+def delete_generation(taken: Steps, generation: Generation) -> None:
+    """Deletes the topics, the checkpoint and the local stores of a generation, also of one whose seed broke off."""
     settings = settings_of(taken.settings, generation)
     checkpoint = settings.checkpoint_dir(taken.spec.name)
-    markers = f"{taken.spec.name}-gen-{generation.number}-"
+    prefix = f"{taken.spec.name}-gen-{generation.number}-"
     topics = Topics(settings.kafka_bootstrap)
-    own = [name for name in topics.names() if name.startswith(markers) and name.endswith("-markers")]
-    topics.delete([*generation.topics.values(), *own])
+    own = {name for name in topics.names() if name.startswith(prefix) and name.endswith(_OWN_TOPICS)}
+    # The first generation's repartition topics have no number: only its checkpoint tells them from others.
+    topics.delete([*generation.topics.values(), *(own | taken.repartition_topics(generation))])
     for folder in (
         checkpoint,
         *checkpoint.parent.glob(f"{checkpoint.name}.*"),
@@ -247,6 +233,7 @@ def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: 
         time.sleep,
         partial(publish_alias, settings.kafka_bootstrap, secret),
         partial(_compared, settings),
+        Topics(settings.kafka_bootstrap).still_end,
         timeout_s=timeout_s,
         max_behind=max_behind,
         accepts_differences=accepts_differences,
@@ -254,6 +241,8 @@ def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: 
 
 
 def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
+    # Both hold, and a commit is answered before each partition has its mark: without it rows would be missing.
+    Topics(settings.kafka_bootstrap).still_end([*source.topics.values(), *target.topics.values()])
     return compare_generations(settings.kafka_bootstrap, settings.run_dir / "generations", source, target)
 
 
@@ -293,7 +282,7 @@ def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[s
         "outputs": [list(span) for span in generation.outputs],
         "last_batch": checkpoint.last_committed_batch(),
         "position": orjson.loads(position.to_json()),
-        "records_behind_live": behind(live, position),
+        "records_behind_live": behind(taken.input_of(live), position),
     }
 
 

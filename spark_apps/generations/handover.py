@@ -7,7 +7,7 @@ stands in the journal has happened; what it rests on (a plan, a published alias)
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -33,6 +33,8 @@ from state.cluster.aliases import Alias
 from state.migration.compare import ComparisonVerdict
 
 _POLL_S = 0.1
+_MOST_ROUNDS = 20
+"""Of batches until nothing is on its way: each takes the records of one repartition topic to the next."""
 
 _log = structlog.get_logger(__name__)
 
@@ -46,6 +48,7 @@ class Steps:
         wait: pauses for so many seconds.
         publish: tells readers which changelog is behind the store's name.
         compare: compares two generations that hold.
+        log_ends: tells where topics end that nobody writes.
         timeout_s: how long a step waits for processes before it is given up for now.
         max_behind: how many records of input the successor may be behind when a hand-over begins.
         accepts_differences: whether a backfill takes over though it differs. One that was seeded never does.
@@ -57,6 +60,7 @@ class Steps:
     wait: Callable[[float], object]
     publish: Callable[[Alias], object]
     compare: Callable[[Generation, Generation], ComparisonVerdict]
+    log_ends: Callable[[Collection[str]], Position]
     timeout_s: float = 120.0
     max_behind: int = 100_000
     accepts_differences: bool = False
@@ -140,11 +144,26 @@ class Steps:
         """Tells nodes to have a generation's changelog ready beside the one that they answer from."""
         self._tell(journal.live_generation, journal.generation(number), prepare=True)
 
+    def input_of(self, position: Position) -> Position:
+        """A position without that in repartition topics, of which each generation has its own."""
+        sources = self.spec.sources(self.settings)
+        return Position({topic: ends for topic, ends in position.offsets.items() if topic in sources})
+
+    def repartition_topics(self, generation: Generation) -> set[str]:
+        """The repartition topics that a generation reads; none before its checkpoint is there."""
+        position = self.checkpoint(generation).committed_position()
+        return position.offsets.keys() - self.input_of(position).offsets.keys()
+
     def _transferred(self) -> tuple[Journal, ComparisonVerdict | None]:
         comparison: ComparisonVerdict | None = None
+        rounds = 0
         while (transfer := self.read().transfer) is not None:
             _log.info("hand_over", app=self.spec.name, phase=transfer.phase, target=transfer.target)
-            if transfer.phase is TransferPhase.SWITCHED:
+            if transfer.phase is TransferPhase.ALIGNING:
+                rounds += 1
+                if rounds > _MOST_ROUNDS:
+                    self._write(steps.called_off(self.read()))
+                    raise GenerationRefusedError(_never_still(self.spec.name))
                 comparison = self._align()
             else:
                 _PHASES[transfer.phase](self)
@@ -154,29 +173,45 @@ class Steps:
         journal = self.read()
         _, target = _both(journal)
         with self._held(target, "it holds", settled=True) as checkpoint:
-            self._write(steps.waiting(journal, checkpoint.committed_position()))
+            self._write(steps.waiting(journal, self.input_of(checkpoint.committed_position())))
 
-    def _switch(self) -> None:
+    def _bring_together(self) -> None:
         journal = self.read()
         source, target = _both(journal)
-        with (
-            self._held(target, "it holds", settled=True) as behind_it,
-            self._held(
-                source, "it reaches its successor and holds", settled=True, reaching=behind_it.committed_position()
-            ) as ahead,
-        ):
-            end, source_batch, target_batch = ahead.committed_position(), _last(ahead), _last(behind_it)
-            if behind_it.committed_position() != end:
-                target_batch += 1
-                plan_batch(behind_it, target_batch, end)
-            self._write(steps.switched(journal, end, source_batch, target_batch))
+        with self._held(target, "it holds", settled=True) as behind_it:
+            reaching = self.input_of(behind_it.committed_position())
+            with self._held(source, "it reaches its successor and holds", settled=True, reaching=reaching) as ahead:
+                end = self.input_of(ahead.committed_position())
+                batches = self._planned_to(source, ahead, end), self._planned_to(target, behind_it, end)
+                self._write(steps.aligning(journal, end, *batches))
+
+    def _planned_to(self, generation: Generation, checkpoint: SparkCheckpoint, end: Position) -> int:
+        """The batch that ends at `end` of the input and takes all that is on its way; planned if it is not run yet."""
+        through, last = self.repartition_topics(generation), _last(checkpoint)
+        wanted = end.merged(self.log_ends(through)) if through else end
+        if checkpoint.committed_position() == wanted:
+            return last
+        plan_batch(checkpoint, last + 1, wanted)
+        return last + 1
 
     def _align(self) -> ComparisonVerdict | None:
         journal = self.read()
         transfer, (source, target) = journal.transfer, _both(journal)
         assert transfer is not None  # noqa: S101 (the caller has looked)
         comparison = None
-        with self._held(target, f"it runs batch {transfer.target_batch}", settled=True, batch=transfer.target_batch):
+        with (
+            self._held(
+                target, f"it runs batch {transfer.target_batch}", settled=True, batch=transfer.target_batch
+            ) as of_target,
+            self._held(
+                source, f"it runs batch {transfer.source_batch}", settled=True, batch=transfer.source_batch
+            ) as of_source,
+        ):
+            end = transfer.end
+            batches = self._planned_to(source, of_source, end), self._planned_to(target, of_target, end)
+            if batches != (transfer.source_batch, transfer.target_batch):
+                self._write(steps.aligning(journal, end, *batches))
+                return None
             if transfer.compares:
                 comparison = self.compare(source, target)
                 if not comparison.holds and not (self.accepts_differences and target.since is not None):
@@ -199,12 +234,12 @@ class Steps:
             msg = f"generation {journal.live} has not run yet: there is nothing to hand over"
             raise GenerationRefusedError(msg)
         self._check_alive(target)
-        left = behind(source.committed_position(), checkpoint.committed_position())
+        left = behind(self.input_of(source.committed_position()), self.input_of(checkpoint.committed_position()))
         if left > self.max_behind:
             raise self._pending(target, f"it is {left} records behind, and may be {self.max_behind}")
 
     def _await_standby(self, journal: Journal, standby: Generation) -> None:
-        seen = self.checkpoint(journal.live_generation).committed_position()
+        seen = self.input_of(self.checkpoint(journal.live_generation).committed_position())
         checkpoint = self.checkpoint(standby)
         self._until(standby, lambda: checkpoint.committed_position().reaches(seen), "it has what readers have seen")
 
@@ -293,7 +328,7 @@ class Steps:
 
 _PHASES: dict[TransferPhase, Callable[[Steps], object]] = {
     TransferPhase.BEGUN: Steps._hold_target,  # noqa: SLF001 (a table of this class's own)
-    TransferPhase.WAITING: Steps._switch,  # noqa: SLF001
+    TransferPhase.WAITING: Steps._bring_together,  # noqa: SLF001
     TransferPhase.ALIGNED: Steps._complete,  # noqa: SLF001
 }
 
@@ -338,6 +373,13 @@ def _differing(source: Generation, target: Generation, found: ComparisonVerdict)
         f"({_shown(found)}): generation {source.number} stays live and goes on; {way}"
     )
     return GenerationsDifferError(msg)
+
+
+def _never_still(app: str) -> str:
+    return (
+        f"{app} wrote to its repartition topics in each of {_MOST_ROUNDS} batches without input, so its generations "
+        "never hold the same: does a wall-clock timer write there? The hand-over is called off"
+    )
 
 
 def _shown(found: ComparisonVerdict) -> str:

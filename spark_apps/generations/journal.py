@@ -7,7 +7,6 @@ generation that the journal doesn't name has no seed: it is the app as it starts
 from __future__ import annotations
 
 import fcntl
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -19,6 +18,7 @@ import orjson
 
 from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
+from state.whole_files import write_whole
 
 FIRST_GENERATION = 1
 BEGINNING = "beginning"
@@ -51,15 +51,15 @@ class TransferPhase(StrEnum):
     """The successor is being stopped."""
     WAITING = "WAITING"
     """The successor has ended; the predecessor is to come as far, and is then stopped."""
-    SWITCHED = "SWITCHED"
-    """Who writes the outputs from which batch on is decided; the successor is brought to that very batch."""
+    ALIGNING = "ALIGNING"
+    """Both are brought to the end of the same input, with nothing left in topics of their own, and compared."""
     ALIGNED = "ALIGNED"
-    """Both hold the end of the same input, and were compared; readers are told next."""
+    """They hold the same, and who writes the outputs from which batch on is decided; readers are told next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A hand-over under way. `end` and the batches are known from SWITCHED on: both batches end exactly there.
+    """A hand-over under way. The batches are known from ALIGNING on: both are to end at `end` of the input.
 
     In WAITING, `end` is where the target has ended. With `compares` it takes place only between equals; a roll-back
     doesn't ask.
@@ -217,13 +217,7 @@ class JournalFile:
 
     def write(self, journal: Journal) -> None:
         """Replaces the journal in one step, for good."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._path.with_name(self._path.name + ".new")
-        with draft.open("wb") as file:
-            file.write(journal.to_json())
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._path)
+        write_whole(self._path, journal.to_json(), durable=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

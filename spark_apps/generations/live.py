@@ -1,16 +1,19 @@
-"""What a store is now: which generation is live is told by the journal alone, and whoever looks after stores asks here.
+"""What a store or an app is now. Which generation is live is told by the journal alone.
 
-Readers ask the alias that the journal's steps publish. Free of Spark.
+Whoever looks after stores asks here. Readers ask the alias that the journal's steps publish. Free of Spark.
 """
 
 from __future__ import annotations
 
-from spark_apps.generations.catalog import numbered, settings_of, spec_of
+from spark_apps.generations.catalog import describe_of, numbered, settings_of, spec_of
 from spark_apps.generations.journal import Journal, JournalFile
 from spark_apps.registry import APPS, store_named
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.topology_app import described
+from state.errors import ConfigurationError
 from state.snapshots.manifest import SnapshotManifest
+from state.topology.plan import Topology
 
 
 def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings]:
@@ -27,6 +30,22 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
         return store, settings
     live = journal.live_generation
     return _of(spec_of(APPS[store.app], live), store), settings_of(settings, live)
+
+
+def live_topology(spec: AppSpec, settings: AppSettings) -> Topology:
+    """What an app's live generation runs.
+
+    Raises:
+        ConfigurationError: the app is no topology.
+        GenerationRefusedError: there is none of the generation's migrations any more.
+    """
+    if spec.describe is None:
+        read, written = (", ".join(names(settings)) or "none" for names in (spec.sources, spec.sinks))
+        msg = f"{spec.name} is not a topology; topics that it reads: {read}; that it writes: {written}"
+        raise ConfigurationError(msg)
+    journal = JournalFile(settings.run_dir, spec.name).read()
+    describe = spec.describe if journal is None else describe_of(spec, journal.live_generation.migrations)
+    return described(spec.name, describe, settings)
 
 
 def store_in(manifest: SnapshotManifest, store: StoreSpec, settings: AppSettings) -> StoreSpec:

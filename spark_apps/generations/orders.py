@@ -75,7 +75,8 @@ def orders_for(journal: Journal, role: Role) -> Orders | None:
         return Orders(generation)
     phase = transfer.phase
     if generation.number == transfer.target:
-        return Orders(generation, holds=True, batch=transfer.target_batch if phase is TransferPhase.SWITCHED else None)
+        return Orders(generation, holds=True, batch=transfer.target_batch)
     if phase is TransferPhase.BEGUN:
         return Orders(generation)
-    return Orders(generation, holds=True, position=transfer.end if phase is TransferPhase.WAITING else None)
+    position = transfer.end if phase is TransferPhase.WAITING else None
+    return Orders(generation, holds=True, batch=transfer.source_batch, position=position)

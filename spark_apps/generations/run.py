@@ -83,7 +83,7 @@ class _Term(AppRun):
 
 @dataclass(slots=True)
 class GenerationRun:
-    """The process in one role of an app. `around_batch` is as in `AppRun`."""
+    """The process in one role of an app. `around_batch` and `shared` are as in `AppRun`."""
 
     spec: AppSpec
     settings: AppSettings
@@ -91,6 +91,7 @@ class GenerationRun:
     stop: threading.Event
     role: Role
     around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
+    shared: SparkSession | None = None
     _spark: SparkSession | None = field(default=None, init=False)
     _starts: int = field(default=1, init=False)
 
@@ -107,7 +108,7 @@ class GenerationRun:
                 try:
                     self._follow(lease, pulse)
                 finally:
-                    if self._spark is not None:
+                    if self._spark is not None and self.shared is None:
                         stop_session(self._spark)
 
     def _follow(self, lease: Lease, pulse: Pulse) -> None:
@@ -204,7 +205,7 @@ class GenerationRun:
 
     def _session(self, lease: Lease) -> SparkSession:
         if self._spark is None:
-            self._spark = start_session(self.role.program(self.spec.name), self.settings)
+            self._spark = self.shared or start_session(self.role.program(self.spec.name), self.settings)
             pid = jvm_pid(self._spark)
             if pid is not None:
                 lease.record_jvm(pid)

@@ -25,7 +25,7 @@ from spark_apps.claim import CheckpointClaim
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
-from spark_apps.engine.stream import CHANGELOG_CONFIG, planned
+from spark_apps.engine.stream import CHANGELOG_CONFIG, REPARTITION_CONFIG, planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import begin_behind
 from spark_apps.generations.catalog import chain_of, describe_of, settings_of, stores_of
@@ -115,6 +115,7 @@ class Seeding:
     def check(self) -> None:
         """Refuses what can be seen before Spark is started. Raises as `make_seed`."""
         self._check_sources()
+        self._check_nothing_on_its_way()
         self._moves()
 
     def from_live(self, spark: SparkSession) -> Seed:
@@ -184,6 +185,16 @@ class Seeding:
             msg = (
                 f"generation {self.new.number} would read {', '.join(sorted(new))}, and the live one reads "
                 f"{', '.join(sorted(live))}: a generation reads the same topics; start the app under a new name"
+            )
+            raise GenerationRefusedError(msg)
+
+    def _check_nothing_on_its_way(self) -> None:
+        """Refuses to copy rows of an app that has records in repartition topics: the rows alone are not its state."""
+        through = self._live_layout.repartition_topics or self._new_layout.repartition_topics
+        if through:
+            msg = (
+                f"{self.spec.name} repartitions through topic {min(through)}, which holds records between two batches: "
+                "its rows can't be copied. Fill the generation from the input: `seed --from beginning`"
             )
             raise GenerationRefusedError(msg)
 
@@ -304,6 +315,8 @@ class Seeding:
             like = self.live.topics.get(spec.name)
             config = CHANGELOG_CONFIG if like is None else self._topics.own_config(like)
             self._topics.make_anew(self.new.topics[spec.name], self._new_layout.plan.tasks(sub), config)
+        for topic, count in self._new_layout.repartition_topics.items():
+            self._topics.make_anew(topic, count, REPARTITION_CONFIG)
         for slot, count in self._new_layout.slots().items():
             self._topics.make_anew(markers_topic(self.spec.name, self.new.number, slot), count, MARKER_TOPIC_CONFIG)
 
@@ -337,7 +350,9 @@ class Seeding:
         query_id, number = str(uuid4()), self.new.number
         self._write_markers(query_id, progress)
         checkpoint = SparkCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
-        begin_behind(checkpoint, self._live_checkpoint, live_batch, start, query_id)
+        # With its repartition topics, which are empty: the hand-over reads their names from there.
+        empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.repartition_topics.items()}
+        begin_behind(checkpoint, self._live_checkpoint, live_batch, start.merged(Position(empty)), query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
         ids = self._topics.ids(self.spec.sources(self.settings))
         CheckpointClaim(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)

@@ -17,10 +17,6 @@ from spark_apps.spec import AppSpec
 from spark_apps.topology_app import changelog_topics
 from state.changelog.position import Position
 
-_NOT_YET_LIVE = frozenset(
-    {GenerationState.PLANNED, GenerationState.SEEDED, GenerationState.STARTED, GenerationState.VERIFIED}
-)
-
 
 def planned(
     journal: Journal, spec: AppSpec, migrations: Sequence[str], partitions: int | None = None, since: str | None = None
@@ -95,25 +91,25 @@ def waiting(journal: Journal, end: Position) -> Journal:
     return journal.updated(transfer=replace(_transfer(journal), phase=TransferPhase.WAITING, end=end))
 
 
-def switched(journal: Journal, end: Position, source_batch: int, target_batch: int) -> Journal:
-    """The journal once it is decided that outputs change hands at `end`: after `source_batch`, after `target_batch`."""
+def aligning(journal: Journal, end: Position, source_batch: int, target_batch: int) -> Journal:
+    """The journal once it is decided that the source runs up to `source_batch`, and the target to `target_batch`."""
     transfer = replace(
-        _transfer(journal), phase=TransferPhase.SWITCHED, end=end, source_batch=source_batch, target_batch=target_batch
+        _transfer(journal), phase=TransferPhase.ALIGNING, end=end, source_batch=source_batch, target_batch=target_batch
     )
-    return journal.updated(
-        journal.generation(transfer.source).silenced_after(source_batch),
-        journal.generation(transfer.target).heard_after(target_batch),
-        transfer=transfer,
-    )
+    return journal.updated(transfer=transfer)
 
 
 def aligned(journal: Journal) -> Journal:
-    """The journal once both hold the same at the same place."""
+    """The journal once both hold the same at the same place. There the outputs change hands."""
     transfer = replace(_transfer(journal), phase=TransferPhase.ALIGNED)
-    target = journal.generation(transfer.target)
+    source, target = journal.generation(transfer.source), journal.generation(transfer.target)
+    assert transfer.source_batch is not None  # noqa: S101 (for the type checker)
+    assert transfer.target_batch is not None  # noqa: S101
     if transfer.compares:
         target = replace(target, state=GenerationState.VERIFIED)
-    return journal.updated(target, transfer=transfer)
+    return journal.updated(
+        source.silenced_after(transfer.source_batch), target.heard_after(transfer.target_batch), transfer=transfer
+    )
 
 
 def completed(journal: Journal) -> Journal:
@@ -133,7 +129,9 @@ def called_off(journal: Journal) -> Journal:
     if transfer is None:
         return journal
     source, target = journal.generation(transfer.source), journal.generation(transfer.target)
-    if transfer.source_batch is not None and transfer.target_batch is not None:
+    if transfer.phase is TransferPhase.ALIGNED:
+        assert transfer.source_batch is not None  # noqa: S101 (for the type checker)
+        assert transfer.target_batch is not None  # noqa: S101
         # Neither has run a batch since, so the source goes on right where it fell silent.
         source = source.heard_after(transfer.source_batch)
         target = target.silenced_after(transfer.target_batch)
@@ -158,11 +156,6 @@ def retired(journal: Journal, number: int) -> Journal:
     if generation.state is GenerationState.RETIRED:
         return journal
     return journal.updated(replace(generation, state=GenerationState.RETIRED))
-
-
-def is_on_its_way(generation: Generation) -> bool:
-    """Whether it has never been live and still may become so."""
-    return generation.state in _NOT_YET_LIVE
 
 
 def _transfer(journal: Journal) -> Transfer:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-from spark_apps.registry import ON_DEMAND_APPS, POS_APPS, TOGETHER
+from spark_apps.registry import ON_DEMAND_APPS, POS_APPS, SHARED_DRIVER
 from state.errors import ConfigurationError, InvalidNameError
 
 _TEMPLATES = Path(__file__).resolve().parent
@@ -31,7 +31,7 @@ def plan_new_app(name: str) -> list[NewFile]:
     Raises:
         InvalidNameError: the name can't be that of a package and of topics, or is taken.
     """
-    if name in {*POS_APPS, *ON_DEMAND_APPS, TOGETHER, *sys.stdlib_module_names, *packages_distributions()}:
+    if name in {*POS_APPS, *ON_DEMAND_APPS, SHARED_DRIVER, *sys.stdlib_module_names, *packages_distributions()}:
         msg = f"{name!r} can't name an app: one of the platform's, or a package of Python's, is called so"
         raise InvalidNameError(msg)
     if not _NAME.fullmatch(name) or len(name) > 40 or keyword.iskeyword(name) or name in _OURS:

@@ -19,7 +19,6 @@ from typing import Self
 
 import orjson
 
-from state.changelog.position import Position
 from state.errors import ChangelogError
 
 SCHEMA_VERSION = "schema-version"
@@ -80,17 +79,6 @@ class ChangelogHeaders:
         except (ValueError, TypeError, AttributeError) as error:
             msg = "a changelog record has malformed headers: is something else writing to this topic?"
             raise ChangelogError(msg) from error
-
-    def committed_by(self, committed: Position) -> bool:
-        """Whether the batch that wrote the record lies wholly below the `committed` source position.
-
-        A record for which this is False may belong to a batch that was written to the changelog but never finished.
-        """
-        return all(
-            end <= (committed.offset(topic, partition) or 0)
-            for topic, partitions in self.source.items()
-            for partition, (_, end) in partitions.items()
-        )
 
 
 def schema_version_of(headers: Sequence[tuple[str, bytes | None]] | None) -> int:

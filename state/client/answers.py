@@ -29,6 +29,9 @@ _RETRIED = frozenset({_TOO_MANY, 502, 503, 504})
 _UNKNOWN_KEY = "unknown-key"
 _TOO_STALE = "too-stale"
 
+NO_ANSWER_WITHIN = "no answer within"
+"""How the reason of a failed attempt begins when the node let the time run out."""
+
 
 class Verdict(Enum):
     """What a client does with an answer."""
@@ -159,6 +162,11 @@ def gave_up(path: str, timeout_s: float, reasons: Mapping[str, str], *, restorin
     told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no time was given"
     msg = f"no node answered {path.partition('?')[0][:200]} within {timeout_s:g} s: {told}"
     return StoreRestoringError(msg) if restoring else StoreUnavailableError(msg)
+
+
+def no_answer_within(seconds: float) -> str:
+    """The reason of an attempt whose node let the time run out."""
+    return f"{NO_ANSWER_WITHIN} {round(seconds, 3):g} s"
 
 
 def _number(text: object) -> int | None:

@@ -152,10 +152,8 @@ class AsyncStateClient:
             async with asyncio.timeout(ask.timeout_s):
                 response = await self._http.send(request)
             return reply_of(response)
-        except TimeoutError:
-            return Failure(f"no whole answer within {ask.timeout_s:g} s")
         except (httpx2.HTTPError, httpx2.StreamError, StateError, RuntimeError, OSError) as error:
-            return failure_of(error)
+            return failure_of(error, ask.timeout_s)
 
     def _refresh_map(self) -> None:
         question = self._core.map_question(self._now_s())

@@ -61,7 +61,7 @@ class Connections:
             return self._sent(connection, ask, body, kept=False)
         except _ERRORS as error:
             connection.close()
-            return failure_of(error)
+            return failure_of(error, ask.timeout_s)
 
     def keep(self, address: str, connection: http.client.HTTPConnection) -> None:
         """Takes a connection back whose answer was read to its end."""
@@ -130,13 +130,10 @@ class Sent:
             reply, reusable = self._read()
         except ConnectionError as error:
             self.abandon()
-            return None if self._kept else failure_of(error)
-        except TimeoutError:
-            self.abandon()
-            return Failure(f"no whole answer within {self._ask.timeout_s:g} s")
+            return None if self._kept else failure_of(error, self._ask.timeout_s)
         except _ERRORS as error:
             self.abandon()
-            return failure_of(error)
+            return failure_of(error, self._ask.timeout_s)
         if reusable:
             self._connections.keep(self._ask.address, self._connection)
         else:

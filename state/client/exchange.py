@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from state.client.answers import Reply, Verdict, error_of, gave_up, too_stale, verdict
+from state.client.answers import Reply, Verdict, error_of, gave_up, no_answer_within, too_stale, verdict
 from state.client.limits import ClientLimits
 from state.client.nodes import Nodes
 from state.client.questions import Question
@@ -147,7 +147,9 @@ class Exchange:
         found = self._attempts.pop(attempt, None)
         if found is not None:
             self._nodes.failed(found.address, now_s)
-            self._reasons[found.address] = reason
+            # An attempt that the deadline cut short says less of a node than the one before it.
+            if now_s < self._deadline_s or found.address not in self._reasons:
+                self._reasons[found.address] = reason
             self._next_s = now_s
             if hopeless is not None:
                 self._hopeless[found.address] = hopeless
@@ -168,7 +170,7 @@ class Exchange:
     def _end_slow_attempts(self, now_s: float) -> None:
         for number, attempt in list(self._attempts.items()):
             if now_s >= attempt.ends_s:
-                self.on_failure(number, f"no answer within {attempt.ends_s - attempt.began_s:g} s", now_s)
+                self.on_failure(number, no_answer_within(attempt.ends_s - attempt.began_s), now_s)
 
     def _next_address(self, now_s: float) -> str | None:
         busy = {attempt.address for attempt in self._attempts.values()}

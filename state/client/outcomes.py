@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 
-from state.client.answers import Reply
+from state.client.answers import Reply, no_answer_within
 from state.client.exchange import Exchange
 from state.errors import ConfigurationError, StateError
 
@@ -29,8 +29,13 @@ def settle(exchange: Exchange, attempt: int, outcome: Outcome, now_s: float) -> 
         exchange.on_failure(attempt, outcome.reason, now_s, hopeless=outcome.hopeless)
 
 
-def failure_of(error: Exception) -> Failure:
-    """Why there is no answer. A certificate that can't be verified won't be verified later."""
+def failure_of(error: Exception, timeout_s: float) -> Failure:
+    """Why there is no answer.
+
+    Args:
+        error: how the attempt ended. A certificate that can't be verified won't be verified later.
+        timeout_s: how long the attempt could take.
+    """
     if isinstance(error, ConfigurationError):
         return Failure(str(error), error)
     cause: BaseException | None = error
@@ -38,5 +43,7 @@ def failure_of(error: Exception) -> Failure:
         if isinstance(cause, ssl.SSLCertVerificationError):
             msg = f"the node's certificate can't be verified ({cause.verify_message}): name the authority's file"
             return Failure(msg, ConfigurationError(msg))
+        if isinstance(cause, TimeoutError):
+            return Failure(no_answer_within(timeout_s))
         cause = cause.__cause__ or cause.__context__
     return Failure(f"does not answer ({type(error).__name__})")

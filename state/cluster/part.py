@@ -184,7 +184,7 @@ def _holding_settings(settings: NodeSettings, seats: Seats) -> HoldingSettings:
 
 def _place(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaPlace:
     if settings.backend == "memory":
-        return MemoryPlace(clock)
+        return MemoryPlace()
     for folder in (settings.run_dir / "state", state_dir):
         private_folder(folder)
     check_no_links(state_dir)

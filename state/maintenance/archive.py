@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from state.errors import StorageError
-from state.maintenance.cleanup_plan import CleanupPlan
 from state.maintenance.log_record import LogRecord
 
 _SCHEMA = pa.schema(
@@ -73,16 +72,6 @@ class Archive:
 
     def _file(self, partition: int) -> Path:
         return self._folder / f"archive-{partition:05d}.parquet"
-
-
-def archive_files(folder: Path, topic: str) -> list[Path]:
-    """The files with the rows that clean-ups in a store's folder were to delete in a changelog; `key` is a column."""
-    found = []
-    for path in sorted(folder.glob("*/plan.json")):
-        plan = CleanupPlan.from_json(path.read_bytes())
-        if plan.topic == topic:
-            found += sorted(path.parent.glob("archive-*.parquet"))
-    return found
 
 
 def _batch(records: Sequence[LogRecord]) -> pa.RecordBatch:

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from state.names import checked_name
+from state.whole_files import write_whole
 
 _KEPT = 200
 
@@ -56,11 +57,8 @@ def together(subject: str, verdicts: Sequence[CheckVerdict]) -> CheckVerdict:
 def put_verdict(run_dir: Path, verdict: CheckVerdict) -> Path:
     """Keeps a verdict, in one step; forgets the oldest of very many."""
     folder = verdict_folder(run_dir, verdict.check, verdict.subject)
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{verdict.decided_at_ms:015d}.json"
-    draft = path.with_name(path.name + ".new")
-    draft.write_bytes(orjson.dumps(verdict.as_dict(), option=orjson.OPT_NON_STR_KEYS))
-    draft.replace(path)
+    write_whole(path, orjson.dumps(verdict.as_dict(), option=orjson.OPT_NON_STR_KEYS))
     for old in sorted(folder.glob("*.json"))[:-_KEPT]:
         old.unlink()
     return path

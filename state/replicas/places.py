@@ -68,7 +68,7 @@ class RocksDBPlace:
         path = self.path(replica)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._drop_wiped(path)
-        return open_rocksdb(path, store_of(replica.store), self._options, clock=self._clock)
+        return open_rocksdb(path, store_of(replica.store), self._options)
 
     def wipe(self, replica: ReplicaId) -> None:
         """Renames the directory first, so that a crash never leaves half a store under its name."""
@@ -112,9 +112,6 @@ def _wiped(path: Path) -> Path:
 class MemoryPlace:
     """Rows in the process's memory: restored anew after each start."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
     @property
     def persistent(self) -> bool:
         """False."""
@@ -122,7 +119,7 @@ class MemoryPlace:
 
     def open(self, replica: ReplicaId) -> BytesStore:
         """A new, empty store."""
-        return MemoryStore(store_of(replica.store), clock=self._clock)
+        return MemoryStore(store_of(replica.store))
 
     def wipe(self, replica: ReplicaId) -> None:
         """Nothing to do: a store that was closed is gone."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
 from state.private_files import read_secret
 from state.security.caller import Caller, Role
+from state.whole_files import write_whole
 
 log = structlog.get_logger(__name__)
 
@@ -80,14 +80,7 @@ def read_tokens(path: Path) -> tuple[TokenRecord, ...]:
 
 def write_tokens(path: Path, records: Sequence[TokenRecord]) -> None:
     """Replaces the file as a whole, readable by its owner only."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.writelines(record.line() for record in records)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_whole(path, b"".join(record.line() for record in records), private=True, durable=True)
 
 
 class TokenBook:

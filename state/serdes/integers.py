@@ -1,54 +1,12 @@
 """Integers whose bytes sort as their values do.
 
-Byte layouts, big-endian: unsigned as they are; signed with the sign bit flipped, so that -1 (7f ff..) sorts before
-0 (80 00..). `Int64Serde` is therefore not Kafka's LongSerializer, whose negative numbers sort after the positive.
+Byte layout: big-endian with the sign bit flipped, so that -1 (7f ff..) sorts before 0 (80 00..). `Int64Serde` is
+therefore not Kafka's LongSerializer, whose negative numbers sort after the positive.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import ClassVar
-
 from state.errors import SerializationError
-
-
-class _UnsignedSerde:
-    _layout: ClassVar[struct.Struct]
-
-    def serialize(self, value: int) -> bytes:
-        """The number, big-endian.
-
-        Raises:
-            SerializationError: it is no integer, negative, or too large.
-        """
-        try:
-            return self._layout.pack(value)
-        except struct.error as error:
-            msg = f"{value!r} is no unsigned {self._layout.size * 8}-bit integer"
-            raise SerializationError(msg) from error
-
-    def deserialize(self, data: bytes) -> int:
-        """The number.
-
-        Raises:
-            SerializationError: there are more or fewer bytes than the number has.
-        """
-        if len(data) != self._layout.size:
-            msg = f"expected {self._layout.size} bytes, not {len(data)}"
-            raise SerializationError(msg)
-        return int.from_bytes(data, "big")
-
-
-class UInt32Serde(_UnsignedSerde):
-    """0 to 2^32 - 1 in four bytes."""
-
-    _layout = struct.Struct(">I")
-
-
-class UInt64Serde(_UnsignedSerde):
-    """0 to 2^64 - 1 in eight bytes."""
-
-    _layout = struct.Struct(">Q")
 
 
 class Int64Serde:

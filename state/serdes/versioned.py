@@ -99,7 +99,3 @@ class VersionedSerde(Generic[T]):
             )
             raise SerializationError(msg)
         return version
-
-    def is_outdated(self, data: bytes) -> bool:
-        """Whether `data` would be written differently today, so that a rewrite should take it along."""
-        return data[:2] != self._prefix

@@ -64,17 +64,9 @@ class StoreBuilder:
         """Logs every change that reaches the store below the cache; what a restore writes is not logged again."""
         return replace(self, changelog=changelog)
 
-    def with_logging_disabled(self) -> Self:
-        """Logs nothing: what is lost can't be restored from a changelog."""
-        return replace(self, changelog=None)
-
     def with_caching(self, budget: CacheBudget | None = None, *, send_old_values: bool = False) -> Self:
         """Caches writes until a flush; stores that share a budget share its bound."""
         return replace(self, cache=budget or CacheBudget(), send_old_values=send_old_values)
-
-    def with_caching_disabled(self) -> Self:
-        """Sends every write down at once."""
-        return replace(self, cache=None)
 
     def with_metrics_disabled(self) -> Self:
         """Times no operation: the store then has no latency histograms."""

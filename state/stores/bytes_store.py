@@ -103,7 +103,7 @@ class BytesStore(Protocol):
 
     @property
     def open_iterators(self) -> OpenIterators:
-        """The iterators that are open on this store, counted and aged."""
+        """The iterators that are open on this store, counted."""
         ...
 
     def flush(self) -> None:

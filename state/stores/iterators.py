@@ -1,4 +1,4 @@
-"""Iterators that pin resources: who has one open, since when, and how leaked ones are found and closed."""
+"""Iterators that pin resources: how many are open, and how leaked ones are found."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import NoReturn, Self
 
-from state.clock import Clock, SystemClock
 from state.errors import IteratorClosedError
 
 Row = tuple[bytes, bytes]
@@ -25,9 +24,8 @@ class OpenIterators:
         shut: whether the store was closed.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._open: dict[int, tuple[weakref.ref[RowIterator], int]] = {}
+    def __init__(self) -> None:
+        self._open: dict[int, weakref.ref[RowIterator]] = {}
         self._tokens = itertools.count()
         self._leaked = 0
         self.shut = False
@@ -37,18 +35,13 @@ class OpenIterators:
 
     @property
     def leaked_total(self) -> int:
-        """How many were dropped without being exhausted or closed, or were closed for their age."""
+        """How many were dropped without being exhausted or closed."""
         return self._leaked
-
-    @property
-    def oldest_opened_at_ms(self) -> int | None:
-        """When the oldest open iterator was opened, epoch milliseconds; None if none is open."""
-        return min((opened_at_ms for _, opened_at_ms in list(self._open.values())), default=None)
 
     def enter(self, iterator: RowIterator) -> int:
         """Registers an iterator and returns the token to leave with."""
         token = next(self._tokens)
-        self._open[token] = (weakref.ref(iterator), self._clock.now_ms())
+        self._open[token] = weakref.ref(iterator)
         return token
 
     def leave(self, token: int) -> None:
@@ -60,18 +53,6 @@ class OpenIterators:
         if self._open.pop(token, None) is not None:
             self._leaked += 1
 
-    def close_older_than(self, age_ms: int) -> int:
-        """Closes every iterator open for longer than `age_ms`, counts them as leaked, returns how many."""
-        limit_ms = self._clock.now_ms() - age_ms
-        stale = [reference() for reference, opened_at_ms in list(self._open.values()) if opened_at_ms < limit_ms]
-        closed = 0
-        for iterator in stale:
-            if iterator is not None:
-                iterator.close()
-                closed += 1
-        self._leaked += closed
-        return closed
-
     def shut_down(self) -> None:
         """Closes every open iterator for the store's close: any next use raises `IteratorClosedError`."""
         self.shut = True
@@ -79,7 +60,7 @@ class OpenIterators:
 
     def close_all(self) -> None:
         """Closes every open iterator: their next use raises `IteratorClosedError`."""
-        for reference, _ in list(self._open.values()):
+        for reference in list(self._open.values()):
             iterator = reference()
             if iterator is not None:
                 iterator.close()

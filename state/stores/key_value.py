@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Self, TypeVar
 
-from state.errors import NullKeyError
-from state.keys.escaping import prefix_stop
 from state.serdes.serde import BytesSerde, Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.layers import StateStore, StoreLayers
+from state.stores.key_ranges import KeyRanges, refuse_null
+from state.stores.layers import StoreLayers
 from state.stores.store_iterator import StoreIterator
 from state.stores.transaction import TransactionStore
 
@@ -19,7 +18,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class KeyValueStore(StateStore, Generic[K, V]):
+class KeyValueStore(KeyRanges[K, V]):
     """Keys and values by serdes, ordered by the serialized key. Made by `StoreBuilder.key_value`.
 
     None as value deletes. One writer, many readers. Every call raises `StoreClosedError` after `close`, and
@@ -27,13 +26,9 @@ class KeyValueStore(StateStore, Generic[K, V]):
     """
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
-        super().__init__(layers)
+        super().__init__(layers, key_serde, value_serde)
         self._key_serde = key_serde
         self._value_serde = value_serde
-        self._encode_key = key_serde.serialize
-        self._decode_key = key_serde.deserialize
-        self._encode = value_serde.serialize
-        self._decode = value_serde.deserialize
         self._raw_get = layers.top.get
         self._plain = _is_bytes(key_serde) and _is_bytes(value_serde)
         if self._plain:
@@ -43,14 +38,14 @@ class KeyValueStore(StateStore, Generic[K, V]):
     def get(self, key: K) -> V | None:
         """The value, or None if there is none."""
         if key is None:
-            _refuse_null()
+            refuse_null()
         data = self._raw_get(self._encode_key(key))
         return None if data is None else self._decode(data)
 
     def get_many(self, keys: Sequence[K]) -> list[V | None]:
         """The values at `keys`, in their order, None where there is none. One call to the backend."""
         if None in keys:
-            _refuse_null()
+            refuse_null()
         if self._plain:
             return self._top.get_many(keys)  # type: ignore[arg-type, return-value]
         decode = self._decode
@@ -60,7 +55,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
     def put(self, key: K, value: V | None) -> None:
         """Sets the value; None deletes."""
         if key is None:
-            _refuse_null()
+            refuse_null()
         self._write(((self._encode_key(key), None if value is None else self._encode(value)),))
 
     def put_all(self, entries: Iterable[tuple[K, V | None]]) -> None:
@@ -68,7 +63,7 @@ class KeyValueStore(StateStore, Generic[K, V]):
         if self._plain:
             rows: list[Entry] = entries if type(entries) is list else list(entries)  # type: ignore[arg-type]
             if any(key is None for key, _ in rows):
-                _refuse_null()
+                refuse_null()
         else:
             rows = [self._encoded(key, value) for key, value in entries]
         self._write(rows)
@@ -85,36 +80,6 @@ class KeyValueStore(StateStore, Generic[K, V]):
         current = self.get(key)
         self._write(((self._encode_key(key), None),))
         return current
-
-    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """Rows from `key_from` to `key_to`, both included; None leaves an end open. Nothing if they are swapped."""
-        return self._iterator(self._range(key_from, key_to, reverse=False))
-
-    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """As `range`, from `key_to` down."""
-        return self._iterator(self._range(key_from, key_to, reverse=True))
-
-    def prefix_scan(
-        self, prefix: Any, prefix_serializer: Callable[[Any], bytes] | None = None
-    ) -> StoreIterator[tuple[K, V]]:
-        """Rows whose serialized key begins with the serialized prefix.
-
-        Args:
-            prefix: what keys begin with; not None.
-            prefix_serializer: makes its bytes; the key serde if None.
-        """
-        if prefix is None:
-            _refuse_null()
-        start = (prefix_serializer or self._encode_key)(prefix)
-        return self._iterator(self._top.scan(start, prefix_stop(start)))
-
-    def all(self) -> StoreIterator[tuple[K, V]]:
-        """Every row, in the order of the serialized keys."""
-        return self._iterator(self._top.scan(None, None))
-
-    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
-        """Every row, backwards."""
-        return self._iterator(self._top.scan(None, None, reverse=True))
 
     def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
         """Writes changelog records, in their order, below the changelog: nothing is logged again. Idempotent."""
@@ -133,24 +98,12 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
         The old value is that below the cache before the flush, always None unless the cache sends old values.
         """
-        if listener is None:
-            self._on_flush(None)
-            return
-
-        def decoded(changes: list[tuple[bytes, bytes | None, bytes | None]]) -> None:
-            listener([(self._decode_key(key), self._value(new), self._value(old)) for key, new, old in changes])
-
-        self._on_flush(decoded)
+        self._on_flush(listener, self._decode_key, self._decode)
 
     def _get_plain(self, key: K) -> V | None:
         if key is None:
-            _refuse_null()
+            refuse_null()
         return self._raw_get(key)  # type: ignore[arg-type, return-value]
-
-    def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> BytesIterator:
-        start = None if key_from is None else self._encode_key(key_from)
-        stop = None if key_to is None else self._encode_key(key_to) + b"\x00"
-        return self._top.scan(start, stop, reverse=reverse)
 
     def _iterator(self, rows: BytesIterator) -> StoreIterator[tuple[K, V]]:
         if self._plain:
@@ -160,11 +113,8 @@ class KeyValueStore(StateStore, Generic[K, V]):
 
     def _encoded(self, key: K, value: V | None) -> Entry:
         if key is None:
-            _refuse_null()
+            refuse_null()
         return self._encode_key(key), None if value is None else self._encode(value)
-
-    def _value(self, data: bytes | None) -> V | None:
-        return None if data is None else self._decode(data)
 
 
 class KeyValueTransaction(KeyValueStore[K, V]):
@@ -201,7 +151,3 @@ class KeyValueTransaction(KeyValueStore[K, V]):
 
 def _is_bytes(serde: object) -> bool:
     return type(serde) is BytesSerde
-
-
-def _refuse_null() -> None:
-    raise NullKeyError("a key can't be None; only a value can, which deletes")

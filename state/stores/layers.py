@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.caching import CachingStore
@@ -139,6 +139,22 @@ class StateStore:
         self._seen_moves = 0
         self._position = decode_position(self._top.metadata(POSITION_KEY))
 
-    def _on_flush(self, listener: Callable[[list[tuple[bytes, bytes | None, bytes | None]]], None] | None) -> None:
-        if self._layers.cache is not None:
-            self._layers.cache.on_flush(None if listener is None else lambda changes: listener(list(changes)))
+    def _on_flush(
+        self,
+        listener: Callable[[Sequence[tuple[Any, Any, Any]]], None] | None,
+        decode_key: Callable[[bytes], Any],
+        decode: Callable[[bytes], Any],
+    ) -> None:
+        """Sets who hears of (key, new, old), decoded, when the cache is flushed; None for nobody."""
+        if self._layers.cache is None:
+            return
+        if listener is None:
+            self._layers.cache.on_flush(None)
+            return
+
+        def value(data: bytes | None) -> Any:
+            return None if data is None else decode(data)
+
+        self._layers.cache.on_flush(
+            lambda changes: listener([(decode_key(key), value(new), value(old)) for key, new, old in changes])
+        )

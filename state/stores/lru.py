@@ -6,52 +6,29 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from state.clock import Clock
-from state.errors import ConfigurationError, StoreClosedError
-from state.names import checked_name
+from state.errors import ConfigurationError
+from state.stores.backend import Backend
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.iterators import OpenIterators, Row, RowIterator
+from state.stores.iterators import Row, RowIterator
 
 
-class LruStore:
+class LruStore(Backend):
     """A `BytesStore` of at most `max_entries` rows in the process's memory. Reading a row makes it the newest.
 
     Scans sort the rows at the call and refresh none. Safe for one writer and many readers.
     """
 
-    def __init__(self, name: str, max_entries: int, *, clock: Clock | None = None) -> None:
+    def __init__(self, name: str, max_entries: int) -> None:
         if max_entries < 1:
             msg = f"an LRU store needs room for at least one row, not {max_entries}"
             raise ConfigurationError(msg)
-        self._name = checked_name(name)
+        super().__init__(name)
         self._max_entries = max_entries
         self._rows: OrderedDict[bytes, bytes] = OrderedDict()
         self._metadata: dict[bytes, bytes] = {}
-        self._iterators = OpenIterators(clock)
-        self._open = True
         self._lock = threading.RLock()
         self._on_evict: Callable[[bytes], None] | None = None
         self.evictions = 0
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def persistent(self) -> bool:
-        """False: rows die with the process."""
-        return False
-
-    @property
-    def is_open(self) -> bool:
-        """False after `close`."""
-        return self._open
-
-    @property
-    def open_iterators(self) -> OpenIterators:
-        """The iterators that are open on this store."""
-        return self._iterators
 
     def on_evict(self, listener: Callable[[bytes], None]) -> None:
         """Sets who hears of evicted keys: a changelog needs a tombstone for each."""
@@ -140,5 +117,4 @@ class LruStore:
 
     def _check_open(self) -> None:
         if not self._open:
-            msg = f"store {self._name} is closed; open it again first"
-            raise StoreClosedError(msg)
+            self._refuse()

@@ -7,48 +7,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from sortedcontainers import SortedDict
 
-from state.clock import Clock
-from state.errors import StoreClosedError
-from state.names import checked_name
+from state.stores.backend import Backend
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.iterators import OpenIterators, Row, RowIterator
+from state.stores.iterators import Row, RowIterator
 
 
-class MemoryStore:
+class MemoryStore(Backend):
     """A `BytesStore` in the process's memory.
 
     A scan fixes its keys at the call; a row deleted meanwhile is skipped, one overwritten meanwhile shows its new
     value, as in Kafka Streams' in-memory store. Safe for one writer and many readers.
     """
 
-    def __init__(self, name: str, *, clock: Clock | None = None) -> None:
-        self._name = checked_name(name)
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self._rows: SortedDict[bytes, bytes] = SortedDict()
         self._metadata: dict[bytes, bytes] = {}
-        self._iterators = OpenIterators(clock)
-        self._open = True
         # The sorted keys are several lists that change one after the other: who lists keys must not come in between.
         self._lock = threading.RLock()
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def persistent(self) -> bool:
-        """False: rows die with the process."""
-        return False
-
-    @property
-    def is_open(self) -> bool:
-        """False after `close`."""
-        return self._open
-
-    @property
-    def open_iterators(self) -> OpenIterators:
-        """The iterators that are open on this store."""
-        return self._iterators
 
     def get(self, key: bytes) -> bytes | None:
         """The value at `key`, or None."""
@@ -132,7 +108,3 @@ class MemoryStore:
             value = rows.get(key)
             if value is not None:
                 yield key, value
-
-    def _refuse(self) -> None:
-        msg = f"store {self._name} is closed; open it again first"
-        raise StoreClosedError(msg)

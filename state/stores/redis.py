@@ -14,22 +14,20 @@ Rows, index and metadata change in one MULTI. How much survives a crash of the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import redis
 
-from state.clock import Clock
 from state.errors import (
     ConfigurationError,
     DiskFullError,
     StateError,
     StorageError,
-    StoreClosedError,
     StoreCorruptedError,
 )
-from state.names import checked_name
+from state.stores.backend import Backend
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.iterators import OpenIterators, Row, RowIterator
+from state.stores.iterators import Row, RowIterator
 
 _CHUNK = 500
 _FORMAT_FIELD = b"\x00format"
@@ -37,7 +35,7 @@ _FORMAT = b"1"
 _TIMEOUT_S = 10.0
 
 
-def open_redis(url: str, name: str, *, prefix: str = "storekeeper", clock: Clock | None = None) -> RedisStore:
+def open_redis(url: str, name: str, *, prefix: str = "storekeeper") -> RedisStore:
     """Opens the store `name` on the server at `url`, such as `redis://127.0.0.1:6379/0`.
 
     Raises:
@@ -47,47 +45,27 @@ def open_redis(url: str, name: str, *, prefix: str = "storekeeper", clock: Clock
     """
     client = redis.Redis.from_url(url, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S)
     try:
-        return RedisStore(client, checked_name(name), prefix, clock=clock)
+        return RedisStore(client, name, prefix)
     except BaseException:
         client.close()
         raise
 
 
-class RedisStore:
+class RedisStore(Backend):
     """A `BytesStore` on a Redis server. Make it with `open_redis`.
 
     A scan reads in chunks of 500 and is no snapshot: a row deleted meanwhile is skipped. One writer, many readers.
     """
 
-    def __init__(self, client: redis.Redis, name: str, prefix: str, *, clock: Clock | None = None) -> None:
+    persistent = True
+
+    def __init__(self, client: redis.Redis, name: str, prefix: str) -> None:
+        super().__init__(name)
         self._client = client
-        self._name = name
         base = f"{prefix}:{{{len(name)}:{name}}}"
         self._rows_key, self._index_key, self._meta_key = f"{base}:rows", f"{base}:index", f"{base}:meta"
-        self._iterators = OpenIterators(clock)
-        self._open = True
         self._check_server()
         self._check_rows()
-
-    @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
-    def persistent(self) -> bool:
-        """True: rows outlive the process, and the server as far as it is set up for that."""
-        return True
-
-    @property
-    def is_open(self) -> bool:
-        """False after `close`."""
-        return self._open
-
-    @property
-    def open_iterators(self) -> OpenIterators:
-        """The iterators that are open on this store."""
-        return self._iterators
 
     def get(self, key: bytes) -> bytes | None:
         """The value at `key`, or None. One round trip."""
@@ -232,7 +210,3 @@ class RedisStore:
             msg = f"the Redis server under store {self._name} takes no writes; free memory or disk, then again: {text}"
             return DiskFullError(msg)
         return StorageError(f"the Redis server under store {self._name} failed: {text}")
-
-    def _refuse(self) -> NoReturn:
-        msg = f"store {self._name} is closed; open it again first"
-        raise StoreClosedError(msg)

@@ -13,12 +13,11 @@ from typing import Any, NoReturn
 
 from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch, WriteOptions
 
-from state.clock import Clock
 from state.errors import DiskFullError, StateError, StoreClosedError, StoreCorruptedError
-from state.names import checked_name
+from state.stores.backend import Backend
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.durable_mark import FILE_NAME, DurableMark, check_whole, observed_mark, read_mark, write_mark
-from state.stores.iterators import OpenIterators, Row, RowIterator
+from state.stores.iterators import Row, RowIterator
 from state.stores.rocksdb_errors import translated
 from state.stores.rocksdb_options import RocksDBOptions, metadata_options, row_options
 from state.stores.set_aside import set_aside
@@ -29,9 +28,7 @@ METADATA_FAMILY = "metadata"
 _PROBE_SLACK_BYTES = 1 << 20
 
 
-def open_rocksdb(
-    path: str | Path, name: str, options: RocksDBOptions | None = None, *, clock: Clock | None = None
-) -> RocksDBStore:
+def open_rocksdb(path: str | Path, name: str, options: RocksDBOptions | None = None) -> RocksDBStore:
     """Opens the store in directory `path`, making it if there is nothing yet.
 
     Raises:
@@ -39,21 +36,22 @@ def open_rocksdb(
         StorageError: another process has it open, or the disk failed.
         DiskFullError: no space to open it.
     """
-    return RocksDBStore(Path(path), name, options or RocksDBOptions(), clock=clock)
+    return RocksDBStore(Path(path), name, options or RocksDBOptions())
 
 
-class RocksDBStore:
+class RocksDBStore(Backend):
     """A `BytesStore` on disk. Make it with `open_rocksdb`.
 
     Safe for one writer and many reader threads; one process at a time. A write survives a crash of the process at
     once, a crash of the machine after `flush`.
     """
 
-    def __init__(self, path: Path, name: str, options: RocksDBOptions, *, clock: Clock | None = None) -> None:
+    persistent = True
+
+    def __init__(self, path: Path, name: str, options: RocksDBOptions) -> None:
+        super().__init__(name)
         self._path = path
-        self._name = checked_name(name)
         self._options = options
-        self._iterators = OpenIterators(clock)
         self._write_options = WriteOptions()
         self._write_options.sync = options.sync_writes
         self._open = False
@@ -68,29 +66,9 @@ class RocksDBStore:
             self._mark()
 
     @property
-    def name(self) -> str:
-        """The store's name."""
-        return self._name
-
-    @property
     def path(self) -> Path:
         """The directory."""
         return self._path
-
-    @property
-    def persistent(self) -> bool:
-        """True: rows outlive the process."""
-        return True
-
-    @property
-    def is_open(self) -> bool:
-        """False after `close`."""
-        return self._open
-
-    @property
-    def open_iterators(self) -> OpenIterators:
-        """The iterators that are open on this store."""
-        return self._iterators
 
     def get(self, key: bytes) -> bytes | None:
         """The value at `key`, or None.
@@ -348,10 +326,6 @@ class RocksDBStore:
         if isinstance(failure, DiskFullError):
             self._failed_write = True
         raise failure from error
-
-    def _refuse(self) -> NoReturn:
-        msg = f"store {self._name} is closed; open it again first"
-        raise StoreClosedError(msg)
 
 
 def _closed(_key: object) -> NoReturn:

@@ -11,9 +11,9 @@ from state.keys.windows import MAX_TIMESTAMP_MS, key_bounds
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.layers import StateStore, StoreLayers
-from state.stores.read_only import Windowed
 from state.stores.store_iterator import StoreIterator
 from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time
+from state.stores.windowed import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -132,14 +132,7 @@ class SessionStore(StateStore, Generic[K, V]):
 
     def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
         """Sets who hears of (session, new, old) when the cache is flushed, in write order. Needs a cache."""
-        if listener is None:
-            self._on_flush(None)
-            return
-
-        def decoded(changes: list[tuple[bytes, bytes | None, bytes | None]]) -> None:
-            listener([(self._windowed(key), self._value(new), self._value(old)) for key, new, old in changes])
-
-        self._on_flush(decoded)
+        self._on_flush(listener, self._windowed, self._decode)
 
     def _of_key(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool
@@ -182,9 +175,6 @@ class SessionStore(StateStore, Generic[K, V]):
     def _windowed(self, row_key: bytes) -> Windowed[K]:
         key, start_ms, end_ms = decode_session_row_key(row_key)
         return Windowed(self._decode_key(key), start_ms, end_ms)
-
-    def _value(self, data: bytes | None) -> V | None:
-        return None if data is None else self._decode(data)
 
 
 def check_session_retention(retention_ms: int) -> None:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from state.errors import IteratorClosedError
-from state.stores.bytes_store import BytesIterator
 
 T = TypeVar("T")
 _EMPTY: Final[Any] = object()
+
+
+class Closable(Protocol):
+    """What an iterator reads from: a scan, or several."""
+
+    @property
+    def closed(self) -> bool:
+        """True after its own or its store's close."""
+        ...
+
+    def close(self) -> None:
+        """Frees what it pins. Safe to call twice."""
+        ...
 
 
 class StoreIterator(Iterator[T], Generic[T]):
@@ -22,7 +34,7 @@ class StoreIterator(Iterator[T], Generic[T]):
 
     __slots__ = ("_buffer", "_items", "_rows")
 
-    def __init__(self, items: Iterator[T], rows: BytesIterator) -> None:
+    def __init__(self, items: Iterator[T], rows: Closable) -> None:
         self._items = items
         self._rows = rows
         self._buffer: T = _EMPTY

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from state.errors import ConfigurationError, InvalidArgumentError
-from state.keys.escaping import prefix_stop
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.expiry_index import NEVER_MS, ExpiryIndexStore, expires_at_ms, put_at_ms, stamped, unstamped
-from state.stores.layers import StateStore, StoreLayers
+from state.stores.key_ranges import KeyRanges
+from state.stores.layers import StoreLayers
 from state.stores.store_iterator import StoreIterator
 from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time
 
@@ -18,8 +18,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TtlKeyValueStore(StateStore, Generic[K, V]):
-    """A key-value store whose rows expire. Made by `StoreBuilder.ttl_key_value`.
+class TtlKeyValueStore(KeyRanges[K, V]):
+    """A key-value store whose rows expire, and are seen by no read from then on. Made by `StoreBuilder.ttl_key_value`.
 
     A row put at `t` with a TTL of `n` is visible while stream time is below `t + n`. Stream time is the latest
     timestamp that was put: reading never moves it. Expired rows stay on disk until `sweep`. One writer, many readers.
@@ -28,16 +28,12 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
     """
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None) -> None:
-        super().__init__(layers)
+        super().__init__(layers, key_serde, value_serde)
         check_ttl(ttl_ms)
         if layers.expiry_index is None:
             raise ConfigurationError("a store with a TTL needs an expiry index below; use the builder")
         self._index: ExpiryIndexStore = layers.expiry_index
         self._ttl_ms = ttl_ms
-        self._encode_key = key_serde.serialize
-        self._decode_key = key_serde.deserialize
-        self._encode = value_serde.serialize
-        self._decode = value_serde.deserialize
         self._time = StreamTime(NEVER_MS, layers.top.metadata(STREAM_TIME_KEY))
 
     @property
@@ -85,30 +81,6 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
         self._write(((self._encode_key(key), None),))
         return current
 
-    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """Visible rows from `key_from` to `key_to`, both included; None leaves an end open."""
-        return self._iterator(self._range(key_from, key_to, reverse=False))
-
-    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
-        """As `range`, backwards."""
-        return self._iterator(self._range(key_from, key_to, reverse=True))
-
-    def prefix_scan(
-        self, prefix: Any, prefix_serializer: Callable[[Any], bytes] | None = None
-    ) -> StoreIterator[tuple[K, V]]:
-        """Visible rows whose serialized key begins with the serialized prefix."""
-        check_key_and_time(prefix)
-        start = (prefix_serializer or self._encode_key)(prefix)
-        return self._iterator(self._top.scan(start, prefix_stop(start)))
-
-    def all(self) -> StoreIterator[tuple[K, V]]:
-        """Every visible row, in the order of the serialized keys."""
-        return self._iterator(self._top.scan(None, None))
-
-    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
-        """Every visible row, backwards."""
-        return self._iterator(self._top.scan(None, None, reverse=True))
-
     def sweep(self, limit: int = 1000) -> int:
         """Deletes at most `limit` expired rows and logs their deletion; changes no answer. Returns how many went.
 
@@ -146,11 +118,6 @@ class TtlKeyValueStore(StateStore, Generic[K, V]):
     def _is_expired(self, data: bytes) -> bool:
         end_ms = expires_at_ms(data)
         return end_ms != NEVER_MS and end_ms <= self._time.observed_ms
-
-    def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> BytesIterator:
-        start = None if key_from is None else self._encode_key(key_from)
-        stop = None if key_to is None else self._encode_key(key_to) + b"\x00"
-        return self._top.scan(start, stop, reverse=reverse)
 
     def _iterator(self, rows: BytesIterator) -> StoreIterator[tuple[K, V]]:
         return StoreIterator(self._visible_rows(rows), rows)

@@ -17,9 +17,9 @@ from state.keys.windows import (
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.layers import StateStore, StoreLayers
-from state.stores.read_only import Windowed
 from state.stores.store_iterator import StoreIterator
 from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time, clamped
+from state.stores.windowed import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -153,14 +153,7 @@ class WindowStore(StateStore, Generic[K, V]):
 
     def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
         """Sets who hears of (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
-        if listener is None:
-            self._on_flush(None)
-            return
-
-        def decoded(changes: list[tuple[bytes, bytes | None, bytes | None]]) -> None:
-            listener([(self._windowed(key), self._value(new), self._value(old)) for key, new, old in changes])
-
-        self._on_flush(decoded)
+        self._on_flush(listener, self._windowed, self._decode)
 
     def _of_key(self, key: K, from_ms: int, to_ms: int, *, reverse: bool) -> StoreIterator[tuple[int, V]]:
         check_key_and_time(key)
@@ -192,9 +185,6 @@ class WindowStore(StateStore, Generic[K, V]):
     def _windowed(self, row_key: bytes) -> Windowed[K]:
         key, start_ms, _ = decode_window_row_key(row_key)
         return Windowed(self._decode_key(key), start_ms, min(start_ms + self._window_size_ms, MAX_TIMESTAMP_MS))
-
-    def _value(self, data: bytes | None) -> V | None:
-        return None if data is None else self._decode(data)
 
 
 def check_retention(window_size_ms: int, retention_ms: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from state.errors import InvalidArgumentError
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 
 A = TypeVar("A")
 K = TypeVar("K")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+import msgspec
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.windows import Window
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Change(NamedTuple, Generic[V]):
+class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
     """One row's new value and, where the table sends old values, the one before it.
 
     A None `new` is a tombstone: the row is gone. A None `old` says that there was no row, or that the table doesn't
@@ -24,7 +26,7 @@ class Change(NamedTuple, Generic[V]):
     old: V | None = None
 
 
-class TableRecord(NamedTuple, Generic[K, V]):
+class TableRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
     """One change of one row, stamped with event time in epoch ms."""
 
     key: K

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from sortedcontainers import SortedDict
 
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 
 K = TypeVar("K")
 

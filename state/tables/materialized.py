@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.aggregator import Aggregator
 from state.tables.change import Change, TableRecord, windowed
 from state.tables.change_forwarder import ChangeForwarder

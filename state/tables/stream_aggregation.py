@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Generic, TypeVar
 
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.aggregator import Aggregator
 from state.tables.change import Change, TableRecord
 from state.tables.closing_index import ClosingIndex

@@ -13,17 +13,15 @@ class StreamTime:
 
     Whether a record is late depends on it, so it outlives the process: after a restore, start with what the store has
     observed, else expired windows would take records again. One instance a partition; not thread-safe.
+
+    Attributes:
+        now_ms: the greatest timestamp so far, or `UNKNOWN_MS` before the first.
     """
 
-    __slots__ = ("_now_ms",)
+    __slots__ = ("now_ms",)
 
     def __init__(self, restored_ms: int = UNKNOWN_MS) -> None:
-        self._now_ms = restored_ms
-
-    @property
-    def now_ms(self) -> int:
-        """The greatest timestamp so far, or `UNKNOWN_MS` before the first."""
-        return self._now_ms
+        self.now_ms = restored_ms
 
     def observe(self, timestamp_ms: int) -> int:
         """Takes a record's timestamp into account and returns stream time, which an older record leaves as it was.
@@ -34,5 +32,5 @@ class StreamTime:
         if timestamp_ms < 0:
             msg = f"a record can't be stamped {timestamp_ms} ms: use epoch milliseconds from 0"
             raise InvalidTimestampError(msg)
-        self._now_ms = max(self._now_ms, timestamp_ms)
-        return self._now_ms
+        self.now_ms = max(self.now_ms, timestamp_ms)
+        return self.now_ms

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from state.errors import BufferFullError, ConfigurationError
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.change import TableRecord
 from state.tables.stream_time import StreamTime
 from state.tables.table import KTable

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from sortedcontainers import SortedDict
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.change import Change, TableRecord
 
 K = TypeVar("K")

@@ -22,7 +22,7 @@ def as_mermaid(topology: Topology) -> str:
     ids = {node: f"n{number}" for number, node in enumerate(topology.graph.nodes)}
     lines = ["flowchart TD"]
     for sub in topology.sub_topologies:
-        lines.append(f"  subgraph s{sub.number}[{_title(sub)}]")
+        lines.append(f"  subgraph s{sub.number}[{title(sub)}]")
         for node in sub.nodes:
             lines.append(f'    {ids[node]}["{node.name}"]')
             lines += [f'    {ids[node]} --- {ids[node]}s{number}[("{spec.name}")]'
@@ -44,12 +44,13 @@ def transport(sink: RepartitionSink) -> str:
     return "shuffle" if sink.may_be_shuffle else "topic"
 
 
-def _title(sub: SubTopology) -> str:
+def title(sub: SubTopology) -> str:
+    """What a sub-topology is called in descriptions."""
     return f"Global table {sub.number}" if sub.is_global else f"Sub-topology {sub.number}"
 
 
 def _lines(sub: SubTopology) -> Iterator[str]:
-    yield f"{_title(sub)}:"
+    yield f"{title(sub)}:"
     for node in sub.nodes:
         details = [detail for detail in (_topic(node), _stores(node)) if detail]
         above = ", ".join(parent.name for parent in node.parents)

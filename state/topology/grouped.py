@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from state.errors import ConfigurationError
 from state.serdes.serde import Serde
 from state.serdes.struct import StructSerde
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.aggregator import Aggregator, count, reduction
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.windows import SessionWindows
@@ -73,18 +73,9 @@ class _Folding(Generic[K]):
     ) -> KTable[Any, Any]:
         if isinstance(self._windows, SessionWindows) and merger is None:
             raise ConfigurationError("sessions are merged: give aggregate a merger=")
-        adds = [_value_first(self._placed(adder)) for adder in adders]
+        adds = [_as_called(adder, in_windows=self._windows is not None) for adder in adders]
         fold = Fold(initialize, adds, None if merger is None else keyed(merger))
         return self._fold("aggregate", fold, store, made_by(initialize), named)
-
-    def _placed(self, adder: Any) -> Callable[[Any, Any, Any], Any]:
-        """The adder, taking first what the operator hands it: the key, and where there are windows the windowed key."""
-        if isinstance(adder, WithWindow):
-            return adder.function
-        plain = keyed(adder)
-        if self._windows is None:
-            return plain
-        return lambda window, aggregate, value: plain(window.key, aggregate, value)
 
 
 class KGroupedStream(_Folding[K], Generic[K, V]):
@@ -214,7 +205,7 @@ class KGroupedTable(Generic[K, V]):
         store: AnyStore[A] = None, named: str | None = None,
     ) -> KTable[K, A]:  # fmt: skip
         """The values of each group folded. A row's old value is subtracted before its new one is added."""
-        add, subtract = _value_first(keyed(adder)), _value_first(keyed(subtractor))
+        add, subtract = _as_called(adder), _as_called(subtractor)
         aggregator = Aggregator(initialize, add, subtract=subtract)
         return self._table("aggregate", aggregator, store, made_by(initialize), named)
 
@@ -227,5 +218,17 @@ class KGroupedTable(Generic[K, V]):
         return KTable(GroupedTableAggregate(self._node, kind, aggregator, required, options, named=named), serdes)
 
 
-def _value_first(adder: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    return lambda key, value, aggregate: adder(key, aggregate, value)
+def _as_called(adder: Any, *, in_windows: bool = False) -> Callable[[Any, Any, Any], Any]:
+    """The adder as operators call it: with the key (in windows the windowed key), the value, the aggregate.
+
+    It is called once for each record, so there is one function between the operator and the adder, and not two.
+    """
+    if isinstance(adder, WithWindow):
+        of_window = adder.function
+        return lambda window, value, aggregate: of_window(window, aggregate, value)
+    if isinstance(adder, WithKey):
+        of_key = adder.function
+        if in_windows:
+            return lambda window, value, aggregate: of_key(window.key, aggregate, value)
+        return lambda key, value, aggregate: of_key(key, aggregate, value)
+    return lambda _key, value, aggregate: adder(aggregate, value)

@@ -98,6 +98,12 @@ class Topology:
 
         return as_mermaid(self)
 
+    def svg(self) -> str:
+        """The sub-topologies with their topics and stores, as a picture."""
+        from state.topology.picture import as_svg  # noqa: PLC0415 (it draws this class)
+
+        return as_svg(self)
+
     def plan(self, partitions: Mapping[str, int], repartitioned: int | None = None) -> Plan:
         """Decides how many partitions each repartition has, and checks what is joined.
 

@@ -24,6 +24,10 @@ class Record(NamedTuple):
     headers: Sequence[Header] = ()
 
 
+RecordFields = tuple[str, int, int, int, bytes | None, bytes | None, Sequence[Header]]
+"""A record, or a plain tuple of its fields in their order. The engine passes tuples: one takes a third of the time."""
+
+
 class StoreChange(NamedTuple):
     """The last change of one row in a batch: what goes to the store's changelog. A None value is a tombstone.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -23,12 +23,14 @@ from state.tables.materialized import TableStore
 from state.tables.stream_time import StreamTime
 from state.topology.functions import Push
 from state.topology.operators.source import Source
-from state.topology.records import Batch, DeadLetter, Record
+from state.topology.records import Batch, DeadLetter, Record, RecordFields
 from state.topology.timers import TimeKind
 from state.topology.wiring import Wiring
 
 if TYPE_CHECKING:
     from state.topology.plan import SubTopology
+
+_TOPIC, _TIMESTAMP_MS = itemgetter(0), itemgetter(3)
 
 
 class Task:
@@ -58,7 +60,7 @@ class Task:
         self._wiring.wire(sub_topology.nodes)
         self._stream_time = self._wiring.stream_time("task")
         self._dead_letters: list[DeadLetter] = []
-        self._sources: dict[str, Callable[[Iterable[Record]], None]] = {
+        self._sources: dict[str, Callable[[Iterable[RecordFields]], None]] = {
             node.topic: self._reader(node) for node in sub_topology.nodes if isinstance(node, Source)
         }
 
@@ -76,21 +78,18 @@ class Task:
         """A store as of now, with the writes of the batch under way."""
         return self._wiring.typed(name)
 
-    def process(self, records: Sequence[Record]) -> None:
+    def process(self, records: Sequence[RecordFields]) -> None:
         """Takes records of one partition. Those of one topic stay in order; topics are merged by timestamp.
 
         Raises:
             KeyError: a record is of a topic that this task does not read.
         """
-        by_topic: dict[str, list[Record]] = {}
-        for record in records:
-            by_topic.setdefault(record.topic, []).append(record)
-        if len(by_topic) == 1:
-            [(topic, alone)] = by_topic.items()
-            self._sources[topic](alone)
+        topics = sorted(set(map(_TOPIC, records)))
+        if len(topics) == 1:
+            self._sources[topics[0]](records)
             return
-        merged = heapq.merge(*by_topic.values(), key=attrgetter("timestamp_ms"))
-        for topic, run in groupby(merged, attrgetter("topic")):
+        logs = ([record for record in records if record[0] == topic] for topic in topics)
+        for topic, run in groupby(heapq.merge(*logs, key=_TIMESTAMP_MS), _TOPIC):
             self._sources[topic](run)
 
     def advance(self, now_ms: int) -> None:
@@ -128,14 +127,14 @@ class Task:
         for store in self._wiring.stores.values():
             store.close()
 
-    def _reader(self, source: Source) -> Callable[[Iterable[Record]], None]:
+    def _reader(self, source: Source) -> Callable[[Iterable[RecordFields]], None]:
         push: Push = self._wiring.entry(source)
         decode_key, decode = source.key_serde.deserialize, source.value_serde.deserialize
         context, time, timers = self._wiring.context, self._stream_time, self._wiring.timers
         letters = self._dead_letters_of
         check, time_of = source.check, source.timestamps
 
-        def read(records: Iterable[Record]) -> None:
+        def read(records: Iterable[RecordFields]) -> None:
             now_ms = time.now_ms
             for record in records:
                 topic, partition, offset, timestamp_ms, key_bytes, value_bytes, headers = record
@@ -160,11 +159,11 @@ class Task:
                     error.add_note(f"while {topic}[{partition}]@{offset} was processed")
                     raise
                 if timestamp_ms > now_ms:
-                    now_ms = time.observe(timestamp_ms)
+                    now_ms = time.now_ms = timestamp_ms
                     if timers.follow_stream_time:
                         timers.advance(TimeKind.STREAM_TIME, now_ms)
 
         return read
 
-    def _dead_letters_of(self, record: Record, error: StateError) -> None:
-        self._dead_letters.append(DeadLetter(record, str(error), type(error).__name__))
+    def _dead_letters_of(self, record: RecordFields, error: StateError) -> None:
+        self._dead_letters.append(DeadLetter(Record(*record), str(error), type(error).__name__))

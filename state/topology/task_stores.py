@@ -45,12 +45,15 @@ class TableRows(Generic[V]):
         self._decode_key = spec.key_serde.deserialize
         self._encode, self._decode = serde.serialize, serde.deserialize
         self._rows: dict[bytes, ValueAndTimestamp[V] | None] = {}
+        self._last_key: Any = None
+        self._last_data = b""
         self._changed: dict[bytes, int] = {}
         self._pending: list[Entry] = []
 
     def get(self, key: Any) -> ValueAndTimestamp[V] | None:
         """The row, or None."""
-        data = self._encode_key(key)
+        data = self._last_data = self._encode_key(key)
+        self._last_key = key
         row = self._rows.get(data, _UNREAD)
         if row is _UNREAD:
             stored = self._read(data)
@@ -59,9 +62,10 @@ class TableRows(Generic[V]):
 
     def put(self, key: Any, row: ValueAndTimestamp[V] | None) -> None:
         """Writes the row; None deletes it."""
-        data = self._encode_key(key)
+        # Most writes follow a read of the same key.
+        data = self._last_data if key is self._last_key else self._encode_key(key)
         self._rows[data] = row
-        self._changed[data] = self._context.timestamp_ms if row is None else row[1]
+        self._changed[data] = self._context.timestamp_ms if row is None else row.timestamp_ms
 
     def all(self) -> Iterator[tuple[Any, ValueAndTimestamp[V]]]:
         """All rows, in the order of their serialized keys."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from state.serdes.serde import Serde
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.windows import SessionWindows, SlidingWindows, TimeWindows
 from state.topology.store import milliseconds
 

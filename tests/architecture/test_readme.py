@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from spark_apps.settings import AppSettings
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
@@ -49,15 +51,19 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         ("Kafka Streams: {:,.0f}/s | `restore`", "restore", "restore", "peer"),
         ("RocksDB get | {:.1f} times", "wrappers", "get: all", "ratio"),
         ("at most | {:.0f} MiB", "memory", "resident while reading and writing, peak", "ours"),
-        ("exactly once | {:,.0f}/s", "pos", "POS topology, exactly_once", "ours"),
-        ("Kafka Streams: {:,.0f}/s;", "pos", "POS topology, exactly_once", "peer"),
+        ("exactly once | {:,.0f}/s", "app", "Count and sum per key, 50,000 keys", "ours"),
+        ("Kafka Streams: {:,.0f}/s;", "app", "Count and sum per key, 50,000 keys", "peer"),
+        ("5 million keys | {:,.0f}/s", "app", "Count and sum per key, 5,000,000 keys", "ours"),
+        ("Kafka Streams: {:,.0f}/s;", "app", "Count and sum per key, 5,000,000 keys", "peer"),
+        ("exactly once | {:,.0f}/s", "pos", "POS topology", "ours"),
+        ("Kafka Streams: {:,.0f}/s;", "pos", "POS topology", "peer"),
         ("| {:.1f} and", "freshness", "produce to visible, p50", "ours"),
         ("and {:.1f} s", "freshness", "produce to visible, p99", "ours"),
         ("| {:.1f} s;", "freshness", "poison record to dead letter, each", "ours"),
         ("rows that differ | {:.1f} s;", "migration", "roll back: took", "ours"),
         (" s; {:.0f}, 0 | 10 s", "migration", "failed reads", "ours"),
         (", {:.0f} | 10 s", "migration", "rows that differ from the oracle", "ours"),
-        ("; {:.0f} s |", "freshness", "restart of loyalty from its checkpoint after kill -9", "ours"),
+        ("; {:.0f} s |", "freshness", "restart of pos after kill -9", "ours"),
     ],
 )
 def test_a_figure_is_the_measured_one(words: str, benchmark: str, measure: str, figure: str) -> None:
@@ -68,10 +74,20 @@ def test_a_figure_is_the_measured_one(words: str, benchmark: str, measure: str, 
 def test_what_is_said_of_kills_was_seen() -> None:
     result = json.loads((ROOT / "benchmarks" / "results" / "crash.json").read_text())
     wrong = [m["ours"] for m in result["measures"] if m["measure"].endswith((", lost", ", doubled"))]
-    assert len(wrong) == 22
+    assert len(wrong) == 24
     (row,) = [line for line in README.splitlines() if "`crash`" in line]
     assert row.startswith(f"| {result['settings']['rounds']} `kill -9`")
     assert f"| {sum(wrong):.0f}, {sum(wrong):.0f} | 0, 0 |" in row
+
+
+def test_the_workers_of_an_app_stay_below_what_is_stated() -> None:
+    """Of docs/delivery.md: 90 MiB, the local stores, and 1 KiB for each record of a task's batch; a process a task."""
+    assert "below 90 MiB, this, and 1 KiB for each record" in (ROOT / "docs" / "delivery.md").read_text()
+    settings = json.loads((ROOT / "benchmarks" / "results" / "app.json").read_text())["settings"]
+    records = int(settings["max_offsets_per_trigger"])
+    stated_mib = settings["partitions"] * (90 + AppSettings().state_memory_mb) + records / 1024
+    for keys in ("50,000", "5,000,000"):
+        assert measured("app", f"Count and sum per key, {keys} keys: memory of all workers")["ours"] < stated_mib
 
 
 def test_every_command_that_it_names_exists() -> None:

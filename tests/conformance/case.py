@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state.serdes.timestamped import ValueAndTimestamp
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -65,6 +67,8 @@ def decoded(value: Any) -> Any:
 
 def plain(result: Any) -> Any:
     """A result of a store as case files have it: tuples become lists."""
+    if isinstance(result, ValueAndTimestamp):
+        return [plain(result.value), result.timestamp_ms]
     if isinstance(result, list | tuple):
         return [plain(item) for item in result]
     if isinstance(result, dict):

@@ -16,7 +16,7 @@ from pathlib import Path
 from dags.operators.errors import SupervisorUnreachableError
 from dags.operators.supervisor_rpc import SupervisorRpc
 
-APPS = ("pos", "hadoop_export", "pos-next", "together", "ticks", "ticks-next")
+APPS = ("pos", "hadoop_export", "pos-next", "shared_driver", "ticks-next")
 _START_S = 120
 _PROJECT = Path(__file__).parents[2]
 

@@ -59,7 +59,6 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     assert run.results["plan"] == {"text": "a plan", "asked": ["pos", *named]}
     toy = _toy(supervised.run_dir)
     assert toy["calls"] == [
-        "generation detach pos",
         f"generation seed pos {' '.join(named)}",
         "generation handover pos --max-behind 100000",
         "snapshot rewards",
@@ -101,10 +100,8 @@ def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
     run = run_dag("migrate_state", {**CONF, "app": "ticks", "copy": True, "afterwards": "roll back"}, **TOYS)
     assert run.state == "success", run.log
     assert run.results["plan"]["asked"] == ["ticks", "--copy"]
-    # An app that shares a process with others runs by itself before its next generation does.
-    assert _toy(supervised.run_dir)["calls"][1:3] == ["generation detach ticks", "generation seed ticks"]
-    for program in ("ticks", "ticks-next"):
-        supervised.await_state(program, "RUNNING")
+    assert _toy(supervised.run_dir)["calls"][1] == "generation seed ticks"
+    supervised.await_state("ticks-next", "RUNNING")
     calls = _toy(supervised.run_dir)["calls"]
     assert calls[-2:] == ["generation rollback ticks", "snapshot prices more-prices"]
     assert calls.count("snapshot prices more-prices") == 2

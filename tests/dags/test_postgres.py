@@ -97,7 +97,7 @@ def test_airflow_works_on_postgresql(run_dag: RunDag, supervised: Supervised, ai
         )
         run = run_dag("stream_apps", **database)
         done = {task for task, state in run.tasks.items() if state == "success"}
-        assert done == {"choose", *POS_APPS, "together"}, run.log
+        assert done == {"choose", *POS_APPS, "shared_driver"}, run.log
         connection = psycopg2.connect(f"postgresql://{address}")
         try:
             with connection.cursor() as cursor:

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
-from dags.operators.choose_programs import why_it_does_not_run
-from spark_apps.apps.ticks import TICKS
-from spark_apps.generations.catalog import first_journal
-from spark_apps.generations.journal import JournalFile
+from dags.operators.choose_programs import ChooseProgramsOperator
+from dags.operators.supervisor_rpc import SupervisorRpc
 from spark_apps.heartbeat import AppState, read_heartbeat
-from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
+from spark_apps.registry import POS_APPS
 from spark_apps.scale import AppScale, read_scale
 from tests.dags.conftest import DagRun, RunDag
 from tests.dags.supervised import Supervised
@@ -31,7 +31,7 @@ def test_by_default_all_apps_are_brought_up_and_running_ones_are_left_alone(
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     run = run_dag("stream_apps")
-    assert taken(run) == dict.fromkeys((*POS_APPS, "together"), "success"), run.log
+    assert taken(run) == dict.fromkeys((*POS_APPS, "shared_driver"), "success"), run.log
     before = pids(supervised)
     assert all(before.values())
     assert run.results["pos"] == {
@@ -70,7 +70,7 @@ def test_an_app_that_cannot_run_fails_its_task_with_its_own_words(run_dag: RunDa
     assert taken(run) == {
         "pos": "failed",
         "hadoop_export": "success",
-        "together": "success",
+        "shared_driver": "success",
     }
     assert "pos ended with exit code 78 instead of running" in run.log
     assert "topic pos is missing: create it" in run.log
@@ -99,30 +99,23 @@ def test_one_app_is_scaled_for_good_and_gets_its_size_back_if_it_cannot_live_wit
     assert pids(supervised)["pos"] not in {0, after["pos"]}
 
 
-def test_a_smaller_app_is_acted_on_where_it_runs(run_dag: RunDag, supervised: Supervised) -> None:
-    run = run_dag("stream_apps", {"app": "together", "action": "restart"})
-    assert taken(run) == {"together": "success"}, run.log
-    supervised.await_state("together", "RUNNING")
-    run = run_dag("stream_apps", {"app": "ticks", "action": "restart"})
-    assert run.tasks["choose"] == "failed"
-    assert "ticks shares the process `together` with others: choose that as `app`" in run.log
-    JournalFile(supervised.run_dir, "ticks").write(first_journal(TICKS))
-    run = run_dag("stream_apps", {"app": "ticks", "action": "start"})
-    assert taken(run) == {"ticks": "success"}, run.log
-    supervised.await_state("ticks", "RUNNING")
-    for refused in ("together", "all"):
-        run = run_dag("stream_apps", {"app": refused, "action": "scale", "cores": 2})
-        assert "`scale` is for one app" in run.log
+def test_the_smaller_apps_are_acted_on_all_at_once(run_dag: RunDag, supervised: Supervised) -> None:
+    run = run_dag("stream_apps", {"app": "shared_driver", "action": "scale", "memory_mb": 2048})
+    assert taken(run) == {"shared_driver": "success"}, run.log
+    assert read_scale(supervised.run_dir / "scale" / "shared_driver.json") == AppScale(memory_mb=2048)
+    supervised.await_state("shared_driver", "RUNNING")
+    run = run_dag("stream_apps", {"app": "all", "action": "scale", "cores": 2})
+    assert "`scale` is for one app" in run.log
 
 
-def test_what_has_no_place_in_a_platform_says_what_to_do_instead(tmp_path: Path) -> None:
-    assert why_it_does_not_run("pos", ["pos"], tmp_path) is None
-    assert why_it_does_not_run("together", ["together"], tmp_path) is None
-    assert "up --apps all" in str(why_it_does_not_run("together", ["pos"], tmp_path))
-    for app in ON_DEMAND_APPS.values():
-        JournalFile(tmp_path, app.name).write(first_journal(app))
-    assert why_it_does_not_run("ticks", ["ticks", "together"], tmp_path) is None
-    assert "runs by itself" in str(why_it_does_not_run("together", ["together"], tmp_path))
+def test_an_app_that_the_platform_does_not_have_says_what_to_do_instead(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(SupervisorRpc, "from_secret", lambda *_, **__: SimpleNamespace(names=lambda: ["pos"]))
+    choose = ChooseProgramsOperator(task_id="choose", selected="shared_driver", action="start")
+    with pytest.raises(AirflowFailException, match="up --apps all"):
+        choose.choose_branch({})
 
 
 @pytest.mark.long("test_running_code.py asks the code, test_stream_apps.py restarts an app")
@@ -132,7 +125,7 @@ def test_an_upgrade_asks_the_code_first_and_sees_the_app_read_on(run_dag: RunDag
     (supervised.run_dir / "toy.json").write_text('{"refuse": "hadoop_export"}')
     supervised.behave("pos", "rewind")
     run = run_dag("stream_apps", {"action": "upgrade"}, **TOYS)
-    upgraded = {"pos": "failed", "hadoop_export": "failed", "together": "success"}
+    upgraded = {"pos": "failed", "hadoop_export": "failed", "shared_driver": "success"}
     assert taken(run) == upgraded, run.log
     after = pids(supervised)
     assert "pos was drained at offset 10 of pos partition 0, but goes on at 0" in run.log

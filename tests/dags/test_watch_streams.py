@@ -37,7 +37,7 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     run_dag: RunDag, supervised: Supervised
 ) -> None:
     supervised.behave("pos", "silent")
-    for app in (*POS_APPS, "together"):
+    for app in (*POS_APPS, "shared_driver"):
         supervised.rpc.start(app)
         supervised.await_state(app, "RUNNING")
     supervised.rpc.stop("hadoop_export")
@@ -49,7 +49,7 @@ def test_healthy_and_stopped_apps_are_left_alone_and_a_silent_one_is_restarted_t
     looked = run.results["watch"]
     assert [looked[app]["action"] for app in POS_APPS] == ["restart", "none"]
     assert looked["hadoop_export"]["reason"] == "stopped"
-    assert looked["together"] == {"action": "none", "reason": "running"}
+    assert looked["shared_driver"] == {"action": "none", "reason": "running"}
     after = {app: supervised.rpc.process(app).pid for app in POS_APPS}
     assert after["pos"] not in {0, before["pos"]}
     assert after == {**before, "pos": after["pos"]}
@@ -83,27 +83,26 @@ def test_the_smaller_apps_and_a_generation_beside_the_live_one_are_looked_after_
 ) -> None:
     journal = planned(first_journal(POS), POS, ())
     JournalFile(supervised.run_dir, "pos").write(started(journal, 2))
-    supervised.behave("together", "crash")
-    supervised.rpc.start("together")
-    supervised.await_state("together", "EXITED")
-    supervised.behave("together", "run")
+    supervised.behave("shared_driver", "crash")
+    supervised.rpc.start("shared_driver")
+    supervised.await_state("shared_driver", "EXITED")
+    supervised.behave("shared_driver", "run")
     run = run_dag("watch_streams")
     assert run.state == "success", run.log
     looked = run.results["watch"]
-    assert looked["together"]["reason"].startswith("ended with exit code 3")
+    assert looked["shared_driver"]["reason"].startswith("ended with exit code 3")
     # Nobody has started them since the supervisor began.
     assert looked["pos-next"] == {"action": "restart", "reason": "not started since the supervisor began"}
-    for program in (*POS_APPS, "pos-next", "together"):
+    for program in (*POS_APPS, "pos-next", "shared_driver"):
         supervised.await_state(program, "RUNNING")
 
 
 def test_what_must_run_is_told_by_the_supervisor_and_the_journals(tmp_path: Path) -> None:
-    assert list(watched_programs((*POS_APPS, "together"), tmp_path)) == [*POS_APPS, "together"]
+    assert list(watched_programs((*POS_APPS, "shared_driver"), tmp_path)) == [*POS_APPS, "shared_driver"]
     assert list(watched_programs(("pos",), tmp_path)) == ["pos"], "a platform that runs one app alone"
-    assert watched_programs(("together",), tmp_path)["together"] == tuple(ON_DEMAND_APPS)
-    JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
-    found = watched_programs(("ticks", "together"), tmp_path)
-    assert (found["ticks"], "ticks" in found["together"]) == (("ticks",), False)
+    assert watched_programs(("shared_driver",), tmp_path)["shared_driver"] == tuple(ON_DEMAND_APPS)
+    JournalFile(tmp_path, "ticks").write(started(planned(first_journal(TICKS), TICKS, ()), 2))
+    assert watched_programs(("shared_driver",), tmp_path)["ticks-next"] == ("ticks-next",)
     file, journal = JournalFile(tmp_path, "pos"), planned(first_journal(POS), POS, ())
     file.write(journal)
     assert "pos-next" not in watched_programs(POS_APPS, tmp_path), "it has no seed yet"

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
-from spark_apps.registry import ON_DEMAND_APPS, TOGETHER
+from spark_apps.registry import apps_of
 from state.clock import SystemClock
 
 BEAT_S = 0.2
@@ -31,7 +31,7 @@ def main(app: str, run_dir: Path) -> int:
 
     def beat(state: AppState, error: str | None = None) -> None:
         now_ms = clock.now_ms()
-        for name in ON_DEMAND_APPS if app == TOGETHER else (app,):
+        for name in apps_of(app):
             write_heartbeat(
                 run_dir / "heartbeats" / f"{name}.json",
                 Heartbeat(

@@ -29,6 +29,7 @@ class FakeAirflow:
     runs: list[str] = field(default_factory=list)
     others_running: int = 0
     conf: Any = None
+    log: list[dict[str, Any]] | None = None
     paused: bool = True
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
@@ -56,6 +57,10 @@ class FakeAirflow:
         if self.runs and path == f"{run}/{self.runs[-1]}/taskInstances":
             tasks = [{"task_id": "good", "state": "success"}, {"task_id": "bad", "state": "failed"}]
             return httpx2.Response(200, json={"task_instances": tasks})
+        if self.runs and path == f"{run}/{self.runs[-1]}/taskInstances/bad":
+            return httpx2.Response(200, json={"task_id": "bad", "try_number": 2})
+        if self.log is not None and path.endswith("/taskInstances/bad/logs/2"):
+            return httpx2.Response(200, json={"content": self.log})
         if path == "/api/v2/dags/known":
             self.paused = json.loads(request.content)["is_paused"] if request.method == "PATCH" else self.paused
             return httpx2.Response(200, json={})
@@ -95,6 +100,24 @@ def test_a_run_is_unpaused_triggered_and_awaited(airflow: FakeAirflow, client: A
 def test_a_failed_run_names_its_tasks_and_where_to_look(airflow: FakeAirflow, client: AirflowClient) -> None:
     airflow.states = ["failed"]
     with pytest.raises(StartError, match=r"DAG known failed \(task bad\): see its log at http://airflow/dags/known/"):
+        client.run("known", None, timeout_s=60)
+
+
+def test_a_failed_run_has_the_errors_of_its_tasks(airflow: FakeAirflow, client: AirflowClient) -> None:
+    airflow.states = ["failed"]
+    cause = {"exc_type": "AirflowFailException", "exc_value": "pos ended with exit code 78"}
+    airflow.log = [
+        {"event": "ensure pos", "level": "info"},
+        {"event": "Task failed with exception", "level": "error", "error_detail": [cause]},
+    ]
+    with pytest.raises(StartError, match="(?s)bad, try 2: Task failed.*pos ended with exit code 78") as caught:
+        client.run("known", None, timeout_s=60)
+    assert "ensure pos" not in str(caught.value)
+
+
+def test_a_failed_run_is_told_of_without_a_log(airflow: FakeAirflow, client: AirflowClient) -> None:
+    airflow.states = ["failed"]
+    with pytest.raises(StartError, match=r"(?s)task bad\).*bad: its log can't be read: Airflow refused .* with 404"):
         client.run("known", None, timeout_s=60)
 
 

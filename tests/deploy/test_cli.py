@@ -182,9 +182,10 @@ def test_topology_shows_what_an_app_is_made_of() -> None:
     text = _run("topology", "pos").stdout
     assert "repartition by shuffle" in text
     assert "store rewards" in text
-    chart = _run("topology", "pos", "--mermaid").stdout
+    chart = _run("topology", "pos", "--as", "mermaid").stdout
     assert chart.startswith("flowchart TD\n")
     assert '("rewards")' in chart
+    assert ">store rewards<" in _run("topology", "pos", "--as", "svg").stdout
     refused = _run("topology", "hadoop_export")
     assert refused.returncode == CONFIGURATION_ERROR_EXIT
     assert "hadoop_export is not a topology" in refused.stderr

@@ -16,17 +16,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from deploy import cli
-from deploy.app_health import heartbeat_problem, together_problem
+from deploy.app_health import driver_problem, heartbeat_problem
 from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.status import PlatformStatus, Problems, ProcessStatus, collect_status, process_status
 from deploy.status_table import status_table
 from deploy.supervisor_client import ProcessView
-from spark_apps.apps.order_location import ORDER_LOCATION
-from spark_apps.apps.ticks import TICKS
-from spark_apps.generations.catalog import first_journal
-from spark_apps.generations.journal import JournalFile
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS
 from tests.waiting import eventually
@@ -60,55 +56,48 @@ def test_an_app_is_healthy_only_by_its_own_fresh_heartbeat(
     assert heartbeat_problem(heartbeat, 7, now_ms) == problem
 
 
-def test_the_apps_of_one_process_work_only_if_all_of_them_do(tmp_path: Path) -> None:
+def test_the_apps_of_one_driver_work_only_if_all_of_them_do(tmp_path: Path) -> None:
     layout = RunLayout(tmp_path)
-    assert together_problem(layout, 7, 100_000) == "ticks: no heartbeat yet"
+    assert driver_problem(layout, "shared_driver", 7, 100_000) == "ticks: no heartbeat yet"
     for app in ON_DEMAND_APPS:
         write_heartbeat(layout.heartbeat(app), replace(_heartbeat(), app=app))
-    assert together_problem(layout, 7, 100_000) is None
+    assert driver_problem(layout, "shared_driver", 7, 100_000) is None
     write_heartbeat(layout.heartbeat("leaderboard"), replace(_heartbeat(AppState.FAILED, error="gone"), app=app))
-    assert together_problem(layout, 7, 100_000) == "leaderboard: failed: gone"
+    assert driver_problem(layout, "shared_driver", 7, 100_000) == "leaderboard: failed: gone"
 
 
-def test_an_app_that_runs_by_itself_is_no_concern_of_the_process_of_the_others(tmp_path: Path) -> None:
-    layout = RunLayout(tmp_path)
-    JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
-    assert together_problem(layout, 7, 100_000) == "leaderboard: no heartbeat yet"
-
-
-def test_the_table_shows_each_app_of_one_process_and_no_process_that_nothing_needs() -> None:
+def test_the_table_shows_each_app_of_one_driver_and_no_process_that_nothing_needs() -> None:
     apps = {
         app: {
             "healthy": app != "ticks",
             "heartbeat": asdict(_heartbeat()),
-            "process": "together",
+            "process": "shared_driver",
             "behind": 0,
             "restoring": None,
         }
         for app in ON_DEMAND_APPS
     }
-    alone = apps["leaderboard"] | {"process": "leaderboard"}
+    alone = apps["ticks"] | {"healthy": True, "process": "pos"}
     processes = (
-        ProcessStatus("leaderboard", "RUNNING", True, 8, 1, None, ""),
-        ProcessStatus("together", "RUNNING", False, 7, 1, None, "ticks: starting"),
+        ProcessStatus("pos", "RUNNING", True, 8, 1, None, ""),
+        ProcessStatus("shared_driver", "RUNNING", False, 7, 1, None, "ticks: starting"),
         ProcessStatus("ticks-next", "STOPPED", True, None, None, None, "", needed=False),
     )
     console = Console(width=120, record=True, file=StringIO())
-    console.print(status_table(PlatformStatus("", "", "", (), "", apps | {"leaderboard": alone}, processes)))
+    console.print(status_table(PlatformStatus("", "", "", (), "", apps | {"pos": alone}, processes)))
     shown = console.export_text()
     assert "  ticks" in shown
     assert shown.count("not healthy") == 1
-    assert shown.count("leaderboard") == 1
+    assert shown.count("pos") == 1
     assert "ticks-next" not in shown
 
 
 @pytest.mark.parametrize(
     ("name", "state", "exit_status", "healthy"),
     [
-        ("ticks", "STOPPED", 0, True),
-        ("ticks", "EXITED", 75, False),
-        ("order_location", "STOPPED", 0, False),
+        ("shared_driver", "STOPPED", 0, False),
         ("pos-next", "STOPPED", 0, True),
+        ("ticks-next", "STOPPED", 0, True),  # `ticks` is in the shared driver
         ("pos-next", "EXITED", 0, True),
         ("pos-next", "EXITED", 78, False),
         ("pos-next", "BACKOFF", 0, False),
@@ -119,9 +108,8 @@ def test_the_table_shows_each_app_of_one_process_and_no_process_that_nothing_nee
 def test_only_a_process_that_nothing_needs_may_be_down(
     tmp_path: Path, name: str, state: str, exit_status: int, healthy: bool
 ) -> None:
-    JournalFile(tmp_path, "order_location").write(first_journal(ORDER_LOCATION))
     view = ProcessView(name, state, 0, 0, exit_status, "")
-    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)), frozenset({"ticks", "pos"}))
+    problems = Problems(Instance.of(PlatformSettings.load(run_dir=tmp_path)), frozenset({"shared_driver", "pos"}))
     assert process_status(view, problems, {}).healthy == healthy
 
 
@@ -130,7 +118,7 @@ def test_only_a_process_that_nothing_needs_may_be_down(
     [
         ("pos", 100, "ended with exit code 78: too many partitions"),
         ("pos", 101, "ended with exit code 78: see its log"),  # that was said by the process before
-        ("together", 100, "ended with exit code 78: ticks: too many partitions"),
+        ("shared_driver", 100, "ended with exit code 78: ticks: too many partitions"),
         ("kafka", 100, "ended with exit code 78: see its log"),
     ],
 )

@@ -33,7 +33,7 @@ def programs_of(settings: PlatformSettings) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("apps", "others"), [("own", set()), ("pos", {*POS_APPS}), ("all", {*POS_APPS, *ON_DEMAND_APPS, "together"})]
+    ("apps", "others"), [("own", set()), ("pos", {*POS_APPS}), ("all", {*POS_APPS, "shared_driver"})]
 )
 def test_own_apps_run_whatever_else_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apps: str, others: set[str]
@@ -42,7 +42,7 @@ def test_own_apps_run_whatever_else_does(
     without = programs_of(settings)
     name_own(monkeypatch, TEMPLATE_APP)
     assert programs_of(settings) == without | {"template_app", "template_app-next"}
-    assert without & {*POS_APPS, *ON_DEMAND_APPS, "together"} == others
+    assert without & {*POS_APPS, *ON_DEMAND_APPS, "shared_driver"} == others
     topics = {topic.name: topic.config["cleanup.policy"] for topic in all_topics(settings)}
     assert topics.keys() >= OWN_TOPICS
     assert (topics.keys() == OWN_TOPICS) == (apps == "own")

@@ -56,6 +56,7 @@ def nodes(broker: Broker, run_dir: Path) -> Iterator[Nodes]:
         header_timeout_ms=round(REST_S * 1000),
         body_timeout_ms=1000,
         idle_timeout_ms=2000,
+        forward_timeout_ms=10_000,  # the attackers may have all of a small machine
     )
     with started(pair):
         for node in pair:

@@ -15,8 +15,8 @@ from spark_apps.generations.journal import Journal, JournalFile
 
 PLACES_OF_SEED = ("after:PLANNED", "before:SEEDED", "after:SEEDED", "before:STARTED")
 PLACES_OF_TRANSFER = (
-    *("before:BEGUN", "after:BEGUN", "before:WAITING", "after:WAITING", "before:SWITCHED"),
-    *("after:SWITCHED", "before:ALIGNED", "after:ALIGNED", "before:DONE"),
+    *("before:BEGUN", "after:BEGUN", "before:WAITING", "after:WAITING", "before:ALIGNING"),
+    *("after:ALIGNING", "before:ALIGNED", "after:ALIGNED", "before:DONE"),
 )
 
 

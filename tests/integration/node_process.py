@@ -15,8 +15,8 @@ from typing import Any
 import httpx2
 
 from state.changelog.headers import ChangelogHeaders
-from state.changelog.writer import KafkaChangelogWriter
 from tests.broker import Broker
+from tests.changelog_writer import KafkaChangelogWriter
 from tests.integration import waiting_node
 from tests.ports import free_ports
 from tests.waiting import eventually

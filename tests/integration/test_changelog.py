@@ -1,4 +1,4 @@
-"""Writer, reader and partitioner against a real broker."""
+"""Reader and partitioner against a real broker."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from state.changelog.headers import ChangelogHeaders
 from state.changelog.log_reader import TopicFacts
 from state.changelog.partitioner import partition_for
 from state.changelog.reader import ChangelogReader, ReaderSettings
-from state.changelog.writer import KafkaChangelogWriter
-from state.errors import ChangelogError, NullKeyError
-from state.serdes.serde import Utf8Serde
-from state.stores.builder import StoreBuilder
-from state.stores.suppliers import MemorySupplier
+from state.errors import ChangelogError
 from tests.broker import Broker
 from tests.integration.node_process import COMPACTED, HEADERS, write
 from tests.waiting import eventually
@@ -127,29 +123,3 @@ def test_reading_behind_the_end_of_the_log_is_told(broker: Broker, topic: str, r
     write(broker, topic, [(b"k", b"v")])
     reader.add(topic, 0, 1_000)
     assert any(batch.moved for _ in range(20) for batch in reader.read(5))
-
-
-def test_a_store_logs_to_kafka_and_a_reader_finds_its_rows(broker: Broker, topic: str, reader: ChangelogReader) -> None:
-    with KafkaChangelogWriter(broker.bootstrap, topic, schema_version=3) as writer:
-        store = StoreBuilder("rewards", MemorySupplier()).with_logging(writer).key_value(Utf8Serde(), Utf8Serde())
-        store.put("a", "1")
-        store.put_all([("b", "2"), ("a", None)])
-        store.flush()
-    for partition in range(4):
-        reader.add(topic, partition, 0)
-    batches = [batch for found in read_to_end(reader, set(range(4))).values() for batch in found]
-    records = [record for batch in batches for record in batch.messages]
-    assert [record.value() for record in records if record.key() == b"a"] == [b"1", None]
-    assert [record.value() for record in records if record.key() == b"b"] == [b"2"]
-    assert {tuple(record.headers() or ()) for record in records} == {(("schema-version", b"3"),)}
-    assert all(record.timestamp()[1] > 0 for record in records)
-
-
-def test_a_record_needs_a_key_and_a_topic(broker: Broker, topic: str) -> None:
-    writer = KafkaChangelogWriter(broker.bootstrap, topic)
-    with pytest.raises(NullKeyError):
-        writer.write([(None, b"v")], HEADERS)  # type: ignore[list-item]
-    lost = KafkaChangelogWriter(broker.bootstrap, "nowhere")
-    with pytest.raises(ChangelogError):  # noqa: PT012 - the failure shows in either call
-        lost.write([(b"k", b"v")], HEADERS)
-        lost.flush()

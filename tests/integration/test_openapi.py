@@ -90,7 +90,6 @@ def _ask(  # noqa: PLR0917 - one call
     @seed(20)
     @settings(
         max_examples=examples,
-        deadline=None,
         database=None,
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),

@@ -99,7 +99,7 @@ def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess
     pids = {process["name"]: process["pid"] for process in platform.status()["processes"]}
     os.kill(supervisor_of(platform.run_dir).pid(), signal.SIGKILL)
     os.kill(pids["airflow-scheduler"], signal.SIGKILL)
-    os.kill(pids["together"], signal.SIGKILL)
+    os.kill(pids["shared_driver"], signal.SIGKILL)
     assert platform.call("status").returncode == 3
     healed = platform.call("up", "--apps", "all", timeout_s=600)
     assert healed.returncode == 0, healed.stderr

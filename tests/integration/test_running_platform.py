@@ -118,7 +118,7 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
 
 
 def test_a_failed_task_can_be_cleared_and_runs_again(running: RunningPlatform) -> None:
-    wrong = {"app": "ticks", "action": "restart"}  # it shares a process
+    wrong = {"app": "all", "action": "scale", "cores": 2}  # scaling is for one app
     with running.airflow() as airflow:
         run = airflow.trigger("stream_apps", wrong)
         assert eventually(lambda: airflow.run_state("stream_apps", run) == "failed", RUN_S)
@@ -245,7 +245,7 @@ class Reader:
 
 
 @pytest.mark.long("test_migrate_state.py has it on toys, test_generations.py step by step")
-def test_an_app_that_shares_a_process_is_changed_by_itself_while_it_is_read(running: RunningPlatform) -> None:
+def test_an_app_that_shares_a_driver_is_changed_while_it_is_read(running: RunningPlatform) -> None:
     symbols = [f"KEPT{letter}" for letter in "ABCDEFGHIJ"]
     change = {"app": "ticks", "partitions": 7, "approval": False, "watch_minutes": 0, "max_behind": 0}
     before = _pids(running.platform.status())
@@ -261,9 +261,9 @@ def test_an_app_that_shares_a_process_is_changed_by_itself_while_it_is_read(runn
         status = running.platform.status()
     assert status["healthy"]
     processes = {app: status["apps"][app]["process"] for app in ON_DEMAND_APPS}
-    assert processes == {**dict.fromkeys(ON_DEMAND_APPS, "together"), "ticks": "ticks"}
+    assert processes == dict.fromkeys(ON_DEMAND_APPS, "shared_driver")
     assert status["apps"]["ticks"]["heartbeat"]["generation"] == 2
-    assert _pids(status)["together"] == before["together"], "the others have run on"
+    assert _pids(status)["shared_driver"] == before["shared_driver"], "the driver has run on"
 
 
 @pytest.mark.long("test_node_roll.py has the order, the refusals and the waiting")

@@ -1,7 +1,4 @@
-"""The five smaller systems as they really run: one process on Spark, a broker, two nodes; killed once on the way.
-
-Then one of them leaves the process and runs by itself.
-"""
+"""The five smaller systems as they really run: one driver, a broker, two nodes; killed once on the way."""
 
 from __future__ import annotations
 
@@ -19,15 +16,11 @@ from deploy.demo.systems.answers import collect
 from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import SystemRecord, system_records
 from deploy.demo.systems.oracle import SALES_GRACE_MS, Expected, expect, expected_players
-from spark_apps.errors import AppRunningError
-from spark_apps.generations.run_lease import generation_lease
 from spark_apps.heartbeat import AppState
-from spark_apps.lease import Lease
 from spark_apps.registry import ON_DEMAND_APPS, store_definitions
 from spark_apps.settings import AppSettings
 from state.changelog.headers import ChangelogHeaders
 from state.client import StateClient
-from state.clock import SystemClock
 from tests.broker import Broker, start_broker
 from tests.integration.app_process import AppProcess, AppProcesses
 from tests.integration.node_process import NodeProcess, make_nodes
@@ -36,7 +29,7 @@ from tests.integration.topics import end_offsets, write_topic
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
-    pytest.mark.long("test_running_platform.py has the same apps in one process"),
+    pytest.mark.long("test_running_platform.py has the same apps in one driver"),
 ]
 
 SETTINGS = AppSettings()
@@ -50,7 +43,7 @@ class Systems:
 
     broker: Broker
     apps: AppProcesses
-    alone: AppProcess
+    running: list[AppProcess]
     nodes: list[NodeProcess]
     expected: Expected
 
@@ -74,29 +67,12 @@ def halved(records: list[SystemRecord]) -> tuple[list[SystemRecord], list[System
 
 
 def started(apps: AppProcesses) -> list[AppProcess]:
-    process = apps._started("together", ["spark_apps", "run-together"], {})
+    process = apps._started("shared_driver", ["spark_apps", "run", *ON_DEMAND_APPS], {})
     for app in ON_DEMAND_APPS:
         log = apps.run_dir / f"{app}.log"  # theirs is the process's
         log.unlink(missing_ok=True)
-        log.symlink_to("together.log")
+        log.symlink_to("shared_driver.log")
     return [AppProcess(app, process.process, apps.run_dir) for app in ON_DEMAND_APPS]
-
-
-def with_one_by_itself(apps: AppProcesses, running: list[AppProcess]) -> list[AppProcess]:
-    """Has one of the apps leave the process and go on in one of its own: the second of those that are returned."""
-    leaving = running.pop(1)
-    leaving.await_beat(lambda beat: beat.state is AppState.RUNNING, "it runs")
-    sign = AppSettings(run_dir=apps.run_dir).lease_file(generation_lease(leaving.app, 1))
-    with pytest.raises(AppRunningError):  # no step may take the app for one that has stopped
-        Lease(sign, clock=SystemClock(), wait=time.sleep).acquire(0)
-    assert apps.run("generation", "detach", leaving.app).returncode == 0
-    leaving.await_beat(lambda beat: beat.state is AppState.STOPPED, "it is let go")
-    (apps.run_dir / f"{leaving.app}.log").unlink()
-    alone = apps.start(leaving.app)
-    alone.await_beat(lambda beat: beat.state is AppState.RUNNING, "it runs by itself")
-    for other in running:
-        other.await_beat(lambda beat: beat.state is AppState.RUNNING, "the others run on")
-    return [running[0], alone, *running[1:]]
 
 
 def await_all(running: list[AppProcess], broker: Broker) -> None:
@@ -130,17 +106,16 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
             node.start()
         await_all(running, broker)
         kill(running)
-        running = with_one_by_itself(apps, started(apps))
+        running = started(apps)
         publish(broker, halves[1])
         await_all(running, broker)
         for node in nodes:
             node.wait_ready()
-        found = Systems(broker, apps, running[1], nodes, expect(lambda topic: read_topic(broker.bootstrap, topic)))
+        found = Systems(broker, apps, running, nodes, expect(lambda topic: read_topic(broker.bootstrap, topic)))
         await_equal(found)
         yield found
-        assert running[0].terminate() == 0, running[0].log_tail()
-        if running[1].process.poll() is None:  # unless a test has ended it
-            assert running[1].terminate() == 0, running[1].log_tail()
+        if running[0].process.poll() is None:  # unless a test has ended it
+            assert running[0].terminate() == 0, running[0].log_tail()
     finally:
         apps.stop()
         for node in nodes:
@@ -223,20 +198,23 @@ def test_changelog_records_tell_whence_they_come(systems: Systems) -> None:
             assert headers.source
 
 
-def test_partitions_added_to_a_source_end_its_app_before_a_record_is_processed(systems: Systems) -> None:
-    broker, app = systems.broker, ON_DEMAND_APPS[systems.alone.app]
+def test_partitions_added_to_a_source_end_its_driver_before_a_record_is_processed(systems: Systems) -> None:
+    broker, meeting = systems.broker, systems.running[1]
+    app = ON_DEMAND_APPS[meeting.app]
     changelogs = [store.changelog_topic for store in app.stores]
     before = [end_offsets(broker.bootstrap, topic) for topic in changelogs]
     topic = app.sources(SETTINGS)[-1]
     broker.add_partitions(topic, 6)
     publish(broker, [record for record in system_records() if record.topic == topic])
 
-    assert systems.alone.await_exit() == 78, systems.alone.log_tail()
-    beat = systems.alone.heartbeat
+    assert meeting.await_exit() == 78, meeting.log_tail()
+    beat = meeting.heartbeat
     assert beat is not None
     assert beat.state is AppState.FAILED
     reason = f"topic {topic} has 6 partitions, but the state of {app.name} was made with 4"
     assert reason in (beat.error or "")
+    others = [other.heartbeat for other in systems.running if other is not meeting]
+    assert {other and other.state for other in others} == {AppState.STOPPED}
     again = systems.apps.run("run", app.name)
     assert again.returncode == 78, again.stderr[-3000:]
     assert reason in again.stderr

@@ -1,5 +1,7 @@
 """The platform's processes without containers, as the compose file has them: a standalone master, two workers, and the
-supervisor of the stream apps. A worker is killed, and nothing is lost or doubled."""
+supervisor of the stream apps. A worker is killed, with all that it runs, under an app with state, under the export, and
+under a snapshot. Nothing is lost or doubled.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +13,27 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import orjson
 import psutil
 import pytest
+from deltalake import DeltaTable
 
 from deploy.credentials import read_supervisor_credentials
+from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
 from deploy.environment import inherited_environment
 from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
 from deploy.supervisor_client import SupervisorClient
 from spark_apps.heartbeat import Heartbeat, read_heartbeat
+from spark_apps.scale import AppScale, write_scale
+from spark_apps.settings import AppSettings
 from tests.broker import Broker
 from tests.integration.sales import good_sales
-from tests.integration.topics import end_offsets, read_topic, write_topic
+from tests.integration.topics import Record, end_offsets, read_topic, write_topic
 from tests.waiting import eventually
 
 pytestmark = [
@@ -34,8 +41,8 @@ pytestmark = [
     pytest.mark.long("test_scale.py and test_compose.py have the settings of a cluster"),
 ]
 
-TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "pos-rewards-changelog")
-PATIENCE_S = 180
+TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq", "pos-rewards-changelog")
+PATIENCE_S = 600
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -47,13 +54,42 @@ def free_port() -> int:
 
 @dataclass
 class Cluster:
-    """The processes, each the leader of a group of its own."""
+    """The processes, each the leader of a group of its own. `settings` are those of apps and jobs."""
 
     folder: Path
     bootstrap: str
-    master_port: int
-    workers: list[subprocess.Popen[bytes]]
-    supervisor: SupervisorClient
+    master: str
+    settings: dict[str, str]
+    started: contextlib.ExitStack
+    workers: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start_worker(self, number: int) -> None:
+        """Starts a worker on a disk of its own, which it may have left there before."""
+        room = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / f"work-{number}"))
+        disk = {"STOREKEEPER_EXECUTOR_STATE_DIR": str(self.folder / f"disk-{number}")}
+        worker = spark_daemon(self.folder / f"worker-{number}.log", "worker.Worker", self.master, *room, **disk)
+        self.started.callback(end, worker)
+        self.workers[number] = worker
+
+    def await_executors(self) -> None:
+        """Returns once every worker runs an executor."""
+        eventually(lambda: all(map(executors, self.workers.values())), PATIENCE_S, "both workers run an executor")
+
+    @property
+    def supervisor(self) -> SupervisorClient:
+        return eventually(lambda: answering(self.folder / "run"), 60, "the supervisor answers")
+
+    def sold(self) -> Expectation:
+        """What must have come out of all that was put into `pos`."""
+        return expect(Sold(record) for record in read_topic(self.bootstrap, "pos"))
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = DeltaTable(self.folder / "run" / "delta" / name).to_pyarrow_table().to_pylist()
+        return rows
+
+    def command(self, *arguments: str) -> list[str]:
+        """A job, as Airflow's tasks start it."""
+        return ["env", *(f"{name}={value}" for name, value in self.settings.items()), sys.executable, "-m", *arguments]
 
     def heartbeat(self, app: str) -> Heartbeat | None:
         return read_heartbeat(RunLayout(self.folder / "run").heartbeat(app))
@@ -72,6 +108,15 @@ class Cluster:
     def log(self, app: str) -> str:
         path = RunLayout(self.folder / "run").log(app)
         return path.read_text(errors="replace")[-2000:] if path.exists() else "no log"
+
+
+class Sold:
+    """A record of `pos` as the oracle wants it."""
+
+    def __init__(self, record: Record) -> None:
+        assert record.key is not None
+        assert record.value is not None
+        self.key, self.value = record.key, record.value
 
 
 def start(command: list[str], log: Path, **variables: str) -> subprocess.Popen[bytes]:
@@ -112,33 +157,27 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     for topic in TOPICS:
         broker.create_topic(topic)
     port = free_port()
+    settings = {
+        "STOREKEEPER_RUN_DIR": str(folder / "run"),
+        "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap,
+        "STOREKEEPER_SPARK_MASTER": f"spark://127.0.0.1:{port}",
+        "STOREKEEPER_SUPERVISOR_PORT": str(free_port()),
+        "STOREKEEPER_EXECUTOR_MEMORY": "512m",
+        "STOREKEEPER_MAX_CORES": "2",
+        "STOREKEEPER_TRIGGER_INTERVAL_MS": "100",
+        "STOREKEEPER_EXPORT_INTERVAL_MS": "100",
+        "STOREKEEPER_MAX_OFFSETS_PER_TRIGGER": "50",
+        "STOREKEEPER_HEARTBEAT_INTERVAL_S": "0.2",
+    }
     with contextlib.ExitStack() as started:
         master = spark_daemon(folder / "master.log", "master.Master", "--host", "127.0.0.1", "--port", str(port))
         started.callback(end, master)
-        workers = []
+        cluster = Cluster(folder, broker.bootstrap, settings["STOREKEEPER_SPARK_MASTER"], settings, started)
         for number in range(2):
-            room = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{number}"))
-            disk = {"STOREKEEPER_EXECUTOR_STATE_DIR": str(folder / f"disk-{number}")}
-            log = folder / f"worker-{number}.log"
-            worker = spark_daemon(log, "worker.Worker", f"spark://127.0.0.1:{port}", *room, **disk)
-            started.callback(end, worker)
-            workers.append(worker)
-        supervising = start(
-            [str(PROGRAMS / "storekeeper"), "supervise"],
-            folder / "supervise.log",
-            STOREKEEPER_RUN_DIR=str(folder / "run"),
-            STOREKEEPER_KAFKA_BOOTSTRAP=broker.bootstrap,
-            STOREKEEPER_SPARK_MASTER=f"spark://127.0.0.1:{port}",
-            STOREKEEPER_SUPERVISOR_PORT=str(free_port()),
-            STOREKEEPER_EXECUTOR_MEMORY="512m",
-            STOREKEEPER_MAX_CORES="2",
-            STOREKEEPER_TRIGGER_INTERVAL_MS="100",
-            STOREKEEPER_MAX_OFFSETS_PER_TRIGGER="50",
-            STOREKEEPER_HEARTBEAT_INTERVAL_S="0.2",
-        )
+            cluster.start_worker(number)
+        supervising = start([str(PROGRAMS / "storekeeper"), "supervise"], folder / "supervise.log", **settings)
         started.callback(stop_supervised, supervising)
-        client = eventually(lambda: answering(folder / "run"), 60, "the supervisor answers")
-        yield Cluster(folder, broker.bootstrap, port, workers, client)
+        yield cluster
 
 
 def stop_supervised(supervising: subprocess.Popen[bytes]) -> None:
@@ -155,10 +194,20 @@ def stop_supervised(supervising: subprocess.Popen[bytes]) -> None:
 
 def executors(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """The JVMs that a worker runs for apps."""
+    return below(worker, "CoarseGrainedExecutorBackend")
+
+
+def runs_tasks(worker: subprocess.Popen[bytes]) -> bool:
+    """Whether a worker has begun with Python code of tasks."""
+    return bool(below(worker, "spark_apps.worker_daemon"))
+
+
+def below(worker: subprocess.Popen[bytes], said: str) -> list[psutil.Process]:
+    """The processes that a worker has started, by what their command lines say."""
     found = []
     for child in psutil.Process(worker.pid).children(recursive=True):
         with contextlib.suppress(psutil.Error):  # it may have ended just now
-            if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
+            if said in " ".join(child.cmdline()):
                 found.append(child)
     return found
 
@@ -167,7 +216,7 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_doubled(cluster: Cluster) -> 
     sales = good_sales(600, seed=11)
     write_topic(cluster.bootstrap, "pos", sales[:300])
     assert cluster.supervisor.start("pos")
-    eventually(lambda: all(executors(worker) for worker in cluster.workers), PATIENCE_S, "both workers run an executor")
+    cluster.await_executors()
     beat = cluster.await_beat("pos", lambda beat: (beat.batch_id or 0) >= 1)
     end(cluster.workers[0])
     write_topic(cluster.bootstrap, "pos", sales[300:])
@@ -199,3 +248,50 @@ def test_the_supervisor_ends_its_apps_with_itself(cluster: Cluster) -> None:
     beat = cluster.heartbeat("pos")
     assert beat is not None
     assert beat.state == "STOPPED"
+
+
+def test_the_export_outlives_a_worker_and_holds_every_line_item_once(cluster: Cluster) -> None:
+    cluster.start_worker(0)
+    scale_file = AppSettings(run_dir=cluster.folder / "run").scale_file("hadoop_export")
+    write_scale(scale_file, AppScale(max_offsets_per_trigger=200))
+    assert cluster.supervisor.start("hadoop_export")
+    cluster.await_executors()
+    ends = end_offsets(cluster.bootstrap, "hadoop-sink")
+    beat = cluster.await_beat("hadoop_export", lambda beat: (beat.batch_id or 0) >= 1)
+    assert beat.offsets != ends, "there is more to export"
+    end(cluster.workers[1])
+    after = cluster.await_beat("hadoop_export", lambda beat: beat.offsets == ends)
+    assert after.pid == beat.pid, "the driver has outlived the worker"
+    assert executors(cluster.workers[0])
+    rows = cluster.table("hadoop_export_staged")
+    assert Counter(tuple(row[name] for name in MASKED_FIELDS) for row in rows) == cluster.sold().masked
+    places = {(row["_partition"], row["_offset"]) for row in rows}
+    assert places == {(one.partition, one.offset) for one in read_topic(cluster.bootstrap, "hadoop-sink")}
+    assert read_topic(cluster.bootstrap, "hadoop-sink-dlq") == []
+    assert cluster.supervisor.stop("hadoop_export")
+    eventually(lambda: not executors(cluster.workers[0]), PATIENCE_S, "the app has given its cores back")
+
+
+def test_a_snapshot_outlives_a_worker_and_is_the_changelog(cluster: Cluster) -> None:
+    cluster.start_worker(1)
+    answer = cluster.folder / "snapshot.json"
+    with answer.open("wb") as output, (cluster.folder / "snapshot.log").open("wb") as log:
+        job = subprocess.Popen(cluster.command("spark_apps", "snapshot", "rewards"), stdout=output, stderr=log)
+    cluster.started.callback(job.kill)
+    busy = eventually(lambda: list(filter(runs_tasks, cluster.workers.values())), PATIENCE_S, "a worker runs the job")
+    assert job.poll() is None, "the job is not done"
+    end(busy[0])
+    assert job.wait(PATIENCE_S) == 0, (cluster.folder / "snapshot.log").read_text()[-3000:]
+    taken = orjson.loads(answer.read_bytes().splitlines()[-1])
+    rewards = {card: (reward.points, reward.invoices) for card, reward in cluster.sold().rewards.items()}
+    rows = cluster.table("rewards")
+    assert {row["CustomerCardNo"]: (row["TotalLoyaltyPoints"], row["InvoiceCount"]) for row in rows} == rewards
+    assert (taken["row_count"], len(rows)) == (len(rewards), len(rewards))
+    assert taken["source_offsets"] == end_offsets(cluster.bootstrap, "pos")
+    verified = subprocess.run(
+        cluster.command("spark_apps.maintenance", "verify", "rewards"), capture_output=True, text=True, check=False
+    )
+    assert verified.returncode == 0, verified.stdout[-1000:] + verified.stderr[-3000:]
+    details = orjson.loads(verified.stdout.splitlines()[-1])["details"]
+    assert (details["rows"], details["superseded"]) == (len(rewards), 0)
+    assert details["compared"] == {f"snapshot {taken['delta_version']}": 4}

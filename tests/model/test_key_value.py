@@ -137,5 +137,5 @@ class KeyValueMachine(RuleBasedStateMachine):
             shutil.rmtree(self.directory, ignore_errors=True)
 
 
-KeyValueMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+KeyValueMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=30)
 TestKeyValueMachine: Any = KeyValueMachine.TestCase

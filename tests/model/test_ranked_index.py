@@ -112,7 +112,7 @@ class RankedIndexMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock()
-        self.place = KeepingPlace(self.clock, ID)
+        self.place = KeepingPlace(ID)
         self.rows: dict[bytes, Value] = {}
         self.kept: list[tuple[RankedView, list[tuple[bytes, bytes]]]] = []
         self.offset = 0
@@ -191,6 +191,4 @@ class RankedIndexMachine(RuleBasedStateMachine):
 
 
 def test_whatever_is_in_the_rows_the_ranking_is_whole() -> None:
-    run_state_machine_as_test(
-        RankedIndexMachine, settings=settings(max_examples=40, stateful_step_count=15, deadline=None)
-    )
+    run_state_machine_as_test(RankedIndexMachine, settings=settings(max_examples=40, stateful_step_count=15))

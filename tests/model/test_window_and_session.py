@@ -208,7 +208,7 @@ class TtlMachine(_TimedMachine):
         self.forget_swept()
 
 
-_SETTINGS = settings(max_examples=40, stateful_step_count=30, deadline=None)
+_SETTINGS = settings(max_examples=40, stateful_step_count=30)
 for _machine in (WindowMachine, SessionMachine, TtlMachine):
     _machine.TestCase.settings = _SETTINGS
 TestWindowMachine: Any = WindowMachine.TestCase

@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.apps.ticks import TICKS
 from spark_apps.cli import exit_code
 from spark_apps.errors import AppRunningError, BrokerUnavailableError, UnusableCheckpointError
-from spark_apps.generations.catalog import first_journal
-from spark_apps.generations.journal import JournalFile
 from state.errors import ChangelogError, ConfigurationError, StateError
 
 
@@ -58,10 +55,3 @@ def test_stores_of_several_apps_have_no_batch_in_common(tmp_path: Path) -> None:
     done = run("snapshot", "rewards", "prices", STOREKEEPER_RUN_DIR=str(tmp_path))
     assert done.returncode == 78
     assert "rewards and prices are stores of several apps" in done.stderr
-
-
-def test_an_app_that_runs_by_itself_is_refused_where_it_is_named(tmp_path: Path) -> None:
-    JournalFile(tmp_path, "ticks").write(first_journal(TICKS))
-    done = run("run-together", "ticks", "leaderboard", STOREKEEPER_RUN_DIR=str(tmp_path))
-    assert done.returncode == 78
-    assert "start it by `run ticks`" in done.stderr

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
         "from page_views.app import PAGE_VIEWS\n"
         "A_TEXT = 'page_views'\n"
         "TAKEN = replace(PAGE_VIEWS, name='pos', stores=())\n"
-        "A_PROCESS = replace(PAGE_VIEWS, name='together', stores=())\n"
+        "A_PROCESS = replace(PAGE_VIEWS, name='shared_driver', stores=())\n"
         "TAKEN_STORE = replace(PAGE_VIEWS, stores=(replace(PAGE_VIEWS.stores[0], name='rewards'),))\n"
         "WITHOUT_MODULE = replace(PAGE_VIEWS, name='odd', module='nowhere', stores=())\n"
         "AGAIN = replace(PAGE_VIEWS, stores=())\n"
@@ -78,7 +78,7 @@ def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
         ("page_views", "named <module>:<variable>"),
         ("odd:A_TEXT", "is no AppSpec"),
         ("odd:TAKEN", "an app pos, and there is another"),
-        ("odd:A_PROCESS", "an app together, and there is another"),
+        ("odd:A_PROCESS", "an app shared_driver, and there is another"),
         ("odd:TAKEN_STORE", "apps pos and page_views both have a store rewards"),
         ("page_views.app:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
         ("page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS", "page_views and page_counts both have a store tot"),

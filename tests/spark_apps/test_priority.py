@@ -9,7 +9,7 @@ from spark_apps.priority import JOB_NICENESS, STREAM_NICENESS, niceness
     ("arguments", "wanted"),
     [
         (["run", "pos"], STREAM_NICENESS),
-        (["run-together"], STREAM_NICENESS),
+        (["run", "ticks", "leaderboard"], STREAM_NICENESS),
         (["generation", "run", "pos"], STREAM_NICENESS),
         (["generation", "handover", "pos"], STREAM_NICENESS),
         (["generation", "retire", "pos"], JOB_NICENESS),

@@ -27,12 +27,17 @@ def grouped(streams: StreamsBuilder, _: AppSettings) -> None:
     table.group_by(lambda key, value: (str(value), value), values=int).count(store="counts")
 
 
+def through_a_named_topic(streams: StreamsBuilder, _: AppSettings) -> None:
+    values = streams.stream("in", int).select_key(lambda _, value: str(value), keys=str)
+    values.repartition(topic="by-value").group_by_key().count(store="counts")
+
+
 def test_another_app_says_why_it_cannot() -> None:
     assert HADOOP_EXPORT.why_no_generations == "it is no topology"
     assert topology_app("copied", copied, title="Copies").why_no_generations == "it keeps no store"
-    why = topology_app("grouped", grouped, title="Counts").why_no_generations
-    assert why is not None
-    assert why.startswith("it repartitions through topic grouped-")
+    why = topology_app("shared", through_a_named_topic, title="Counts").why_no_generations
+    assert why == "it repartitions through topic by-value, which two generations would share"
+    assert topology_app("grouped", grouped, title="Counts").why_no_generations is None
 
 
 def test_a_store_whose_rows_are_no_objects_has_no_columns() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from confluent_kafka import Producer
 
@@ -37,3 +39,18 @@ def test_a_topic_that_is_made_anew_is_another_one_and_empty(broker: Broker) -> N
     assert topics.ids(["anew"])["anew"] != before
     assert topics.end(["anew"]) == Position({"anew": dict.fromkeys(range(3), 0)})
     assert topics.own_config("anew") == {"cleanup.policy": "compact"}
+
+
+def test_the_end_is_told_once_no_transaction_is_open(broker: Broker) -> None:
+    broker.create_topic("still", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "still"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("still", b"v")
+    producer.flush(30)
+    topics = Topics(broker.bootstrap)
+    assert topics.end(["still"]) == Position({"still": {0: 0}})
+    committing = threading.Timer(0.3, producer.commit_transaction)
+    committing.start()
+    assert topics.still_end(["still"]) == Position({"still": {0: 2}})
+    committing.join()

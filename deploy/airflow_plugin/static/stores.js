@@ -37,7 +37,7 @@ const TABLES = {
     ["Changelog", (row) => row.topic],
   ],
   apps: [
-    ["App", (row) => row.app],
+    ["App", (row) => ({ words: row.app, page: `topology/${encodeURIComponent(row.app)}` })],
     ["State", (row) => (row.state === "STOPPED" ? row.state : verdict(row.state, row.healthy))],
     ["Generation", (row) => count(row.generation), "number"],
     ["Records/s", (row) => count(row.input_rows_per_second), "number"],
@@ -73,9 +73,14 @@ const TABLES = {
 function cell(tag, shown, kind) {
   const made = document.createElement(tag);
   if (kind) made.className = kind;
-  const { words, kind: mood, link } = typeof shown === "object" ? shown : { words: shown };
+  const { words, kind: mood, link, page } = typeof shown === "object" ? shown : { words: shown };
   if (mood) made.classList.add(mood);
-  if (link && /^https?:\/\//.test(link)) {
+  if (page) {
+    const anchor = document.createElement("a");
+    anchor.href = page;
+    anchor.textContent = words;
+    made.append(anchor);
+  } else if (link && /^https?:\/\//.test(link)) {
     const anchor = document.createElement("a");
     anchor.href = link;
     anchor.target = "_blank";

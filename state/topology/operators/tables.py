@@ -7,7 +7,7 @@ from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.change import Change, TableRecord
 from state.tables.joined_table import JoinedTable
 from state.tables.materialized import TableStore

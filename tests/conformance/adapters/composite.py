@@ -6,22 +6,14 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from state.errors import StoreUnavailableError
-from state.stores.composite import (
-    CompositeReadOnlyKeyValueStore,
-    CompositeReadOnlySessionStore,
-    CompositeReadOnlyWindowStore,
-)
+from state.stores.composite import composite
 from tests.conformance.adapter import Adapter
 from tests.conformance.adapters.key_value import KeyValueAdapter
 from tests.conformance.adapters.session import SessionAdapter
 from tests.conformance.adapters.window import WindowAdapter
 from tests.conformance.backend import Backend
 
-_KINDS: dict[str, tuple[type[KeyValueAdapter], Any]] = {
-    "kv": (KeyValueAdapter, CompositeReadOnlyKeyValueStore),
-    "window": (WindowAdapter, CompositeReadOnlyWindowStore),
-    "session": (SessionAdapter, CompositeReadOnlySessionStore),
-}
+_KINDS: dict[str, type[KeyValueAdapter]] = {"kv": KeyValueAdapter, "window": WindowAdapter, "session": SessionAdapter}
 
 
 class CompositeAdapter(Adapter):
@@ -32,7 +24,7 @@ class CompositeAdapter(Adapter):
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
         self.rebalancing = False
-        adapter, composite = _KINDS[config.get("inner", "kv")]
+        adapter = _KINDS[config.get("inner", "kv")]
         with_retention = {"retention": 1 << 62, **config}
         self.shards = [adapter(with_retention, _place(backend, number)) for number in range(config["shards"])]
         self.reader = adapter(with_retention, _place(backend, len(self.shards)))

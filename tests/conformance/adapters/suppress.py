@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from state.serdes.json import JsonSerde
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.change import TableRecord
 from state.tables.suppress import (
     BufferConfig,

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 from state.errors import IteratorClosedError
 from state.keys.windows import decode_window_row_key, window_row_key
-from state.stores.read_only import Windowed
 from state.stores.window import WindowStore
+from state.stores.windowed import Windowed
 from tests.conformance.adapters.key_value import KeyValueAdapter
 
 

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -50,18 +51,19 @@ def served(app: object) -> Iterator[str]:
 
 
 def opened(look_allowed: bool) -> object:
-    """The app; with `look_allowed` whoever asks may see the glance, as if Airflow had said so."""
+    """The app; with `look_allowed` whoever asks may see all of it, as if Airflow had said so."""
     app = page_app(lambda: SEEN)
     if look_allowed:
-        route = next(route for route in app.routes if getattr(route, "path", "") == "/glance")
-        for dependency in route.dependant.dependencies:  # type: ignore[attr-defined]
-            app.dependency_overrides[dependency.call] = lambda: None
+        for route in app.routes:
+            for dependency in route.dependant.dependencies:  # type: ignore[attr-defined]
+                app.dependency_overrides[dependency.call] = lambda: None
     return app
 
 
 def test_without_airflows_leave_nothing_is_told() -> None:
     with served(opened(look_allowed=False)) as address:
-        assert httpx2.get(f"{address}/glance", trust_env=False).status_code in {401, 403}
+        for path in ("glance", "topology/pos"):
+            assert httpx2.get(f"{address}/{path}", trust_env=False).status_code in {401, 403}
         page = httpx2.get(f"{address}/", trust_env=False)
     assert page.status_code == 200
     assert "rewards" not in page.text
@@ -93,5 +95,22 @@ def test_everything_is_shown_as_text() -> None:
         expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is no link
         expect(page.locator("#summary")).to_contain_text("1 app is ill")
         assert page.title() == "Stores"
+        page.get_by_role("link", name="pos", exact=True).click()
+        expect(page.get_by_role("img")).to_contain_text("store rewards")
+        expect(page.locator("pre").first).to_contain_text("repartition by shuffle pos-purchases.repartition")
+        assert page.title() == "Topology of pos"
+        page.get_by_role("link", name="Stores").click()
+        expect(page.locator("#summary")).to_contain_text("1 app is ill")
         browser.close()
     assert wrong == []
+
+
+def test_an_app_without_a_topology_is_told_and_a_path_names_no_module() -> None:
+    with served(opened(look_allowed=True)) as address:
+        export = httpx2.get(f"{address}/topology/hadoop_export", trust_env=False)
+        evil = httpx2.get(f"{address}/topology/{quote('<b>:POS', safe='')}", trust_env=False)
+        module = httpx2.get(f"{address}/topology/{quote('spark_apps.apps.pos:POS', safe='')}", trust_env=False)
+    assert "hadoop_export is not a topology" in export.text
+    assert "There is no app &lt;b&gt;:POS" in evil.text
+    assert "There is no app spark_apps.apps.pos:POS" in module.text
+    assert {export.status_code, evil.status_code, module.status_code} == {404}

@@ -1,21 +1,24 @@
-"""Rounds of kills: the apps side by side, each killed as soon as it runs, while invoices keep coming."""
+"""Lives and deaths: the apps side by side, each killed over and over, while invoices keep coming."""
 
 from __future__ import annotations
 
+import random
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
+from pathlib import Path
 
 from deltalake import DeltaTable
 
-from spark_apps.checkpoint import SparkCheckpoint
 from tests.broker import Broker
-from tests.faults.crashes.attempt import Attempt, Outcome, start
 from tests.faults.crashes.feed import Feed
+from tests.faults.crashes.harm import Harm, Stores
+from tests.faults.crashes.living import Living, Outcome
 from tests.faults.crashes.oracle import BY_HAND, Difference, PosOracle, dead_letters
-from tests.faults.crashes.points import rounds
-from tests.faults.crashes.tables import snapshot
+from tests.faults.crashes.points import POINTS, Point, Victim, lives
+from tests.faults.crashes.stores import local_stores, query_node, snapshot
 from tests.integration.app_process import AppProcess, AppProcesses
+from tests.integration.node_process import NodeProcess, make_nodes
 from tests.integration.sales import bad_sales
 from tests.integration.topics import end_offsets, read_topic
 
@@ -28,75 +31,137 @@ SETTINGS = {
     "export_interval_ms": "200",
     "max_dead_letter_share": "1",  # poison is put in on purpose
 }
-_LARGE_BATCHES = {"max_offsets_per_trigger": "20000"}
-_UNASKED = (0, 78)
-"""With these exit codes no app may end unasked: supervisor would not start it again."""
+PATIENCE_S = 1800.0
+"""A machine may do other things beside a campaign."""
+_SHARES = {"pos": 3, "hadoop_export": 1}
+"""Most kills are of the app with state."""
+_LARGE_BATCHES = {"max_offsets_per_trigger": "50000"}
+_FINAL_INVOICES = 400
+_WHOLE = 40
+"""An app that is to be killed so often goes on until it has met every point."""
 
 
 @dataclass(slots=True)
 class Campaign:
-    """A number of rounds, spread over the apps: `run` them, `settle`, and look at the `differences`."""
+    """A number of kills, spread over the apps: `run` them, `settle`, and look at the `differences`.
+
+    Attributes:
+        apps: starts them.
+        broker: their broker, which is killed too.
+        count: how many kills are to meet somebody.
+        seed: of everything random.
+    """
 
     apps: AppProcesses
     broker: Broker
     count: int
     seed: int
-    outcomes: list[Outcome] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-    _broker_lock: threading.Lock = field(default_factory=threading.Lock)
+    feed: Feed = field(init=False)
+    livings: dict[str, Living] = field(init=False)
+    _node: NodeProcess = field(init=False)
+
+    def __post_init__(self) -> None:
+        lock = threading.Lock()
+        self.feed = Feed(self.broker.bootstrap, self.seed)
+        (self._node,) = make_nodes(self.broker, self.apps.run_dir / "node", f"rewards={CHANGELOG}", names="a")
+        self.livings = {app: Living(app, self.apps, self.broker, lock, self._stores(app)) for app in SOURCES}
+
+    @property
+    def hits(self) -> list[Outcome]:
+        """The kills that met somebody."""
+        return [outcome for living in self.livings.values() for outcome in living.hits]
+
+    @property
+    def hits_at(self) -> Counter[tuple[str, Point]]:
+        """How many kills met somebody, by app and point."""
+        return Counter((outcome.app, outcome.kill.point) for outcome in self.hits)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What must not happen, and did."""
+        return [complaint for living in self.livings.values() for complaint in living.complaints]
+
+    @property
+    def never_hit(self) -> list[str]:
+        """The points, victims and harms that never came to be."""
+        met, victims = self.hits_at, {outcome.kill.victim for outcome in self.hits}
+        harms = {harm for living in self.livings.values() for harm in living.harms}
+        return [
+            *(f"{app}: {point}" for app, points in POINTS.items() for point in points if not met[app, point]),
+            *(victim for victim in Victim if victim not in victims),
+            *(harm for harm in Harm if harm not in harms),
+        ]
 
     def run(self) -> None:
-        """Makes the topics and runs all rounds while the feed goes on."""
+        """Makes the topics and kills until it is enough, while the feed goes on and a node follows."""
         for topic in TOPICS:
             self.broker.create_topic(topic)
         self.broker.create_topic(CHANGELOG, config={"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"})
-        feed = Feed(self.broker.bootstrap, self.seed)
-        feed.start()
-        share, rest = divmod(self.count, len(SOURCES))
-        threads = [
-            threading.Thread(target=self._run_app, args=(app, share + (number < rest)), name=app)
-            for number, app in enumerate(SOURCES)
-        ]
+        self._node.start()
+        self.feed.start()
+        threads = [threading.Thread(target=self._run_app, args=(app,), name=app) for app in SOURCES]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        feed.finish()
+        self.feed.finish()
 
     def settle(self) -> None:
-        """Starts all apps once more, in one process, lets them finish everything, and stops them."""
+        """Starts all apps once more, in one driver, lets them finish everything, and stops them."""
         first, *_ = SOURCES
         # Small batches were for the kills: there are many of them to be met.
-        together = self.apps.start_module(first, "spark_apps", "run-together", *SOURCES, **_LARGE_BATCHES)
-        for app, source in SOURCES.items():
-            member = AppProcess(app, together.process, together.run_dir)
-            member.await_caught_up(end_offsets(self.broker.bootstrap, source))
-        assert together.terminate() == 0, together.log_tail()
+        shared = self.apps.start_module(first, "spark_apps", "run", *SOURCES, **_LARGE_BATCHES)
+        running = {app: AppProcess(app, shared.process, shared.run_dir) for app in SOURCES}
+        # What a dead attempt had committed is not applied anew: with a further batch the local stores are whole.
+        for more in (0, _FINAL_INVOICES):
+            self.feed.add(more)
+            for app, source in SOURCES.items():
+                running[app].await_caught_up(end_offsets(self.broker.bootstrap, source))
+        assert shared.terminate() == 0, shared.log_tail()
 
     def differences(self) -> list[Difference]:
         """How each output differs from what follows from the input."""
         bootstrap = self.broker.bootstrap
         poison = set(bad_sales(16))
-        oracle = PosOracle(read_topic(bootstrap, "pos"), lambda key, value: (key, value) in poison)
+        arrived = read_topic(bootstrap, "pos")
+        oracle = PosOracle(arrived, lambda key, value: (key, value) in poison)
         table = DeltaTable(str(self.apps.run_dir / "delta" / "hadoop_export_staged")).to_pyarrow_table().to_pylist()
         by_hand = {(r.partition, r.offset) for r in read_topic(bootstrap, "hadoop-sink") if r.key == BY_HAND}
         rewards = oracle.rewards()
+        # The client put these records where their keys belong.
+        partitions = {record.key or b"": record.partition for record in read_topic(bootstrap, "loyalty")}
         return [
+            Difference.between("pos", self.feed.published, [(record.key, record.value) for record in arrived]),
             *oracle.differences(lambda topic: read_topic(bootstrap, topic)),
             dead_letters("hadoop-sink", by_hand, read_topic(bootstrap, "hadoop-sink-dlq")),
+            local_stores(self._store_folder("pos"), partitions, rewards),
+            query_node(self._node, rewards),
             oracle.exported(table),
             snapshot(self.apps, rewards),
         ]
 
-    def _run_app(self, app: str, count: int) -> None:
-        checkpoint = SparkCheckpoint(self.apps.run_dir / "checkpoints" / app / "gen-1")
-        for round_ in islice(rounds(app, self.seed), count):
-            try:
-                attempt = Attempt(start(self.apps, app, round_), checkpoint)
-                outcome = attempt.live(round_, self.broker, self._broker_lock)
-            except Exception as error:  # whatever it is, the other apps' rounds go on
-                self.complaints.append(f"{app}, {round_}: {type(error).__name__}: {error}")
+    def close(self) -> None:
+        """Ends the node and what is left of the apps."""
+        self._node.close()
+        self.apps.stop()
+
+    def _run_app(self, app: str) -> None:
+        living = self.livings[app]
+        wanted = -(-self.count * _SHARES[app] // sum(_SHARES.values()))
+        most = wanted * (2 if wanted >= _WHOLE else 1)
+        for number, life in enumerate(lives(app, self.seed)):
+            is_whole = all(self.hits_at[app, point] for point in POINTS[app])
+            if number > most or len(living.hits) >= (wanted if is_whole else most):
                 return
-            self.outcomes.append(outcome)
-            if outcome.exit_code in _UNASKED:
-                self.complaints.append(f"{app}, {round_}: it ended with {outcome.exit_code}")
+            try:
+                living.live(number, life)
+            except Exception as error:  # whatever it is, the other apps' lives go on
+                living.complaints.append(f"{app}, {life}: {type(error).__name__}: {error}")
+                return
+
+    def _stores(self, app: str) -> Stores:
+        copies = self.apps.run_dir / "copies" / app
+        return Stores(self._store_folder(app), copies, random.Random(self.seed))
+
+    def _store_folder(self, app: str) -> Path:
+        return self.apps.run_dir / "tasks" / app / "gen-1" / f"{app}-purchases.repartition"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterable
+from itertools import count
 
 from confluent_kafka import Producer
 
@@ -14,7 +16,7 @@ from tests.integration.sales import bad_sales, good_sales
 class Feed(threading.Thread):
     """Publishes invoices, good and bad, in small steps until `finish`."""
 
-    def __init__(self, bootstrap: str, seed: int, *, per_step: int = 30, step_s: float = 0.5) -> None:
+    def __init__(self, bootstrap: str, seed: int, *, per_step: int = 12, step_s: float = 0.5) -> None:
         super().__init__(daemon=True)
         self._producer = Producer(
             {
@@ -30,23 +32,20 @@ class Feed(threading.Thread):
         self._per_step = per_step
         self._step_s = step_s
         self._finished = threading.Event()
-        self.published = 0
+        self.published: list[tuple[bytes | None, bytes | None]] = []
+        self._steps = count()
 
     def run(self) -> None:
         rng = random.Random(self._seed)
         poison = bad_sales(16)
-        step = 0
         while not self._finished.is_set():
             # Every step has numbers of its own, so each invoice is there once.
-            records: list[tuple[bytes | None, bytes | None]] = list(good_sales(self._per_step, seed=step))
+            records: list[tuple[bytes | None, bytes | None]] = list(good_sales(self._per_step, seed=next(self._steps)))
             records += rng.choices(poison, k=2)
             rng.shuffle(records)
-            for key, value in records:
-                self._producer.produce("pos", value=value, key=key)
+            self._publish(records)
             self._producer.produce("hadoop-sink", value=b"{}", key=BY_HAND)
             self._producer.poll(0)
-            self.published += len(records)
-            step += 1
             self._finished.wait(self._step_s)
         assert self._producer.flush(120) == 0
 
@@ -54,3 +53,13 @@ class Feed(threading.Thread):
         """Returns once all of it is at the broker."""
         self._finished.set()
         self.join()
+
+    def add(self, number: int) -> None:
+        """Publishes so many good invoices more, after `finish`."""
+        self._publish(good_sales(number, seed=next(self._steps)))
+        assert self._producer.flush(120) == 0
+
+    def _publish(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+        for key, value in records:
+            self._producer.produce("pos", value=value, key=key)
+            self.published.append((key, value))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ import orjson
 import pytest
 
 from tests.broker import Broker
+from tests.faults.crashes.harm import Harm, Stores
+from tests.faults.crashes.points import IN_STORE, IN_TRANSACTION, Kill, Point, Victim
 from tests.spark_apps.engine import dying_tasks
-from tests.spark_apps.engine.dying_tasks import Step, arm, armed
+from tests.spark_apps.engine.dying_tasks import armed_in
 from tests.spark_apps.engine.spark_run import SparkRun
 
 if TYPE_CHECKING:
@@ -72,47 +74,26 @@ def stores(oracle: Oracle) -> Path:
     return folder
 
 
-def test_a_task_may_die_at_every_step(oracle: Oracle) -> None:
-    for step in Step:
-        oracle.give()
-        if step is Step.RESTORING:
-            shutil.rmtree(stores(oracle))
-        arm(oracle.run.settings.run_dir, step)
-        with pytest.raises(Exception, match=r"crashed|worker"):
-            oracle.run.run()
-        assert not armed(oracle.run.settings.run_dir), f"no task came to {step}"
+@pytest.mark.parametrize("point", [*IN_TRANSACTION, *IN_STORE])
+def test_a_task_may_die_at_every_step(oracle: Oracle, point: Point) -> None:
+    armed = armed_in(oracle.run.settings.run_dir)
+    oracle.give()
+    if point in (Point.RESTORE_BEGUN, Point.RESTORING):
+        shutil.rmtree(stores(oracle))
+    armed.arm(1, Kill(point, Victim.WORKER, stateful=point in IN_STORE or None), broker_pid=0)
+    with pytest.raises(Exception, match=r"crashed|worker"):
         oracle.run.run()
-        oracle.check()
-
-
-def deleted(folder: Path, _: Path) -> None:
-    shutil.rmtree(folder)
-
-
-def swapped(folder: Path, _: Path) -> None:
-    (folder / "0").rename(folder / "aside")
-    (folder / "1").rename(folder / "0")
-    (folder / "aside").rename(folder / "1")
-
-
-def set_back(folder: Path, copy: Path) -> None:
-    shutil.rmtree(folder)
-    shutil.copytree(copy, folder)
-
-
-def damaged(folder: Path, _: Path) -> None:
-    for file in folder.glob("*/*/CURRENT"):
-        file.write_bytes(b"nothing")
+    assert armed.is_taken(1), f"no task came to: {point}"
+    oracle.run.run()
+    oracle.check()
 
 
 def test_local_stores_heal(oracle: Oracle, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(stores(oracle), copy)
-    harms: list[Callable[[Path, Path], None]] = [deleted, swapped, set_back, damaged]
-    for harm in harms:
+    harmed = Stores(stores(oracle), tmp_path / "copies", random.Random(1))
+    for harm in Harm:
         oracle.give()
         oracle.run.run()
-        harm(stores(oracle), copy)
+        assert harmed.harm(harm)
         oracle.give()
         oracle.run.run()
         oracle.check()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import closing
 from dataclasses import dataclass, replace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
 from spark_apps.engine.topic_rules import TopicRule
@@ -15,12 +14,9 @@ from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
 from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.errors import PartitionsChangedError
 from spark_apps.topics import Topics
-from state.changelog import stretch
-from state.changelog.log_bounds import END, log_offsets, offset_client
-from state.changelog.position import Position
+from state.changelog.stretch import read_topic
 from state.topology.records import Output, StoreChange
 from tests.broker import Broker
-from tests.integration.topics import read_topic
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -53,22 +49,13 @@ class App:
         transaction.commit(len(values), b'{"values":%d}' % len(values))
         return False
 
-    def _last_offsets(self, names: list[str]) -> Position:
-        """Where topics end, open transactions included."""
-        with closing(offset_client(self.broker.bootstrap, isolation="read_uncommitted")) as client:
-            wanted = {
-                (name, number): END for name in names for number in Topics(self.broker.bootstrap).partitions(name)
-            }
-            found = log_offsets(client, wanted, 30)
-        return Position({name: {at: end for (topic, at), end in found.items() if topic == name} for name in names})
+    def committed(self, topic: str) -> list[Message]:
+        name = f"{self.plan.app}-{topic}"
+        Topics(self.broker.bootstrap).still_end([name])  # a commit is answered before each partition has its mark
+        return list(read_topic(self.broker.bootstrap, name))
 
     def seen(self, topic: str = "out") -> list[str]:
-        name = f"{self.plan.app}-{topic}"
-        # The broker answers a commit before each partition has its mark.
-        committed = Topics(self.broker.bootstrap)
-        eventually(lambda: committed.end([name]) == self._last_offsets([name]), 30, "all transactions have ended")
-        records = read_topic(self.broker.bootstrap, name)
-        return sorted((record.value or b"").decode() for record in records)
+        return sorted((message.value() or b"").decode() for message in self.committed(topic))
 
 
 @pytest.fixture
@@ -192,10 +179,11 @@ def test_the_markers_of_an_abandoned_checkpoint_mean_nothing(app: App) -> None:
 def test_a_record_that_its_topic_would_refuse_is_a_dead_letter_and_blocks_nobody(app: App) -> None:
     assert not app.write(["a", "x" * 30_000, "b"], 0)
     assert app.seen() == ["a", "b"]
-    (dead,) = read_topic(app.broker.bootstrap, f"{app.plan.app}-dlq")
-    assert dead.value == b"x" * 30_000
-    assert dead.headers["dlq.topic"] == f"{app.plan.app}-out".encode()
-    assert b"larger than the 20000" in (dead.headers["dlq.error.message"] or b"")
+    (dead,) = app.committed("dlq")
+    assert dead.value() == b"x" * 30_000
+    headers = dict(dead.headers() or ())
+    assert headers["dlq.topic"] == f"{app.plan.app}-out".encode()
+    assert b"larger than the 20000" in headers["dlq.error.message"]
 
 
 def test_a_change_that_its_changelog_would_refuse_ends_the_batch(app: App) -> None:
@@ -240,5 +228,4 @@ def test_a_record_of_1970_keeps_its_time(app: App) -> None:
     transaction.write((topic, b"k", b"v", timestamp_ms, ()) for timestamp_ms in (5, 1, 0))
     transaction.commit(3, b"{}")
     # To Kafka's C client 0 means now: a millisecond later is nearer the truth.
-    found = stretch.read_topic(app.broker.bootstrap, topic)
-    assert [message.timestamp()[1] for message in found] == [5, 1, 1]
+    assert [message.timestamp()[1] for message in app.committed("dlq")] == [5, 1, 1]

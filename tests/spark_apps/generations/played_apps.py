@@ -1,13 +1,16 @@
 """Plays an app's processes without Spark: they follow the journal, take leases, and plan and finish batches on disk.
 
+A batch sends the records of its input on through a topic of the generation's own, and a later one takes them up there.
 What each generation writes for which record of the input is remembered, so that a test can tell what came twice.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import orjson
@@ -25,20 +28,38 @@ from state.changelog.position import Position
 from state.clock import ManualClock
 from tests.spark_apps.checkpoints import METADATA
 
-TOPIC = "purchases"
+TOPIC = "pos"
+OWN = "own-{}"
+"""The repartition topic of a generation."""
 _MOST_IN_A_BATCH = 5
 
 
 @dataclass
 class World:
-    """An input topic that grows, and what was written for its records: by offset, and by generation and batch."""
+    """An input topic that grows, and what was written for its records: by offset, and by generation and batch.
+
+    Attributes:
+        logs: by generation, what is in its repartition topic: offsets of the input.
+        sent: by generation and batch, whether that batch's records are there.
+        restless: whether each batch sends on what it found in the repartition topic, too.
+        outputs: what was written when the input was read.
+        late_outputs: what was written when its records came through the repartition topic.
+    """
 
     settings: AppSettings
     rng: random.Random
     clock: ManualClock = field(default_factory=ManualClock)
     end: int = 0
     outputs: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    late_outputs: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     stores: dict[int, set[int]] = field(default_factory=dict)
+    logs: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    sent: set[tuple[int, int]] = field(default_factory=set)
+    restless: bool = False
+
+    def log_ends(self, topics: Collection[str]) -> Position:
+        """Where repartition topics end."""
+        return Position({topic: {0: len(self.logs[int(topic.removeprefix(OWN.format("")))])} for topic in topics})
 
     @property
     def journal_file(self) -> JournalFile:
@@ -50,19 +71,27 @@ class World:
     def seed(self, live: Generation, new: Generation) -> Position:
         """Makes the checkpoint of a generation that begins with what the live one has; where its input begins."""
         of_live = self.checkpoint(live)
-        batch, start = of_live.last_committed_batch(), of_live.committed_position()
+        batch, start = of_live.last_committed_batch(), at(of_live.committed_position().offset(TOPIC, 0) or 0)
         assert batch is not None
-        begin_behind(self.checkpoint(new), of_live, batch, start, "f7a3")
+        empty = Position({OWN.format(new.number): {0: 0}})
+        begin_behind(self.checkpoint(new), of_live, batch, start.merged(empty), "f7a3")
         return start
 
     def written_twice(self) -> list[int]:
         """Records of the input whose outputs were written by two batches."""
-        times = Counter(offset for offsets in self.outputs.values() for offset in offsets)
-        return sorted(offset for offset, count in times.items() if count > 1)
+        return sorted(
+            offset
+            for written in (self.outputs, self.late_outputs)
+            for offset, count in Counter(chain.from_iterable(written.values())).items()
+            if count > 1
+        )
 
     def not_written(self) -> list[int]:
         """Records of the input without outputs."""
-        return sorted(set(range(self.end)) - {offset for offsets in self.outputs.values() for offset in offsets})
+        whole = set(range(self.end))
+        return sorted(
+            offset for written in (self.outputs, self.late_outputs) for offset in whole.difference(*written.values())
+        )
 
 
 @dataclass
@@ -140,21 +169,28 @@ class PlayedApp:
         checkpoint = self._checkpoint(orders)
         start = self._start(orders, batch)
         end = min(self.world.end, start + self.world.rng.randint(1, _MOST_IN_A_BATCH))
-        if end == start:
+        own = OWN.format(orders.generation.number)
+        own_start, own_end = self._start(orders, batch, own), len(self.world.logs[orders.generation.number])
+        if (end, own_end) == (start, own_start):
             return
         for folder in ("offsets", "commits"):
             (checkpoint.path / folder).mkdir(parents=True, exist_ok=True)
-        content = f"v1\n{METADATA}\n{orjson.dumps({TOPIC: {'0': end}}).decode()}"
+        content = f"v1\n{METADATA}\n{orjson.dumps({own: {'0': own_end}, TOPIC: {'0': end}}).decode()}"
         (checkpoint.path / "offsets" / str(batch)).write_text(content)
 
     def _write(self, orders: Orders, batch: int) -> None:
         generation, number = orders.generation, orders.generation.number
         self._begun = batch
         checkpoint = self._checkpoint(orders)
-        end = checkpoint.end_position(batch).offset(TOPIC, 0) or 0
-        offsets = set(range(self._start(orders, batch), end))
+        own, end = OWN.format(number), checkpoint.end_position(batch)
+        offsets = set(range(self._start(orders, batch), end.offset(TOPIC, 0) or 0))
+        arrived = self.world.logs[number][self._start(orders, batch, own) : end.offset(own, 0) or 0]
         if generation.writes_outputs(batch):
             self.world.outputs[number, batch] = offsets
+            self.world.late_outputs[number, batch] = set(arrived)
+        if (number, batch) not in self.world.sent:
+            self.world.sent.add((number, batch))
+            self.world.logs[number] += [*sorted(offsets), *(arrived if self.world.restless else ())]
         seed = set(range(generation.start.offset(TOPIC, 0) or 0))
         self.world.stores.setdefault(number, set()).update(offsets | seed)
         if self.world.rng.random() < self.crashes:
@@ -169,10 +205,10 @@ class PlayedApp:
         checkpoint = self._checkpoint(orders)
         (checkpoint.path / "commits" / str(checkpoint.last_planned_batch())).write_text("v1\n{}")
 
-    def _start(self, orders: Orders, batch: int) -> int:
+    def _start(self, orders: Orders, batch: int, topic: str = TOPIC) -> int:
         if batch == 0:
             return 0
-        return self._checkpoint(orders).end_position(batch - 1).offset(TOPIC, 0) or 0
+        return self._checkpoint(orders).end_position(batch - 1).offset(topic, 0) or 0
 
     def _checkpoint(self, orders: Orders) -> SparkCheckpoint:
         return self.world.checkpoint(orders.generation)

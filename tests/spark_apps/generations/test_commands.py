@@ -7,7 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.generations.commands import remove_folder
+from spark_apps.generations import steps
+from spark_apps.generations.commands import delete_generation, remove_folder
+from spark_apps.generations.handover import Steps
+from spark_apps.generations.journal import Generation
+from spark_apps.registry import app_named
+from spark_apps.settings import AppSettings
+from spark_apps.topics import Topics
+from state.clock import SystemClock
+from state.migration.compare import ComparisonVerdict
+from tests.broker import Broker
+from tests.waiting import eventually
 
 
 def failing(times: int, error: Callable[[], OSError]) -> Callable[[Path], None]:
@@ -58,3 +68,22 @@ def test_a_folder_that_cannot_be_removed_says_why(
     with pytest.raises(type(error), match=str(error.strerror)):
         remove_folder(folder, wait=waits.append)
     assert len(waits) == waited
+
+
+@pytest.mark.broker
+def test_nothing_is_left_of_a_generation_whose_seed_broke_off(broker: Broker, tmp_path: Path) -> None:
+    spec, settings = app_named("pos"), AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
+    topics = Topics(broker.bootstrap)
+    taken = Steps(spec, settings, SystemClock(), lambda _: None, lambda _: None, _not_compared, topics.still_end)
+    second = steps.planned(taken.read(), spec, []).generation(2)
+    its_own = {*second.topics.values(), "pos-gen-2-0-markers", "pos-gen-2-again-repartition"}
+    others = {"pos-gen-22-0-markers", "pos-gen-22-again-repartition", "pos-again-repartition"}
+    for topic in its_own | others:
+        broker.create_topic(topic, 1)
+    delete_generation(taken, second)
+    eventually(lambda: its_own.isdisjoint(topics.names()), 30, "its topics are gone")
+    assert others <= set(topics.names())
+
+
+def _not_compared(source: Generation, target: Generation) -> ComparisonVerdict:
+    raise AssertionError(f"generations {source.number} and {target.number} are not compared to be deleted")

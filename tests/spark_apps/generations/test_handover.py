@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +26,10 @@ from state.cluster.aliases import Alias
 from state.migration.compare import ComparisonVerdict
 from tests.integration.counted_app import COUNTED
 from tests.integration.dying_step import PLACES_OF_TRANSFER, mark
-from tests.spark_apps.generations.played_apps import PlayedApp, World, at, world_in
+from tests.spark_apps.generations.played_apps import TOPIC, PlayedApp, World, at, world_in
 
 _QUIET_TICKS = 10
+_MOST_TICKS = 2000
 SAME = ComparisonVerdict(1, 1, 0, 0, 0, 0, holds=True)
 
 
@@ -54,6 +56,7 @@ class Play:
             self.go_on,
             self.aliases.append,
             self.compare,
+            self.world.log_ends,
             timeout_s=60,
             max_behind=20,
             accepts_differences=self.accepts_differences,
@@ -68,10 +71,13 @@ class Play:
     def settle(self) -> None:
         """Lets the apps come to the end of an input that grows no more."""
         quiet = 0
-        while quiet < _QUIET_TICKS:
+        for _ in range(_MOST_TICKS):
             for app in self.apps:
                 app.tick()
             quiet = quiet + 1 if not self.world.not_written() else 0
+            if quiet == _QUIET_TICKS:
+                return
+        pytest.fail(f"never written: {self.world.not_written()}")
 
     def started(self, *migrations: str, since: str | None = None) -> None:
         """A generation is seeded from what the live one has finished."""
@@ -81,7 +87,7 @@ class Play:
         assert candidate is not None
         start = self.world.seed(journal.live_generation, candidate)
         file.write(steps.started(steps.seeded(journal, candidate.number, start, 1), candidate.number))
-        assert start == at(start.offset("purchases", 0) or 0)
+        assert start == at(start.offset(TOPIC, 0) or 0)
 
     def check(self) -> None:
         assert self.world.written_twice() == []
@@ -102,7 +108,8 @@ def play(path: Path, seed: int = 1, crashes: float = 0.0, *, since: str | None =
 def test_readers_are_told_of_every_store_of_an_app(tmp_path: Path) -> None:
     aliases: list[Alias] = []
     settings = AppSettings(run_dir=tmp_path)
-    taken = Steps(COUNTED, settings, ManualClock(), lambda _: None, aliases.append, lambda *_: SAME)
+    clock, ends = ManualClock(), World(settings, random.Random(1)).log_ends
+    taken = Steps(COUNTED, settings, clock, lambda _: None, aliases.append, lambda *_: SAME, ends)
     journal = steps.planned(taken.read(), COUNTED, [])
     taken.prepare(journal, 2)
     assert [(alias.store, alias.topic, alias.previous_topic, alias.prepare) for alias in aliases] == [
@@ -204,6 +211,17 @@ def test_both_end_at_the_same_place_when_they_are_compared(tmp_path: Path) -> No
     played.compare = compare
     assert played.steps.hand_over()[1] == SAME
     assert seen == [True]
+
+
+def test_generations_that_are_never_still_are_not_handed_over_and_the_old_one_goes_on(tmp_path: Path) -> None:
+    played = play(tmp_path)
+    played.world.restless = True
+    with pytest.raises(GenerationRefusedError, match="pos wrote to its repartition topics in each of 20 batches"):
+        played.steps.hand_over()
+    played.world.restless = False
+    journal = played.steps.read()
+    assert (journal.live, journal.transfer) == (1, None)
+    played.settle()
 
 
 def test_generations_that_differ_are_not_handed_over_and_the_old_one_goes_on(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def test_the_file_is_replaced_as_a_whole_and_changed_by_one_at_a_time(tmp_path: 
     file.write(first())
     assert JournalFile(tmp_path, "pos").read() == first()
     # A step that died between the draft and its renaming.
-    (tmp_path / "generations" / "pos.json.new").write_bytes(b"{")
+    (tmp_path / "generations" / f"pos.json.{os.getpid()}.new").write_bytes(b"{")
     assert file.read() == first()
     with file.locked():
         with pytest.raises(GenerationRefusedError, match="another process"), JournalFile(tmp_path, "pos").locked():

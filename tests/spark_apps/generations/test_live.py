@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from spark_apps.apps.pos import POS
+from spark_apps.generations.catalog import topology_of
 from spark_apps.generations.journal import JournalFile
-from spark_apps.generations.live import live_store, store_in
+from spark_apps.generations.live import live_store, live_topology, store_in
 from spark_apps.registry import store_named
 from spark_apps.settings import AppSettings
 from state.errors import UnknownStoreError
@@ -53,3 +54,13 @@ def test_a_generation_that_the_environment_names_has_changelogs_of_its_own(tmp_p
 def test_no_app_keeps_a_store_of_another_name(tmp_path: Path) -> None:
     with pytest.raises(UnknownStoreError):
         live_store("rewards-north", AppSettings(run_dir=tmp_path))
+
+
+def test_an_apps_topology_is_that_of_its_live_generation(tmp_path: Path) -> None:
+    settings = AppSettings(run_dir=tmp_path)
+    assert live_topology(POS, settings).describe() == topology_of(POS, []).describe()
+    handed = handed_over()
+    by_region = replace(handed.live_generation, migrations=("rewards-tier", "rewards-by-region"))
+    JournalFile(tmp_path, "pos").write(replace(handed, generations={**handed.generations, handed.live: by_region}))
+    assert live_topology(POS, settings).describe() == topology_of(POS, by_region.migrations).describe()
+    assert live_topology(POS, settings).describe() != topology_of(POS, []).describe()

@@ -25,6 +25,7 @@ from spark_apps.stream import StreamContext
 from state.migration.compare import ComparisonVerdict
 from state.topology import JoinWindows, Store, StreamsBuilder, tumbling, with_key
 from tests.broker import Broker
+from tests.integration import grouped_app
 from tests.spark_apps.engine.spark_run import SparkRun
 
 if TYPE_CHECKING:
@@ -203,3 +204,24 @@ def test_a_backfill_reads_the_input_from_its_beginning_or_from_a_time(shop: Shop
     assert 0 < sum(offset for *_, offset in made.start) <= 40
     told = shop.compared()
     assert not told.holds
+
+
+def test_what_is_behind_a_repartition_topic_is_filled_from_the_input_alone(
+    broker: Broker, spark_session: SparkSession, tmp_path: Path
+) -> None:
+    run = SparkRun("seeded_groups", grouped_app.topology, broker, spark_session, tmp_path / "run")
+    run.make_topics({grouped_app.ITEMS: 2, grouped_app.TOTALS: 2})
+    shop = Shop(run, spark_session)
+    run.produce(grouped_app.ITEMS, [(b"item %d" % (n % 7), b"%d" % n, NOW_MS + n) for n in range(60)])
+    shop.caught_up()
+    copied = steps.planned(shop.journal, shop.spec, [])
+    with pytest.raises(GenerationRefusedError, match=r"its rows can't be copied\. .*: `seed --from beginning`"):
+        Seeding(shop.spec, run.settings, copied.generation(1), copied.generation(2)).check()
+    shop.seeded(since="beginning")
+    checkpoint = SparkCheckpoint(settings_of(run.settings, shop.journal.generation(2)).checkpoint_dir(shop.spec.name))
+    assert checkpoint.committed_position().offsets["seeded_groups-gen-2-grouped-items.table.group-by-repartition"] == {
+        0: 0,
+        1: 0,
+    }
+    found = shop.compared()
+    assert (found.holds, found.same) == (True, 7 + grouped_app.GROUPS), found

@@ -29,13 +29,13 @@ def ready() -> Journal:
     return steps.started(journal, 2)
 
 
-def switched() -> Journal:
+def aligning() -> Journal:
     journal = steps.waiting(steps.begun(ready(), 2, compares=True), Position({"pos": {0: 18}}))
-    return steps.switched(journal, END, source_batch=9, target_batch=4)
+    return steps.aligning(journal, END, source_batch=9, target_batch=4)
 
 
 def handed_over() -> Journal:
-    return steps.completed(steps.aligned(switched()))
+    return steps.completed(steps.aligned(aligning()))
 
 
 def who(journal: Journal) -> tuple[int | None, int | None]:
@@ -107,13 +107,13 @@ def test_outputs_change_hands_at_the_batches_that_end_at_the_same_place() -> Non
     assert [new.writes_outputs(batch) for batch in (0, 4, 5)] == [False, False, True]
 
 
-@pytest.mark.parametrize("phase", ["BEGUN", "WAITING", "SWITCHED", "ALIGNED"])
+@pytest.mark.parametrize("phase", ["BEGUN", "WAITING", "ALIGNING", "ALIGNED"])
 def test_a_hand_over_that_is_called_off_leaves_everything_as_it_was(phase: str) -> None:
     journal = {
         "BEGUN": steps.begun(ready(), 2, compares=True),
         "WAITING": steps.waiting(steps.begun(ready(), 2, compares=True), END),
-        "SWITCHED": switched(),
-        "ALIGNED": steps.aligned(switched()),
+        "ALIGNING": aligning(),
+        "ALIGNED": steps.aligned(aligning()),
     }[phase]
     undone = steps.called_off(journal)
     assert (undone.live, undone.transfer) == (1, None)
@@ -137,7 +137,7 @@ def test_only_what_is_not_live_can_be_retired() -> None:
     with pytest.raises(GenerationRefusedError, match="generation 2 is live"):
         steps.retired(handed_over(), 2)
     with pytest.raises(GenerationRefusedError, match="a hand-over is under way"):
-        steps.retired(switched(), 2)
+        steps.retired(aligning(), 2)
     retired = steps.retired(handed_over(), 1)
     assert (retired.standby, retired.candidate) == (None, None)
     assert steps.retired(retired, 1) == retired
@@ -147,7 +147,7 @@ def test_only_what_is_not_live_can_be_retired() -> None:
 def test_processes_change_places_once_the_successor_is_live() -> None:
     assert who(first()) == (1, None)
     assert who(steps.planned(first(), POS, [])) == (1, None)
-    assert who(ready()) == who(switched()) == who(steps.aligned(switched())) == (1, 2)
+    assert who(ready()) == who(aligning()) == who(steps.aligned(aligning())) == (1, 2)
     assert who(handed_over()) == (2, 1)
     assert who(steps.retired(handed_over(), 1)) == (2, None)
 
@@ -183,12 +183,12 @@ def test_the_predecessor_goes_on_until_it_has_what_the_successor_has(tmp_path: P
 
 
 def test_the_successor_runs_to_the_batch_that_ends_where_the_predecessor_has_ended(tmp_path: Path) -> None:
-    told = orders(switched(), Role.NEXT)
+    told = orders(aligning(), Role.NEXT)
     assert (told.batch, told.holds) == (4, True)
     assert not told.reached(checkpoint(tmp_path / "a", planned=5, committed=4))
     assert told.fulfilled(checkpoint(tmp_path / "b", planned=5, committed=5))
-    assert orders(steps.aligned(switched()), Role.NEXT).holds
-    assert orders(switched(), Role.LIVE).holds
+    assert orders(steps.aligned(aligning()), Role.NEXT).holds
+    assert orders(aligning(), Role.LIVE).holds
 
 
 def test_what_runs_freely_is_never_done(tmp_path: Path) -> None:

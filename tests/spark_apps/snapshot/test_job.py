@@ -16,7 +16,6 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
-from state.changelog.writer import KafkaChangelogWriter
 from state.errors import ChangelogError, SnapshotDamagedError
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.snapshot_copies import SnapshotCopies
@@ -29,6 +28,7 @@ from state.snapshots.loaded import load_snapshot
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot, vouched_version
 from tests.broker import Broker
+from tests.changelog_writer import KafkaChangelogWriter
 from tests.spark_apps.checkpoints import METADATA
 from tests.state.changelog.bad_records import KINDS, ROWS, Kind, write_kinds
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from state.changelog.headers import ChangelogHeaders, schema_version_of
-from state.changelog.position import Position
 from state.errors import ChangelogError
 
 HEADERS = ChangelogHeaders(
@@ -63,19 +62,3 @@ def test_a_record_without_schema_version_is_no_changelog_record(headers: list[tu
 
 def test_the_schema_version_is_found_anywhere() -> None:
     assert schema_version_of([("app", b"x"), ("schema-version", b"12")]) == 12
-
-
-@pytest.mark.parametrize(
-    ("committed", "expected"),
-    [
-        ({"pos": {0: 200, 1: 5}}, True),
-        ({"pos": {0: 201, 1: 9}}, True),
-        ({"pos": {0: 199, 1: 5}}, False),
-        ({"pos": {0: 200}}, False),
-        ({}, False),
-    ],
-)
-def test_a_batch_is_committed_once_all_its_source_offsets_are(
-    committed: dict[str, dict[int, int]], expected: bool
-) -> None:
-    assert HEADERS.committed_by(Position(committed)) is expected

@@ -61,6 +61,20 @@ def fake_node(behave: Behaviour) -> Iterator[FakeNode]:
         threads[0].join()
 
 
+@contextmanager
+def accepts_nothing() -> Iterator[str]:
+    """The address of a socket whose queue of connections is full."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        yield f"http://127.0.0.1:{address[1]}"
+        for filler in fillers:
+            filler.close()
+
+
 def _accept(listening: socket.socket, node: FakeNode, gone: threading.Event) -> None:
     threads: list[threading.Thread] = []
     while not gone.is_set():

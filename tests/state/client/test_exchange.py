@@ -97,6 +97,14 @@ def test_no_attempt_outlives_the_deadline_and_then_it_gives_up() -> None:
         found.step(3.0)
 
 
+def test_an_attempt_that_the_deadline_cuts_short_does_not_hide_why_the_one_before_it_failed() -> None:
+    found = exchange(A, limits=ClientLimits(timeout_s=3, attempt_s=2))
+    found.on_failure(asked(found, 2.8).attempt, "refuses connections", 2.8)
+    asked(found, until(found, 2.8))
+    with pytest.raises(StoreUnavailableError, match=r"within 3 s: http://a:1: refuses connections$"):
+        found.step(3.0)
+
+
 def test_an_answer_after_its_time_still_counts() -> None:
     found = exchange(A)
     late = asked(found, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ import pytest
 
 from state.changelog.partitioner import partition_for
 from state.client import AccessDeniedError, ClientLimits, StateClient, TooStaleError
+from state.client.answers import NO_ANSWER_WITHIN
 from state.errors import (
     InvalidArgumentError,
     StateError,
@@ -21,6 +23,7 @@ from tests.state.client.both import Either
 from tests.state.client.fake_node import (
     Behaviour,
     Connection,
+    accepts_nothing,
     answers,
     babbles,
     drips,
@@ -60,19 +63,8 @@ def test_a_node_that_is_gone_costs_no_question(client: Either) -> None:
 
 
 def test_a_node_that_accepts_nothing_costs_no_question(client: Either) -> None:
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        address = full.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(address)
-        with (
-            fake_node(answers(5)) as good,
-            client(f"http://127.0.0.1:{address[1]}", good.address) as asking,
-        ):
-            assert [asking.get().value for _ in range(4)] == [5] * 4
-        for filler in fillers:
-            filler.close()
+    with accepts_nothing() as full, fake_node(answers(5)) as good, client(full, good.address) as asking:
+        assert [asking.get().value for _ in range(4)] == [5] * 4
 
 
 def test_a_slow_node_is_not_asked_first_again(client: Either) -> None:
@@ -148,6 +140,22 @@ def test_it_gives_up_in_time_and_says_what_each_node_said(client: Either) -> Non
             asking.get()
         assert f"{one.address}: unavailable" in str(caught.value)
         assert f"{other.address}: " in str(caught.value)
+
+
+@pytest.mark.parametrize("unwell", ["hangs", "drips", "accepts nothing"])
+def test_a_node_that_lets_the_time_run_out_is_told_apart_from_one_that_is_away(client: Either, unwell: str) -> None:
+    limits = ClientLimits(timeout_s=0.5, attempt_s=5)
+    with contextlib.ExitStack() as stack:
+        if unwell == "accepts nothing":
+            address = stack.enter_context(accepts_nothing())
+        else:
+            address = stack.enter_context(fake_node(UNWELL[unwell])).address
+        with client(address, limits=limits) as asking:
+            (lag,) = asking.call(lambda found: found.lag())
+        assert NO_ANSWER_WITHIN in (lag.error or "")
+    with client(address, limits=limits) as asking:
+        (lag,) = asking.call(lambda found: found.lag())
+        assert NO_ANSWER_WITHIN not in (lag.error or NO_ANSWER_WITHIN)
 
 
 def test_a_defect_of_every_node_is_no_reason_to_wait(client: Either) -> None:

@@ -82,7 +82,7 @@ def test_samples_are_few_and_tell_neither_keys_nor_values(tmp_path: Path) -> Non
 _CHANGES = st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c", b"d"]), st.sampled_from([b"1", b"2", b"", None])))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(older=_CHANGES, newer=_CHANGES)
 def test_it_equals_a_comparison_of_whole_contents(tmp_path: Path, older: list[Change], newer: list[Change]) -> None:
     newer = [(b"n-" + key, value) for key, value in newer]

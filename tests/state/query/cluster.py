@@ -74,7 +74,7 @@ class Node:
             replica = Replica(
                 ReplicaId(store, partition),
                 definition.topic,
-                place=MemoryPlace(cluster.clock),
+                place=MemoryPlace(),
                 clock=cluster.clock,
                 listener=RecordingListener(),
                 role=role,

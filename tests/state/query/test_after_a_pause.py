@@ -36,7 +36,7 @@ class Woken:
 
     def __init__(self, other: Answering) -> None:
         clock = SystemClock()
-        self.replica = Replica(REPLICA, "t", place=MemoryPlace(clock), clock=clock, listener=RecordingListener())
+        self.replica = Replica(REPLICA, "t", place=MemoryPlace(), clock=clock, listener=RecordingListener())
         self.replica.open(log_of(0, 1))
         self.replica.apply(batch([Record(0, b"k", b'"old"')], end=True))
         self.replica.tracker.saw_end(self.replica.tracker.question(clock.monotonic_s() - PAUSE_S), 1, 1)

@@ -24,7 +24,7 @@ LONG_S = 30.0
 
 
 def a_replica(clock: SystemClock) -> Replica:
-    replica = Replica(ReplicaId("rewards", 0), "t", place=MemoryPlace(clock), clock=clock, listener=RecordingListener())
+    replica = Replica(ReplicaId("rewards", 0), "t", place=MemoryPlace(), clock=clock, listener=RecordingListener())
     replica.open(log_of(0, 0))
     return replica
 

@@ -37,7 +37,7 @@ class OneNode:
         self.replica = Replica(
             ReplicaId("rewards", 0),
             "t",
-            place=MemoryPlace(clock),
+            place=MemoryPlace(),
             clock=clock,
             listener=RecordingListener(),
             cache=RowCache(1 << 20),

@@ -21,7 +21,7 @@ from tests.state.query.cluster import LIMITS, Cluster
 KEYS = st.text(st.sampled_from("ab/é\x00~"), min_size=1, max_size=4).filter(lambda key: key not in {".", ".."})
 TIMES = st.integers(0, 60)
 NODES = ("a", "b", "c")
-some = settings(max_examples=20, deadline=None)
+some = settings(max_examples=20)
 
 
 async def pages(cluster: Cluster, path: str, limit: int) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from state.clock import ManualClock
 from state.replicas.places import MemoryPlace
 from state.replicas.states import ReplicaId
 from state.stores.bytes_store import BytesStore
@@ -11,8 +10,7 @@ from state.stores.bytes_store import BytesStore
 class KeepingPlace(MemoryPlace):
     """Opens the same store again, as a disk would."""
 
-    def __init__(self, clock: ManualClock, replica: ReplicaId) -> None:
-        super().__init__(clock)
+    def __init__(self, replica: ReplicaId) -> None:
         self._kept = super().open(replica)
         self._kept.close = lambda: None  # type: ignore[method-assign]
 

@@ -23,7 +23,7 @@ def replica_behind(partition: int, records: int) -> Replica:
     replica = Replica(
         ReplicaId("s", partition),
         "t",
-        place=MemoryPlace(clock),
+        place=MemoryPlace(),
         clock=clock,
         listener=LoggingRestoreListener(clock),
     )

@@ -120,7 +120,7 @@ def test_readers_see_whole_batches_only() -> None:
 def test_a_replica_keeps_its_index_in_step_and_builds_it_anew_when_opened() -> None:
     clock = ManualClock()
     index = RankedIndex("S", IndexBudget(1 << 30))
-    place = KeepingPlace(clock, ID)
+    place = KeepingPlace(ID)
     replica = Replica(ID, "t", place=place, clock=clock, listener=RecordingListener(), index=index)
     replica.open(LogState("t", "id-1", 0, 0, 3, DAY_MS))
     replica.apply(batch([Record(0, b"a", b'{"S":1}'), Record(1, b"b", b'{"S":2}'), Record(2, b"a", b'{"S":3}')]))
@@ -170,7 +170,7 @@ def test_a_ranking_answers_nothing_while_it_is_built() -> None:
 def test_a_store_whose_rows_can_not_be_read_for_its_ranking_is_not_opened() -> None:
     """Otherwise it would be followed on with the part of its rows that were read."""
     clock = ManualClock()
-    place = KeepingPlace(clock, ID)
+    place = KeepingPlace(ID)
     index = RankedIndex("S", IndexBudget(1 << 30))
     replica = Replica(ID, "t", place=place, clock=clock, listener=RecordingListener(), index=index)
     store = place.open(ID)

@@ -427,7 +427,7 @@ def test_rows_without_checkpoint_are_wiped(make: Callable[[], Replica], place: R
 
 
 def test_memory_is_restored_anew_after_each_opening(clock: ManualClock) -> None:
-    place: ReplicaPlace = MemoryPlace(clock)
+    place: ReplicaPlace = MemoryPlace()
     replica = make_replica(place, clock)
     replica.open(log_of(0, 1))
     replica.apply(batch([Record(0, b"a", b"1")], end=True))

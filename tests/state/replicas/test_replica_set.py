@@ -21,7 +21,7 @@ def test_what_is_written_by_the_same_batches_shares_what_is_seen_of_them() -> No
     ]
     held = ReplicaSet(
         specs,
-        place=MemoryPlace(clock),
+        place=MemoryPlace(),
         reader=ReaderSettings("127.0.0.1:1"),
         clock=clock,
         listener=RecordingListener(),

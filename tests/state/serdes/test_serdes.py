@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from state.errors import ConfigurationError, InvalidTimestampError, SerializationError
 from state.serdes.avro import AvroSerde
-from state.serdes.integers import Int64Serde, UInt32Serde, UInt64Serde
+from state.serdes.integers import Int64Serde
 from state.serdes.json import JsonSerde
 from state.serdes.serde import BytesSerde, Utf8Serde
 from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp, with_unknown_timestamp
@@ -30,8 +30,6 @@ class Colour(enum.Enum):
 
 
 def test_golden_bytes() -> None:
-    assert UInt32Serde().serialize(258).hex() == "00000102"
-    assert UInt64Serde().serialize(258).hex() == "0000000000000102"
     assert Int64Serde().serialize(-1).hex() == "7fffffffffffffff"
     assert Int64Serde().serialize(0).hex() == "8000000000000000"
     assert Utf8Serde().serialize("é").hex() == "c3a9"
@@ -42,13 +40,6 @@ def test_golden_bytes() -> None:
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_signed_integers_keep_their_order(one: int, two: int) -> None:
     serde = Int64Serde()
-    assert (serde.serialize(one) < serde.serialize(two)) == (one < two)
-    assert serde.deserialize(serde.serialize(one)) == one
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
-def test_unsigned_integers_keep_their_order(one: int, two: int) -> None:
-    serde = UInt32Serde()
     assert (serde.serialize(one) < serde.serialize(two)) == (one < two)
     assert serde.deserialize(serde.serialize(one)) == one
 
@@ -81,8 +72,8 @@ def test_json_refuses_what_it_would_change(value: Any) -> None:
 @pytest.mark.parametrize(
     ("serde", "value"),
     [
-        (BytesSerde(), "text"), (Utf8Serde(), b"bytes"), (Utf8Serde(), "\ud800"), (UInt32Serde(), -1),
-        (UInt32Serde(), 2**32), (UInt64Serde(), 2**64), (Int64Serde(), 2**63), (Int64Serde(), "1"),
+        (BytesSerde(), "text"), (Utf8Serde(), b"bytes"), (Utf8Serde(), "\ud800"),
+        (Int64Serde(), 2**63), (Int64Serde(), "1"),
     ],
 )  # fmt: skip
 def test_wrong_values_are_refused_when_written(serde: Any, value: Any) -> None:
@@ -93,7 +84,7 @@ def test_wrong_values_are_refused_when_written(serde: Any, value: Any) -> None:
 @pytest.mark.parametrize(
     ("serde", "data"),
     [
-        (Utf8Serde(), b"\xff"), (UInt32Serde(), b"123"), (Int64Serde(), b"123456789"), (JsonSerde(), b"{"),
+        (Utf8Serde(), b"\xff"), (Int64Serde(), b"123456789"), (JsonSerde(), b"{"),
         (TimestampedSerde(Utf8Serde()), b"short"), (JsonSerde(), b"NaN"),
     ],
 )  # fmt: skip
@@ -104,8 +95,8 @@ def test_foreign_bytes_are_refused_when_read(serde: Any, data: bytes) -> None:
 
 def test_timestamps_travel_with_values() -> None:
     serde = TimestampedSerde(JsonSerde())
-    assert serde.deserialize(serde.serialize(ValueAndTimestamp([1], 5))) == ([1], 5)
-    assert serde.deserialize(with_unknown_timestamp(b"[1]")) == ([1], -1)
+    assert serde.deserialize(serde.serialize(ValueAndTimestamp([1], 5))) == ValueAndTimestamp([1], 5)
+    assert serde.deserialize(with_unknown_timestamp(b"[1]")) == ValueAndTimestamp([1], -1)
     wrong_times: list[Any] = [-2, 2**63, 1.5, None, "5"]
     for timestamp_ms in wrong_times:
         with pytest.raises(InvalidTimestampError):
@@ -174,7 +165,6 @@ def test_versioned_reads_every_version_and_writes_the_current() -> None:
     assert serde.deserialize(b"\x00\x02" + b'{"points":7}') == {"points": 7, "invoices": 0}
     written = serde.serialize({"points": 7, "invoices": 2})
     assert written == b"\x00\x03" + b'{"points":7,"invoices":2}'
-    assert [serde.is_outdated(data) for data in (b"\x00\x01" + b"7", written)] == [True, False]
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00x", b"\x00\x04{}"])

@@ -14,20 +14,14 @@ from state.errors import IteratorClosedError, NullKeyError, StoreClosedError, St
 from state.serdes.integers import Int64Serde
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
-from state.stores.composite import (
-    MAX_COUNT,
-    CompositeReadOnlyKeyValueStore,
-    CompositeReadOnlySessionStore,
-    CompositeReadOnlyWindowStore,
-)
+from state.stores.composite import MAX_COUNT, composite
 from state.stores.key_value import KeyValueStore
-from state.stores.read_only import ReadOnlyKeyValueStore, Windowed
 from state.stores.session import SessionStore
 from state.stores.window import WindowStore
+from state.stores.windowed import Windowed
 
 UTF8 = Utf8Serde()
 Rows = KeyValueStore[str, str]
-Composite = CompositeReadOnlyKeyValueStore[str, str]
 
 
 @pytest.fixture
@@ -39,30 +33,30 @@ def parts() -> list[Rows]:
 
 
 @pytest.fixture
-def rows(parts: list[Rows]) -> Composite:
-    return CompositeReadOnlyKeyValueStore(lambda: parts, UTF8)
+def rows(parts: list[Rows]) -> Rows:
+    return composite(lambda: parts, UTF8)
 
 
 ALL = [("a", "0"), ("b", "1"), ("ba", "1"), ("d", "0"), ("é", "1")]
 
 
-def test_whichever_partition_has_the_key_answers(rows: Composite) -> None:
+def test_whichever_partition_has_the_key_answers(rows: Rows) -> None:
     assert [rows.get(key) for key in ("a", "b", "absent")] == ["0", "1", None]
     assert rows.get_many(["b", "absent", "a", "b"]) == ["1", None, "0", "1"]
     assert rows.get_many([]) == []
 
 
-def test_the_first_partition_that_knows_a_key_answers_alone_or_among_many(parts: list[Rows], rows: Composite) -> None:
+def test_the_first_partition_that_knows_a_key_answers_alone_or_among_many(parts: list[Rows], rows: Rows) -> None:
     parts[1].put("a", "moved away")
     assert (rows.get("a"), rows.get_many(["a"])) == ("0", ["0"])
 
 
-def test_ranges_include_both_ends_and_are_in_order(rows: Composite) -> None:
+def test_ranges_include_both_ends_and_are_in_order(rows: Rows) -> None:
     assert list(rows.all()) == ALL
     assert list(rows.reverse_all()) == ALL[::-1]
     assert list(rows.range("b", "d")) == ALL[1:4]
     assert list(rows.reverse_range("b", "d")) == ALL[1:4][::-1]
-    assert list(rows.range(None, "b")) == ALL[:2]
+    assert list(rows.range(key_from=None, key_to="b")) == ALL[:2]
     assert list(rows.range("d", None)) == ALL[3:]
     assert list(rows.range("d", "b")) == []
     assert list(rows.prefix_scan("b")) == ALL[1:3]
@@ -76,12 +70,12 @@ def test_the_order_is_that_of_one_store(entries: list[tuple[int, int]]) -> None:
     for key, part in dict(entries).items():
         one.put(key, part)
         parts[part].put(key, part)
-    composite = CompositeReadOnlyKeyValueStore(lambda: parts, serde)
-    assert list(composite.all()) == list(one.all())
-    assert list(composite.reverse_all()) == list(one.reverse_all())
+    gathered = composite(lambda: parts, serde)
+    assert list(gathered.all()) == list(one.all())
+    assert list(gathered.reverse_all()) == list(one.reverse_all())
 
 
-def test_counts_add_up_and_stop_at_64_bits(rows: Composite) -> None:
+def test_counts_add_up_and_stop_at_64_bits(rows: Rows) -> None:
     @dataclass
     class Huge:
         entries: int
@@ -90,8 +84,8 @@ def test_counts_add_up_and_stop_at_64_bits(rows: Composite) -> None:
             return self.entries
 
     assert rows.approximate_num_entries() == 5
-    huge = cast("list[ReadOnlyKeyValueStore[str, str]]", [Huge(MAX_COUNT), Huge(1)])
-    assert CompositeReadOnlyKeyValueStore(lambda: huge, UTF8).approximate_num_entries() == 2**63 - 1
+    huge = cast("list[Rows]", [Huge(MAX_COUNT), Huge(1)])
+    assert composite(lambda: huge, UTF8).approximate_num_entries() == 2**63 - 1
 
 
 def test_the_partitions_are_looked_up_anew_for_each_call(parts: list[Rows]) -> None:
@@ -99,24 +93,24 @@ def test_the_partitions_are_looked_up_anew_for_each_call(parts: list[Rows]) -> N
         raise StoreUnavailableError("partition 1 is on its way")
 
     present: list[Rows] = []
-    rows = CompositeReadOnlyKeyValueStore(lambda: tuple(present), UTF8)
+    rows = composite(lambda: tuple(present), UTF8)
     assert list(rows.all()) == []
     present += parts
     assert list(rows.all()) == ALL
-    gone: Composite = CompositeReadOnlyKeyValueStore(incomplete, UTF8)
+    gone: Rows = composite(incomplete, UTF8)
     for call in (gone.all, gone.reverse_all, lambda: gone.get("a"), lambda: gone.get_many(["a"])):
         with pytest.raises(StoreUnavailableError):
             call()
 
 
-def test_none_is_no_key(rows: Composite) -> None:
+def test_none_is_no_key(rows: Rows) -> None:
     none = cast("str", None)
     for call in (lambda: rows.get(none), lambda: rows.get_many(["a", none]), lambda: rows.prefix_scan(none)):
         with pytest.raises(NullKeyError):
             call()
 
 
-def test_a_closed_partition_fails_the_call(parts: list[Rows], rows: Composite) -> None:
+def test_a_closed_partition_fails_the_call(parts: list[Rows], rows: Rows) -> None:
     parts[2].close()
     for call in (rows.all, lambda: rows.get("absent"), lambda: rows.get_many(["a"]), rows.approximate_num_entries):
         with pytest.raises(StoreClosedError):
@@ -125,7 +119,7 @@ def test_a_closed_partition_fails_the_call(parts: list[Rows], rows: Composite) -
 
 @pytest.mark.parametrize("peeked", [False, True])
 def test_a_partition_that_closes_meanwhile_never_ends_a_scan_silently(
-    parts: list[Rows], rows: Composite, *, peeked: bool
+    parts: list[Rows], rows: Rows, *, peeked: bool
 ) -> None:
     scan = rows.all()
     assert next(scan) == ALL[0]
@@ -137,7 +131,7 @@ def test_a_partition_that_closes_meanwhile_never_ends_a_scan_silently(
             next(scan) if peeked else list(scan)
 
 
-def test_closing_a_scan_closes_those_of_all_partitions(parts: list[Rows], rows: Composite) -> None:
+def test_closing_a_scan_closes_those_of_all_partitions(parts: list[Rows], rows: Rows) -> None:
     with rows.all() as scan:
         next(scan)
         assert [len(part.open_iterators) for part in parts] == [1, 1, 0]
@@ -161,7 +155,7 @@ def window_parts() -> Sequence[WindowStore[str, str]]:
 
 
 def test_windows_of_several_partitions(window_parts: Sequence[WindowStore[str, str]]) -> None:
-    store = CompositeReadOnlyWindowStore(lambda: window_parts, UTF8)
+    store = composite(lambda: window_parts, UTF8)
     every = [
         (Windowed(key, start_ms, start_ms + 10), str(len(key) % 2 ^ 1))
         for key in ("a", "aa", "aaa")
@@ -191,7 +185,7 @@ def session_parts() -> Sequence[SessionStore[str, str]]:
 
 
 def test_sessions_of_several_partitions(session_parts: Sequence[SessionStore[str, str]]) -> None:
-    store = CompositeReadOnlySessionStore(lambda: session_parts, UTF8)
+    store = composite(lambda: session_parts, UTF8)
     first, second = (Windowed("aa", 1, 5), "1"), (Windowed("aa", 7, 9), "1")
     every = [(Windowed("a", 0, 5), "0"), first, second, (Windowed("aaa", 3, 5), "0")]
     assert [store.fetch_session("aa", 1, end_ms) for end_ms in (5, 6)] == ["1", None]
@@ -207,5 +201,13 @@ def test_sessions_of_several_partitions(session_parts: Sequence[SessionStore[str
 
 
 def test_without_partitions_there_are_no_rows() -> None:
-    windows: CompositeReadOnlyWindowStore[str, str] = CompositeReadOnlyWindowStore(tuple, UTF8)
+    windows: WindowStore[str, str] = composite(tuple, UTF8)
     assert (windows.fetch_one("a", 0), list(windows.fetch("a", 0, 1)), list(windows.all())) == (None, [], [])
+
+
+@pytest.mark.parametrize("name", ["put", "put_all", "expire", "flush", "close", "restore_batch", "layers", "context"])
+def test_it_only_reads(rows: Rows, name: str) -> None:
+    with pytest.raises(AttributeError):
+        getattr(rows, name)
+    with pytest.raises(AttributeError):
+        rows.put = print  # type: ignore[method-assign, assignment]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from state.clock import ManualClock
 from state.errors import IteratorClosedError, StoreCorruptedError
 from state.stores.derived_iterator import DerivedIterator
 from state.stores.iterators import OpenIterators, Row, RowIterator
@@ -18,13 +17,8 @@ ROWS: list[Row] = [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock(now_ms=1000)
-
-
-@pytest.fixture
-def registry(clock: ManualClock) -> OpenIterators:
-    return OpenIterators(clock)
+def registry() -> OpenIterators:
+    return OpenIterators()
 
 
 def freeing(freed: list[bool]) -> Iterator[Row]:
@@ -110,18 +104,6 @@ def test_it_raises_at_every_use_after_the_store_was_shut(make: Make, registry: O
 
 
 @every_kind
-def test_closed_for_its_age_it_never_looks_exhausted(make: Make, registry: OpenIterators, clock: ManualClock) -> None:
-    rows = make(iter(ROWS), registry)
-    next(rows)
-    clock.advance(11)
-    assert registry.close_older_than(10) == 1
-    assert rows.closed
-    for _ in range(3):
-        with pytest.raises(IteratorClosedError):
-            next(rows)
-
-
-@every_kind
 def test_an_error_of_the_backend_never_looks_like_the_end(make: Make, registry: OpenIterators) -> None:
     rows = make(failing(), registry)
     assert next(rows) == ROWS[0]
@@ -162,16 +144,15 @@ def test_a_row_that_was_peeked_at_is_gone_after_the_close(registry: OpenIterator
             use(rows)
 
 
-def test_open_ones_are_counted_and_the_oldest_is_known(registry: OpenIterators, clock: ManualClock) -> None:
-    assert (len(registry), registry.oldest_opened_at_ms) == (0, None)
+def test_open_ones_are_counted(registry: OpenIterators) -> None:
+    assert len(registry) == 0
     older = RowIterator(iter(ROWS), registry)
-    clock.advance(5)
     newer = RowIterator(iter(ROWS), registry)
-    assert (len(registry), registry.oldest_opened_at_ms) == (2, 1000)
+    assert len(registry) == 2
     older.close()
-    assert (len(registry), registry.oldest_opened_at_ms) == (1, 1005)
+    assert len(registry) == 1
     newer.close()
-    assert registry.oldest_opened_at_ms is None
+    assert len(registry) == 0
 
 
 def test_one_that_is_dropped_while_open_is_a_leak_and_frees_what_it_pinned(registry: OpenIterators) -> None:
@@ -181,21 +162,6 @@ def test_one_that_is_dropped_while_open_is_a_leak_and_frees_what_it_pinned(regis
     del rows
     gc.collect()
     assert (len(registry), registry.leaked_total, freed) == (0, 1, [True])
-
-
-def test_only_what_is_older_than_the_age_is_closed_and_counts_as_leaked(
-    registry: OpenIterators, clock: ManualClock
-) -> None:
-    old = RowIterator(iter(ROWS), registry)
-    clock.advance(1)
-    young = RowIterator(iter(ROWS), registry)
-    clock.advance(10)
-    assert registry.close_older_than(10) == 1
-    assert (old.closed, young.closed, len(registry), registry.leaked_total) == (True, False, 1, 1)
-    assert registry.close_older_than(10) == 0
-    del old
-    gc.collect()
-    assert registry.leaked_total == 1
 
 
 def test_closing_all_leaves_the_store_usable(registry: OpenIterators) -> None:

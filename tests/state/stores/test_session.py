@@ -13,10 +13,10 @@ from state.keys.sessions import session_row_key
 from state.keys.windows import MAX_TIMESTAMP_MS
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
-from state.stores.read_only import Windowed
 from state.stores.session import SessionStore
 from state.stores.stream_time import STREAM_TIME_KEY, StreamTime
 from state.stores.suppliers import MemorySupplier
+from state.stores.windowed import Windowed
 
 UTF8 = Utf8Serde()
 Sessions = SessionStore[str, str]

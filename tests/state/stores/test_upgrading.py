@@ -152,10 +152,10 @@ def test_a_plain_store_becomes_a_timestamped_one_row_by_row(tmp_path: Path) -> N
     plain.close()
     store = builder.upgraded_key_value(UTF8, UTF8)
     store.put("b", ValueAndTimestamp("3", 5))
-    assert list(store.all()) == [("a", ("1", -1)), ("b", ("3", 5))]
-    assert store.get("a") == ("1", -1)
+    assert list(store.all()) == [("a", ValueAndTimestamp("1", -1)), ("b", ValueAndTimestamp("3", 5))]
+    assert store.get("a") == ValueAndTimestamp("1", -1)
     store.close()
     done = builder.upgraded_key_value(UTF8, UTF8)
     assert not isinstance(done.layers.backend, UpgradingStore)
-    assert list(done.all()) == [("a", ("1", -1)), ("b", ("3", 5))]
+    assert list(done.all()) == [("a", ValueAndTimestamp("1", -1)), ("b", ValueAndTimestamp("3", 5))]
     done.close()

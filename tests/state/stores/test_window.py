@@ -11,9 +11,9 @@ from state.keys.windows import MAX_SEQUENCE, MAX_TIMESTAMP_MS, window_row_key
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
 from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.read_only import Windowed
 from state.stores.stream_time import STREAM_TIME_KEY, StreamTime
 from state.stores.window import WindowStore
+from state.stores.windowed import Windowed
 
 UTF8 = Utf8Serde()
 Windows = WindowStore[str, str]

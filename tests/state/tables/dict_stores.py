@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")

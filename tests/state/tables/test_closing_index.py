@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.tables.closing_index import ClosingIndex
 
 

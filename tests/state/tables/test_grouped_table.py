@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import ConfigurationError, InvalidArgumentError, NullKeyError
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.aggregator import Aggregator
 from state.tables.change import Change, TableRecord
 from state.tables.grouped_table import GroupedTable, TableAggregation
@@ -97,7 +98,7 @@ def test_counts_of_rows_that_change_groups() -> None:
         ("yellow", 1, 15),
         ("green", 2, 12),
     ]
-    assert counts.get("green") == (2, 12)
+    assert counts.get("green") == ValueAndTimestamp(2, 12)
 
 
 def test_reduce_adds_and_subtracts() -> None:
@@ -109,9 +110,9 @@ def test_reduce_adds_and_subtracts() -> None:
     table = TableAggregation(aggregator, DictTable())
     table.on_change(TableRecord("A", Change(frozenset("a")), 10))
     table.on_change(TableRecord("A", Change(frozenset("b"), frozenset("a")), 15))
-    assert table.get("A") == (frozenset("b"), 15)
+    assert table.get("A") == ValueAndTimestamp(frozenset("b"), 15)
     table.on_change(TableRecord("A", Change(None, frozenset("b")), 12))
-    assert table.get("A") == (frozenset(), 15)
+    assert table.get("A") == ValueAndTimestamp(frozenset(), 15)
 
 
 def test_an_aggregate_of_none_deletes_the_group() -> None:
@@ -139,7 +140,7 @@ def test_reduced_groups_take_values_in_and_out() -> None:
     table = grouped.reduce(lambda one, two: one + two, lambda one, two: one - two, DictTable())
     for key, value in [("a1", 5), ("a2", 7), ("a1", 6), ("a2", None)]:
         source.upsert(key, value, 0)
-    assert table.get("a") == (6, 0)
+    assert table.get("a") == ValueAndTimestamp(6, 0)
 
 
 def test_grouping_needs_old_values_and_a_way_to_undo() -> None:

@@ -11,9 +11,9 @@ from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp
 from state.stores.builder import StoreBuilder
 from state.stores.caching import CacheBudget
 from state.stores.key_value import KeyValueStore
-from state.stores.read_only import Windowed
 from state.stores.session import SessionStore
 from state.stores.window import WindowStore
+from state.stores.windowed import Windowed
 from state.tables.aggregator import count, total
 from state.tables.emit_strategy import EmitStrategy
 from state.tables.grouped_table import GroupedTable
@@ -86,7 +86,7 @@ def test_a_cached_windows_old_value_is_the_one_before_the_last_flush() -> None:
     store.flush()
     window = Windowed("A", 0, 10)
     assert observed.changes() == [(window, 6, None), (window, 15, 6)]
-    assert table.get(window) == (15, 4)
+    assert table.get(window) == ValueAndTimestamp(15, 4)
 
 
 def test_eviction_forwards_what_waited() -> None:

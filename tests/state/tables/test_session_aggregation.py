@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import InvalidArgumentError, InvalidTimestampError
-from state.stores.read_only import Windowed
+from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.windowed import Windowed
 from state.tables.aggregator import Aggregator, count
 from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
@@ -64,7 +65,7 @@ def test_a_record_of_the_same_instant_replaces_without_a_tombstone() -> None:
         (Windowed("a", 0, 0), 1, None),
         (Windowed("a", 0, 0), 2, 1),
     ]
-    assert table.get(Windowed("a", 0, 0)) == (2, 0)
+    assert table.get(Windowed("a", 0, 0)) == ValueAndTimestamp(2, 0)
     assert table.get(Windowed("a", 0, 1)) is None
 
 

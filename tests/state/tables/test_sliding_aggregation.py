@@ -5,6 +5,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.aggregator import Aggregator, count
 from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
@@ -192,7 +193,7 @@ def test_windows_equal_a_recount_of_all_in_time_records(log: Log, reach_ms: int)
     table = SlidingWindowAggregation(SlidingWindows(reach_ms, 60), count(), store)
     for key, timestamp_ms in log:
         table.process(key, "x", timestamp_ms)
-    assert {window: tuple(row) for window, row in store.rows.items()} == recounted(reach_ms, log)
+    assert {window: (row.value, row.timestamp_ms) for window, row in store.rows.items()} == recounted(reach_ms, log)
 
 
 @given(records, st.integers(0, 8), st.integers(0, 8))
@@ -205,5 +206,5 @@ def test_nothing_final_changes_later(log: Log, reach_ms: int, grace_ms: int) -> 
     results = observed.windows()
     assert len({row[:2] for row in results}) == len(results)
     for key, start, _, value, timestamp_ms in results:
-        assert store.rows[key, start] == (value, timestamp_ms)
+        assert store.rows[key, start] == ValueAndTimestamp(value, timestamp_ms)
     assert {(key, start) for key, start, *_ in results} == {window for window in store.rows if window[0] != "tick"}

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import BufferFullError, ConfigurationError
-from state.stores.read_only import Windowed
+from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.windowed import Windowed
 from state.tables.stream_time import StreamTime
 from state.tables.suppress import (
     BufferConfig,
@@ -89,10 +90,10 @@ def test_the_old_value_is_the_one_that_downstream_saw_last() -> None:
     source.upsert("A", 2, 11)
     source.upsert("A", 3, 12)
     observed.rows()
-    assert table.get("A") == (1, 12)
+    assert table.get("A") == ValueAndTimestamp(1, 12)
     source.upsert("tick", 2, 21)
     assert ("A", 3, 1) in observed.changes()
-    assert table.get("A") == (3, 12)
+    assert table.get("A") == ValueAndTimestamp(3, 12)
 
 
 def test_final_results_wait_for_the_end_of_grace() -> None:

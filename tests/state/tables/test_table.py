@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import ConfigurationError
+from state.serdes.timestamped import ValueAndTimestamp
 from state.tables.dropped_records import DropReason
 from state.tables.table import KTable, SourceTable, key_matches
 
@@ -22,7 +23,7 @@ def test_a_table_follows_the_order_of_its_log_not_of_timestamps() -> None:
     observed = Observed(table)
     table.upsert("B", "01", 20)
     table.upsert("B", "02", 5)
-    assert table.get("B") == ("02", 5)
+    assert table.get("B") == ValueAndTimestamp("02", 5)
     table.upsert("B", None, 3)
     assert table.get("B") is None
     assert observed.rows() == [("B", "01", 20), ("B", "02", 5), ("B", None, 3)]
@@ -113,7 +114,7 @@ def test_filtered_and_mapped_tables_answer_for_their_rows(own_store: bool) -> No
     halves = evens.map_values(lambda _key, value: value // 2, store=DictTable() if own_store else None)
     source.upsert("A", 4, 10)
     source.upsert("B", 3, 11)
-    assert (evens.get("A"), halves.get("A")) == ((4, 10), (2, 10))
+    assert (evens.get("A"), halves.get("A")) == (ValueAndTimestamp(4, 10), ValueAndTimestamp(2, 10))
     assert (evens.get("B"), halves.get("B")) == (None, None)
     assert halves.get("nobody") is None
     source.upsert("A", 5, 12)

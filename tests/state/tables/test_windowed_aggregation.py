@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import ConfigurationError, InvalidTimestampError
-from state.stores.read_only import Windowed
+from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.windowed import Windowed
 from state.tables.aggregator import Aggregator, count, total
 from state.tables.dropped_records import DropReason
 from state.tables.emit_strategy import EmitStrategy
@@ -50,7 +51,7 @@ def test_a_late_record_does_not_lower_the_rows_timestamp() -> None:
     table.process("B", "2", 8)
     table.process("B", "1", 3)
     assert observed.windows() == [("B", 0, 10, "0+2", 8), ("B", 0, 10, "0+2+1", 8)]
-    assert table.get(Windowed("B", 0, 10)) == ("0+2+1", 8)
+    assert table.get(Windowed("B", 0, 10)) == ValueAndTimestamp("0+2+1", 8)
     assert table.get(Windowed("B", 10, 20)) is None
 
 
@@ -179,7 +180,7 @@ def test_each_record_counts_or_is_dropped_once_for_each_of_its_windows(log: Reco
                 dropped += 1
     assert table.dropped.total == dropped
     for (key, start), times in accepted.items():
-        assert table.get(Windowed(key, start, start + 7)) == (len(times), max(times))
+        assert table.get(Windowed(key, start, start + 7)) == ValueAndTimestamp(len(times), max(times))
 
 
 @given(records, st.randoms(use_true_random=False))

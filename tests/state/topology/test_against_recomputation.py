@@ -26,7 +26,7 @@ def run(streams: StreamsBuilder, records: Records) -> TopologyTestDriver:
     return driver
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records=RECORDS, before=st.integers(0, 10), after=st.integers(0, 10))
 def test_an_inner_join_gives_every_pair_within_the_window_once(records: Records, before: int, after: int) -> None:
     streams = StreamsBuilder("app")
@@ -43,7 +43,7 @@ def test_an_inner_join_gives_every_pair_within_the_window_once(records: Records,
     assert sorted(found) == sorted(pairs)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records=RECORDS, before=st.integers(0, 10), after=st.integers(0, 10), grace=st.integers(0, 10))
 def test_in_an_outer_join_each_record_has_partners_or_stands_alone(
     records: Records, before: int, after: int, grace: int
@@ -69,7 +69,7 @@ def test_in_an_outer_join_each_record_has_partners_or_stands_alone(
     assert sorted(row for row in map(repr, found) if "None" in row) == sorted(map(repr, expected))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records=RECORDS, size=st.integers(1, 12), advance=st.integers(1, 12))
 def test_hopping_windows(records: Records, size: int, advance: int) -> None:
     streams = StreamsBuilder("app")
@@ -84,7 +84,7 @@ def test_hopping_windows(records: Records, size: int, advance: int) -> None:
     assert dict(run(streams, records).rows("counts")) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records=RECORDS, gap=st.integers(1, 8))
 def test_sessions(records: Records, gap: int) -> None:
     streams = StreamsBuilder("app")
@@ -101,7 +101,7 @@ def test_sessions(records: Records, gap: int) -> None:
     assert dict(run(streams, records).rows("counts")) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records=RECORDS, reach=st.integers(1, 8))
 def test_sliding_windows(records: Records, reach: int) -> None:
     streams = StreamsBuilder("app")
@@ -117,7 +117,7 @@ def test_sliding_windows(records: Records, reach: int) -> None:
     assert dict(run(streams, records).rows("counts")) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(records=RECORDS)
 def test_a_foreign_key_join_is_a_look_up_at_every_time(records: Records) -> None:
     streams = StreamsBuilder("app")

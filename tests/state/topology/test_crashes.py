@@ -60,7 +60,7 @@ def outcome(events: list[tuple[str, str, int, int]], crashes: dict[int, tuple[Cr
     return [*seen, *(driver.rows(store) for store in STORES if store != "newest"), driver.dropped.total]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(events=EVENTS, crashes=CRASHES)
 def test_crashes_change_nothing(
     events: list[tuple[str, str, int, int]], crashes: dict[int, tuple[CrashStep, int]]

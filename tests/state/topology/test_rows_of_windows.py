@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.topology import Store, StreamsBuilder, TopologyTestDriver, hopping, sessions, sliding, with_key, with_window
 
 MS = timedelta(milliseconds=1)
@@ -31,7 +31,7 @@ def merge(one: Row, two: Row) -> Row:
     return Row(total=one.total + two.total)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(records=RECORDS)
 def test_a_row_holds_its_own_key_and_bounds(records: list[tuple[str, int, int]]) -> None:
     streams = StreamsBuilder("app")

@@ -9,7 +9,7 @@ import pytest
 
 from state.errors import ConfigurationError
 from state.serdes.struct import StructSerde
-from state.stores.read_only import Windowed
+from state.stores.windowed import Windowed
 from state.topology import JoinWindows, KStream, KTable, Store, StreamsBuilder, tumbling, with_key
 
 

@@ -35,10 +35,6 @@ def main(arguments: list[str]) -> int:
     return 3 if refused else 0
 
 
-def _detach(state: dict[str, Any]) -> None:
-    """Nothing that lasts."""
-
-
 def _seed(state: dict[str, Any]) -> None:
     state["candidate"] = state["candidate"] or 2
 
@@ -64,7 +60,6 @@ def _retire(state: dict[str, Any]) -> None:
 
 
 _STEPS = {
-    "detach": _detach,
     "seed": _seed,
     "status": _status,
     "handover": _handover,

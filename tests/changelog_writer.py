@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from state.changelog.headers import SCHEMA_VERSION, ChangelogHeaders
+from state.changelog.headers import ChangelogHeaders
 from state.errors import ChangelogError, NullKeyError
 from state.stores.bytes_store import Entry
 from state.stores.record_context import Header
 
 _FLUSH_TIMEOUT_S = 60.0
-_NOW_MS = 0  # what the client takes for "when the record is produced"
 
 
 class KafkaChangelogWriter:
-    """Appends rows to one changelog topic: a `ChangelogWriter` for stores with logging.
+    """Appends rows to one changelog topic.
 
     Records are safe only after `flush`. A context manager that flushes on leaving. Not thread-safe.
     """
 
-    def __init__(self, bootstrap: str, topic: str, *, schema_version: int = 1) -> None:
+    def __init__(self, bootstrap: str, topic: str) -> None:
         """Connects when the first record is written.
 
         Args:
             bootstrap: the brokers, `host:port,…`.
             topic: the changelog topic, which must exist.
-            schema_version: what `append` and `append_many` say of the values that they are given.
         """
         self._topic = topic
-        self._schema: Header = (SCHEMA_VERSION, b"%d" % schema_version)
         self._failure: KafkaError | None = None
         self._producer = Producer(
             {
@@ -49,27 +46,6 @@ class KafkaChangelogWriter:
             }
         )
 
-    def append(self, key: bytes, value: bytes | None, timestamp_ms: int, headers: Sequence[Header]) -> None:
-        """Queues one change; None is a tombstone. The schema version goes in front of `headers`.
-
-        Raises:
-            NullKeyError: the key is None.
-            ChangelogError: an earlier record could not be delivered.
-        """
-        self.append_many([(key, value)], [timestamp_ms], headers)
-
-    def append_many(self, entries: Sequence[Entry], timestamps_ms: Sequence[int], headers: Sequence[Header]) -> None:
-        """Queues changes with one timestamp each, in their order; a negative timestamp stands for now.
-
-        Raises:
-            NullKeyError: a key is None.
-            ChangelogError: an earlier record could not be delivered.
-        """
-        encoded = [self._schema, *headers]
-        for (key, value), timestamp_ms in zip(entries, timestamps_ms, strict=True):
-            self._produce(key, value, encoded, timestamp_ms)
-        self._raise_failure()
-
     def write(self, entries: Iterable[Entry], headers: ChangelogHeaders) -> None:
         """Queues a micro-batch's rows with all the headers of one, None as value for a deletion, in the order given.
 
@@ -79,7 +55,7 @@ class KafkaChangelogWriter:
         """
         encoded = headers.encode()
         for key, value in entries:
-            self._produce(key, value, encoded, _NOW_MS)
+            self._produce(key, value, encoded)
         self._raise_failure()
 
     def flush(self) -> None:
@@ -103,12 +79,12 @@ class KafkaChangelogWriter:
         if kind is None:
             self.flush()
 
-    def _produce(self, key: bytes | None, value: bytes | None, headers: list[Header], timestamp_ms: int) -> None:
+    def _produce(self, key: bytes | None, value: bytes | None, headers: list[Header]) -> None:
         if key is None:
             raise NullKeyError("a changelog record needs a key: nothing can be found or deleted without one")
         while True:
             try:
-                self._producer.produce(self._topic, value, key, headers=headers, timestamp=max(timestamp_ms, _NOW_MS))
+                self._producer.produce(self._topic, value, key, headers=headers)
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:

@@ -1,0 +1,70 @@
+"""Reads of many rows in the order of their keys: what plain and expiring key-value stores have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NoReturn, TypeVar
+
+from state.errors import NullKeyError
+from state.keys.escaping import prefix_stop
+from state.serdes.serde import Serde
+from state.stores.bytes_store import BytesIterator
+from state.stores.layers import StateStore, StoreLayers
+from state.stores.store_iterator import StoreIterator
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class KeyRanges(StateStore, Generic[K, V]):
+    """The base of stores with one value a key. A subclass says how rows are decoded, and which are left out."""
+
+    def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        super().__init__(layers)
+        self._encode_key = key_serde.serialize
+        self._decode_key = key_serde.deserialize
+        self._encode = value_serde.serialize
+        self._decode = value_serde.deserialize
+
+    def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """Rows from `key_from` to `key_to`, both included; None leaves an end open. Nothing if they are swapped."""
+        return self._iterator(self._range(key_from, key_to, reverse=False))
+
+    def reverse_range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
+        """As `range`, from `key_to` down."""
+        return self._iterator(self._range(key_from, key_to, reverse=True))
+
+    def prefix_scan(
+        self, prefix: Any, prefix_serializer: Callable[[Any], bytes] | None = None
+    ) -> StoreIterator[tuple[K, V]]:
+        """Rows whose serialized key begins with the serialized prefix.
+
+        Args:
+            prefix: what keys begin with; not None.
+            prefix_serializer: makes its bytes; the key serde if None.
+        """
+        if prefix is None:
+            refuse_null()
+        start = (prefix_serializer or self._encode_key)(prefix)
+        return self._iterator(self._top.scan(start, prefix_stop(start)))
+
+    def all(self) -> StoreIterator[tuple[K, V]]:
+        """Every row, in the order of the serialized keys."""
+        return self._iterator(self._top.scan(None, None))
+
+    def reverse_all(self) -> StoreIterator[tuple[K, V]]:
+        """Every row, backwards."""
+        return self._iterator(self._top.scan(None, None, reverse=True))
+
+    def _range(self, key_from: K | None, key_to: K | None, *, reverse: bool) -> BytesIterator:
+        start = None if key_from is None else self._encode_key(key_from)
+        stop = None if key_to is None else self._encode_key(key_to) + b"\x00"
+        return self._top.scan(start, stop, reverse=reverse)
+
+    def _iterator(self, rows: BytesIterator) -> StoreIterator[tuple[K, V]]:
+        raise NotImplementedError
+
+
+def refuse_null() -> NoReturn:
+    """Raises NullKeyError."""
+    raise NullKeyError("a key can't be None; only a value can, which deletes")

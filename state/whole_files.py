@@ -1,0 +1,27 @@
+"""Files that are replaced in one step: who reads one finds what was there before, or all that was written since."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool = False) -> None:
+    """Writes a file, replacing what was there in one step; makes its folder if need be.
+
+    Args:
+        path: the file.
+        data: what it is to hold.
+        private: whether it is for its owner alone, from its first byte on, and a folder made for it as well.
+        durable: whether to wait until it would survive a crash of the machine.
+    """
+    path.parent.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    draft.replace(path)

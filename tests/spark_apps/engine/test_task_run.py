@@ -1,0 +1,88 @@
+"""What a task does with local stores that turn out to be damaged while it runs. Kafka is played."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import pytest
+
+from spark_apps.engine import task_run
+from spark_apps.engine.layout import Layout
+from spark_apps.engine.local_store import Changelog, LocalStore
+from spark_apps.engine.task_run import TaskRun
+from spark_apps.settings import AppSettings
+from spark_apps.topology_app import described
+from state.errors import StoreCorruptedError
+from state.stores.rocksdb import open_rocksdb
+from tests.spark_apps.engine import topologies
+
+STORE = "digits"
+
+
+class Abandoned:
+    """A transaction that is not a replay, and is given up."""
+
+    is_replay = False
+
+    def __init__(self, *_: object) -> None:
+        self.abandoned = False
+
+    def abandon(self) -> None:
+        self.abandoned = True
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
+    layout = Layout(described("shuffled", topologies.shuffled, AppSettings()).plan({"shuffled-numbers": 1}))
+    (sub,) = (sub for sub in layout.topology.sub_topologies if sub.stores)
+    app = SimpleNamespace(
+        slot=lambda *_: None,
+        store_dir=lambda *_: tmp_path,
+        writer=SimpleNamespace(bootstrap=""),
+        changelogs={STORE: Changelog("changelog", "AAA", 60_000, 1)},
+        progress_dir=tmp_path,
+    )
+    monkeypatch.setattr(task_run, "Transaction", Abandoned)
+    monkeypatch.setattr(task_run, "asking_client", lambda _: None)
+    monkeypatch.setattr(task_run, "log_offsets", lambda *_: {("changelog", 0): 0})
+    monkeypatch.setattr(LocalStore, "catch_up", lambda *_: None)
+    work: Any = SimpleNamespace(app=app, batch_id=1)
+    return TaskRun(work, layout, sub, 0)
+
+
+def test_a_store_that_a_read_finds_damaged_is_set_aside(
+    run: TaskRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TaskRun, "_run", lambda _, __, ___, stores: stores.open(STORE).get(b"key"))
+    with_a_damaged_row(tmp_path / STORE)
+    with pytest.raises(StoreCorruptedError):
+        run([])
+    with pytest.raises(TypeError):  # now the read finds nothing, which is no outcome
+        run([])
+    assert len(list(tmp_path.glob(f"{STORE}.corrupt-*"))) == 1
+
+
+def test_other_errors_leave_stores_where_they_are(
+    run: TaskRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise RuntimeError
+
+    monkeypatch.setattr(TaskRun, "_run", fail)
+    with pytest.raises(RuntimeError):
+        run([])
+    assert [path.name for path in tmp_path.iterdir()] == [STORE]
+
+
+def with_a_damaged_row(folder: Path) -> None:
+    """A store that opens, and has a row that can't be read."""
+    store = open_rocksdb(folder, STORE)
+    store.write([(b"key", b"row" * 50)])
+    store.close()
+    open_rocksdb(folder, STORE).close()  # which moves the row from the log to a table
+    for table in folder.glob("*.sst"):
+        data = bytearray(table.read_bytes())
+        data[5] ^= 0xFF
+        table.write_bytes(data)
