@@ -108,7 +108,7 @@ class AirflowClient:
         return {task["task_id"]: task["state"] for task in found["task_instances"]}
 
     def _last_error(self, dag_id: str, run_id: str, task_id: str) -> str:
-        """The errors of the task's last try. `up` stops Airflow when a DAG fails, and the address of the log with it."""
+        """The errors of the task's last try: `up` stops Airflow when a DAG fails, so its log has no address then."""
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
         try:
             try_number = self._request("GET", path)["try_number"]

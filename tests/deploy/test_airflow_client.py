@@ -52,18 +52,23 @@ class FakeAirflow:
             assert request.url.params["state"] == "running"
             self.others_running -= 1
             return httpx2.Response(200, json={"dag_runs": [{"dag_run_id": "hourly"}] * (self.others_running >= 0)})
-        if self.runs and path == f"{run}/{self.runs[-1]}":
-            return httpx2.Response(200, json={"state": self.states.pop(0)})
-        if self.runs and path == f"{run}/{self.runs[-1]}/taskInstances":
-            tasks = [{"task_id": "good", "state": "success"}, {"task_id": "bad", "state": "failed"}]
-            return httpx2.Response(200, json={"task_instances": tasks})
-        if self.runs and path == f"{run}/{self.runs[-1]}/taskInstances/bad":
-            return httpx2.Response(200, json={"task_id": "bad", "try_number": 2})
-        if self.log is not None and path.endswith("/taskInstances/bad/logs/2"):
-            return httpx2.Response(200, json={"content": self.log})
+        if self.runs and path.startswith(f"{run}/{self.runs[-1]}"):
+            return self._of_run(path.removeprefix(f"{run}/{self.runs[-1]}"))
         if path == "/api/v2/dags/known":
             self.paused = json.loads(request.content)["is_paused"] if request.method == "PATCH" else self.paused
             return httpx2.Response(200, json={})
+        return httpx2.Response(404, json={"detail": "not found"})
+
+    def _of_run(self, path: str) -> httpx2.Response:
+        if not path:
+            return httpx2.Response(200, json={"state": self.states.pop(0)})
+        if path == "/taskInstances":
+            tasks = [{"task_id": "good", "state": "success"}, {"task_id": "bad", "state": "failed"}]
+            return httpx2.Response(200, json={"task_instances": tasks})
+        if path == "/taskInstances/bad":
+            return httpx2.Response(200, json={"task_id": "bad", "try_number": 2})
+        if path == "/taskInstances/bad/logs/2" and self.log is not None:
+            return httpx2.Response(200, json={"content": self.log})
         return httpx2.Response(404, json={"detail": "not found"})
 
     def _begun(self, made: dict[str, Any]) -> httpx2.Response:
@@ -110,7 +115,7 @@ def test_a_failed_run_has_the_errors_of_its_tasks(airflow: FakeAirflow, client: 
         {"event": "ensure pos", "level": "info"},
         {"event": "Task failed with exception", "level": "error", "error_detail": [cause]},
     ]
-    with pytest.raises(StartError, match="(?s)bad, try 2: Task failed.*pos ended with exit code 78") as caught:
+    with pytest.raises(StartError, match=r"(?s)bad, try 2: Task failed.*pos ended with exit code 78") as caught:
         client.run("known", None, timeout_s=60)
     assert "ensure pos" not in str(caught.value)
 
