@@ -167,10 +167,19 @@ def test_a_defect_of_every_node_is_no_reason_to_wait(client: Either) -> None:
 
 def test_it_says_so_when_all_restore(client: Either) -> None:
     limits = ClientLimits(timeout_s=0.5)
-    with fake_node(refuses(503, "restoring")) as one, client(one.address, limits=limits) as asking:
-        with pytest.raises(StoreRestoringError):
-            asking.get()
-        assert len(one.asked) > 1, "it asked again"
+    restoring = refuses(503, "restoring")
+    with fake_node(restoring) as one, client(one.address, limits=limits) as asking, pytest.raises(StoreRestoringError):
+        asking.get()
+
+
+def test_a_node_that_restores_is_asked_again(client: Either) -> None:
+    def behave(connection: Connection, path: str) -> None:
+        asked = len(one.asked)
+        (refuses(503, "restoring") if asked == 1 else answers(5))(connection, path)
+
+    with fake_node(behave) as one, client(one.address) as asking:
+        assert asking.get().value == 5
+        assert len(one.asked) > 1
 
 
 def test_it_waits_as_long_as_a_node_asks_for(client: Either) -> None:
