@@ -18,10 +18,10 @@ from tests.integration.running_platform import RunningPlatform
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """One platform with all apps. Each test leaves it healthy. At the end `down` must leave no process."""
     run_dir = tmp_path_factory.mktemp("platform") / "run"
-    settings = {"start_timeout_s": "600", "apps": "all", "sales_grace_ms": str(SALES_GRACE_MS)}
+    settings = {"apps": "all", "sales_grace_ms": str(SALES_GRACE_MS)}
     platform = PlatformProcess.in_folder(run_dir, **settings)
     try:
-        yield RunningPlatform(platform, platform.call("up", timeout_s=900))
+        yield RunningPlatform(platform, platform.call("up", timeout_s=1200))
         down = platform.call("down")
         assert down.returncode == 0, down.stderr
         assert find_orphans(platform.run_dir) == []

@@ -31,7 +31,7 @@ _RUNS_S = 300
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
-    made = PlatformProcess.in_folder(tmp_path / "run", start_timeout_s=str(_RUNS_S), publish_rate=str(_PURCHASES_PER_S))
+    made = PlatformProcess.in_folder(tmp_path / "run", publish_rate=str(_PURCHASES_PER_S))
     yield made
     stop_everything(RunLayout(made.run_dir / "demo"), timeout_s=30)
 

@@ -28,9 +28,9 @@ _OWN, _RUN_S = "page_views", 180
 def test_an_app_of_ones_own_is_run_and_looked_after_as_the_platforms(tmp_path: Path) -> None:
     write_new_app(plan_new_app(_OWN), tmp_path)
     own = {"own_apps": f"{_OWN}.app:{_OWN.upper()}", "own_apps_dir": str(tmp_path), "apps": "own"}
-    platform = PlatformProcess.in_folder(tmp_path / "run", start_timeout_s="300", **own)
+    platform = PlatformProcess.in_folder(tmp_path / "run", **own)
     try:
-        begun = platform.call("up", timeout_s=600)
+        begun = platform.call("up", timeout_s=1000)
         assert begun.returncode == 0, begun.stderr
         _use(platform)
     finally:

@@ -36,7 +36,6 @@ _WATCHED = {"pos", "hadoop_export"}
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
     made = PlatformProcess.in_folder(
         tmp_path / "run",
-        start_timeout_s=str(_START_TIMEOUT_S),
         publish_rate="80",
         tables_group=some_group().gr_name,
     )
@@ -94,14 +93,14 @@ def test_an_interrupted_start_leaves_nothing(platform: PlatformProcess) -> None:
 
 
 def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess) -> None:
-    first = platform.call("up", "--apps", "all", timeout_s=600)
+    first = platform.call("up", "--apps", "all", timeout_s=1000)
     assert first.returncode == 0, first.stderr
     pids = {process["name"]: process["pid"] for process in platform.status()["processes"]}
     os.kill(supervisor_of(platform.run_dir).pid(), signal.SIGKILL)
     os.kill(pids["airflow-scheduler"], signal.SIGKILL)
     os.kill(pids["shared_driver"], signal.SIGKILL)
     assert platform.call("status").returncode == 3
-    healed = platform.call("up", "--apps", "all", timeout_s=600)
+    healed = platform.call("up", "--apps", "all", timeout_s=1000)
     assert healed.returncode == 0, healed.stderr
     assert platform.status()["healthy"]
     for _ in range(2):
