@@ -104,10 +104,10 @@ def _processes(bootstrap: str, group: str, invoices: str, folder: Path) -> Itera
 def main() -> None:
     """Runs the benchmark and writes its results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--invoices", type=int, default=300_000)
+    parser.add_argument("--invoices", type=int, default=1_500_000)
     parser.add_argument("--customers", type=int, default=100_000)
-    parser.add_argument("--warm-up", type=int, default=100_000)
-    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--warm-up", type=int, default=500_000)
+    parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
     arguments = parser.parse_args()
     if arguments.smoke:
