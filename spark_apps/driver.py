@@ -1,7 +1,7 @@
 """A driver: the process that runs one app, or several as queries of one Spark session.
 
 Apps that share a driver share one JVM. Lease, checkpoint, heartbeat and generations are each app's own. When one app
-fails, all stop, and whoever keeps the driver alive starts them all again.
+fails, all stop, and the supervisor starts the driver again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page "Stores": static files, the glance that they show, and topologies. For whoever may look into Airflow."""
+"""The page "Stores": static files, the glance that they show, and topologies. For users who may look into Airflow."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a store or an app is now. Which generation is live is told by the journal alone.
 
-Whoever looks after stores asks here. Readers ask the alias that the journal's steps publish. Free of Spark.
+Jobs that maintain stores ask here. Readers ask the alias that the journal's steps publish. Free of Spark.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, NoReturn, TypeVar
 
@@ -16,7 +17,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class KeyRanges(StateStore, Generic[K, V]):
+class KeyRanges(StateStore, ABC, Generic[K, V]):
     """The base of stores with one value a key. A subclass says how rows are decoded, and which are left out."""
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
@@ -61,8 +62,9 @@ class KeyRanges(StateStore, Generic[K, V]):
         stop = None if key_to is None else self._encode_key(key_to) + b"\x00"
         return self._top.scan(start, stop, reverse=reverse)
 
+    @abstractmethod
     def _iterator(self, rows: BytesIterator) -> StoreIterator[tuple[K, V]]:
-        raise NotImplementedError
+        """Decodes rows, and leaves out those that count as absent."""
 
 
 def refuse_null() -> NoReturn:
