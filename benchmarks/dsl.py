@@ -33,7 +33,7 @@ from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb import open_rocksdb
 from state.stores.suppliers import RocksDBSupplier
 from state.topology.plan import SubTopology
-from state.topology.records import DeadLetter, Output, Record, StoreChange
+from state.topology.records import DeadLetter, Output, Outputs, Record, StoreChange
 from state.topology.task import Task
 
 BATCH = 25_000
@@ -44,7 +44,7 @@ PURCHASES = "purchases"
 class Side(Protocol):
     """A task, in one way of writing it."""
 
-    def batch(self, records: Sequence[Record]) -> tuple[list[Output], list[StoreChange]]:
+    def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""
 
 
@@ -54,12 +54,12 @@ class ByTopology:
     def __init__(self, sub: SubTopology, folder: Path) -> None:
         self._task = Task(sub, 0, RocksDBSupplier(folder))
 
-    def batch(self, records: Sequence[Record]) -> tuple[list[Output], list[StoreChange]]:
+    def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""
         self._task.process(records)
         batch = self._task.end_batch()
         self._task.apply()
-        return batch.outputs, list(batch.changes)
+        return dict(batch.outputs), list(batch.changes)
 
 
 class FanOutByHand:
@@ -73,12 +73,13 @@ class FanOutByHand:
         self._factor = PointsFactor(settings.loyalty_factor)
         self._dead: list[DeadLetter] = []
 
-    def batch(self, records: Sequence[Record]) -> tuple[list[Output], list[StoreChange]]:
+    def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""
-        outputs: list[Output] = []
         settings, encode, decode = self._settings, self._encode, self._decode
         digits, purchases, factor = settings.quality_code_digits, self._purchases, self._factor
         hadoop_sink, shipments = settings.topic_hadoop_sink, settings.topic_shipment
+        outputs: dict[str, list[Output]] = {hadoop_sink: [], shipments: [], purchases: []}
+        lines, shipped, earned = (outputs[topic].append for topic in (hadoop_sink, shipments, purchases))
         for record in records:
             key, timestamp_ms, headers = record.key, record.timestamp_ms, record.headers
             try:
@@ -90,11 +91,11 @@ class FanOutByHand:
             if key is None or sale is None:
                 continue
             for store, line in masked_lines(digits, key, sale):
-                outputs.append((hadoop_sink, store, line, timestamp_ms, headers))
+                lines((hadoop_sink, store, line, timestamp_ms, headers))
             for store, data in shipment(key, sale):
-                outputs.append((shipments, store, data, timestamp_ms, headers))
+                shipped((shipments, store, data, timestamp_ms, headers))
             for card, bought in purchase(factor, key, sale):
-                outputs.append((purchases, card.encode(), encode(bought), timestamp_ms, headers))
+                earned((purchases, card.encode(), encode(bought), timestamp_ms, headers))
         return outputs, []
 
 
@@ -108,7 +109,7 @@ class LoyaltyByHand:
         self._encode_rewards = msgspec.json.Encoder(decimal_format="number").encode
         self._decode_rewards = msgspec.json.Decoder(Rewards).decode
 
-    def batch(self, records: Sequence[Record]) -> tuple[list[Output], list[StoreChange]]:
+    def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""
         outputs: list[Output] = []
         totals: dict[bytes, tuple[Rewards, int]] = {}
@@ -136,7 +137,7 @@ class LoyaltyByHand:
             changes.append(StoreChange(self._store, key, data, timestamp_ms))
             entries.append((key, stamped(data, timestamp_ms)))
         self._rows.write(entries)
-        return outputs, changes
+        return {topic: outputs}, changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,7 @@ def _parts(batches: int, folder: Path) -> Iterator[Part]:
     bought = [
         Record(purchases, 0, number, timestamp_ms, key, value)
         for number, (_, key, value, timestamp_ms, _) in enumerate(
-            output for records in reading for output in by_hand.batch(records)[0] if output[0] == purchases
+            output for records in reading for output in by_hand.batch(records)[0][purchases]
         )
     ]
     [rewards] = loyalty.stores

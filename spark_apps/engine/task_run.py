@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb import open_rocksdb
 from state.stores.set_aside import set_aside
 from state.topology.plan import SubTopology
-from state.topology.records import Batch, DeadLetter, Output, RecordFields
+from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields
 from state.topology.task import Task
 
 _ASK_TIMEOUT_S = 30.0
@@ -62,19 +63,22 @@ class TaskRun:
     global_tables: Mapping[str, GlobalTable] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
 
-    def __call__(self, records: Sequence[RecordFields]) -> tuple[Outcome, list[Output]]:
+    def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Outcome, Outputs]:
         """Runs the task; returns what became of it, and the records that go on by a shuffle.
+
+        Args:
+            records: all of the task's in this batch, in parts.
 
         Raises:
             StateError: it can't be committed. Nothing of it is visible, and its local stores are as they were.
         """
-        self._check_keys(records)
         app, began_s = self.work.app, time.monotonic()
         slot = app.slot(self.sub, self.partition)
         transaction = Transaction(app.writer, slot, self.work.batch_id)
         if transaction.is_replay:
-            transaction.check_replay(len(records))
-            return Outcome(slot.name, len(records), replayed=True), self._forwarded_again(records)
+            rows, forwarded = self._forwarded_again(records)
+            transaction.check_replay(rows)
+            return Outcome(slot.name, rows, replayed=True), forwarded
         try:
             with closing(_LocalStores(self)) as stores:
                 restored = stores.catch_up()
@@ -90,25 +94,32 @@ class TaskRun:
         return msgspec.structs.replace(outcome, restored=restored, open_ms=open_ms), forwarded
 
     def _run(
-        self, records: Sequence[RecordFields], transaction: Transaction, stores: _LocalStores
-    ) -> tuple[Outcome, list[Output]]:
+        self, records: Iterable[Sequence[RecordFields]], transaction: Transaction, stores: _LocalStores
+    ) -> tuple[Outcome, Outputs]:
         began_s = time.monotonic()
         progress = b"{}" if transaction.committed is None else transaction.committed.progress
         for table in self.global_tables.values():
             table.catch_up()
         task = Task(self.sub, self.partition, stores, progress=progress, global_tables=self.global_tables)
-        task.process(records)
+        rows, forwarded = 0, dict[str, list[Output]]()
+        for part in records:
+            self._check_keys(part)
+            task.process(part)
+            # Written at once: a batch's outputs together would be memory that is touched for the first time.
+            self._write(task.take_outputs(), transaction, forwarded)
+            rows += len(part)
         task.advance(self.clock.now_ms())
         batch = task.end_batch()
         check_input_complete()
         processed_s = time.monotonic()
-        forwarded = self._write(batch, transaction)
+        self._write(batch.outputs, transaction, forwarded)
+        self._write_dead_letters(batch.dead_letters, transaction)
         changes = self._write_changes(batch, transaction)
-        transaction.commit(len(records), batch.progress)
+        transaction.commit(rows, batch.progress)
         task.apply(lambda store: stores.written(store, changes.get(store, 0)))
         outcome = Outcome(
             slot=self.work.app.slot(self.sub, self.partition).name,
-            rows=len(records),
+            rows=rows,
             records=transaction.records,
             dead_letters=len(batch.dead_letters),
             dropped={reason.value: count for reason, count in task.dropped.by_reason.items() if count},
@@ -126,20 +137,26 @@ class TaskRun:
             if spec.options.logging:
                 _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder / spec.name)))
 
-    def _write(self, batch: Batch, transaction: Transaction) -> list[Output]:
-        """Writes outputs and dead letters; returns the outputs that go on by a shuffle."""
-        shuffled = {sink.topic for sink in shuffle_sinks(self.sub)}
-        forwarded = [output for output in batch.outputs if output[0] in shuffled] if shuffled else []
+    def _write(self, outputs: Outputs, transaction: Transaction, forwarded: dict[str, list[Output]]) -> None:
+        """Writes outputs, but for those that go on by a shuffle."""
+        for topic, written in outputs.items():
+            if topic in self._shuffled:
+                forwarded.setdefault(topic, []).extend(written)
+            elif self.work.speaks or topic in self._internal:
+                transaction.write(written)
+
+    def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
         if self.work.speaks:
-            written = (output for output in batch.outputs if output[0] not in shuffled) if shuffled else batch.outputs
-            transaction.write(written)
             reported = self.work.app.dead_letters
-            letters = (letter for letter in batch.dead_letters if letter.record.topic in reported)
-            transaction.write(map(self._dead_letter, letters))
-        else:
-            internal = {sink.topic for sink in self.layout.topology.repartitions} - shuffled
-            transaction.write(output for output in batch.outputs if output[0] in internal)
-        return forwarded
+            transaction.write(self._dead_letter(letter) for letter in letters if letter.record.topic in reported)
+
+    @cached_property
+    def _shuffled(self) -> frozenset[str]:
+        return frozenset(sink.topic for sink in shuffle_sinks(self.sub))
+
+    @cached_property
+    def _internal(self) -> frozenset[str]:
+        return frozenset(sink.topic for sink in self.layout.topology.repartitions)
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
         by_store: dict[str, list[Any]] = {}
@@ -171,15 +188,16 @@ class TaskRun:
             )
             raise MisplacedKeyError(msg)
 
-    def _forwarded_again(self, records: Sequence[RecordFields]) -> list[Output]:
-        """What a committed attempt passed on: it came of operators that give the same again."""
-        sinks = shuffle_sinks(self.sub)
-        if not sinks:
-            return []
-        with closing(Task(self.sub.leading_to(sinks), self.partition, _NO_STORES)) as task:
-            task.process(records)
-            shuffled = {sink.topic for sink in sinks}
-            return [output for output in task.end_batch().outputs if output[0] in shuffled]
+    def _forwarded_again(self, records: Iterable[Sequence[RecordFields]]) -> tuple[int, Outputs]:
+        """What a committed attempt took and passed on: that came of operators that give the same again."""
+        rows = 0
+        with closing(Task(self.sub.leading_to(shuffle_sinks(self.sub)), self.partition, _NO_STORES)) as task:
+            for part in records:
+                if self._shuffled:
+                    task.process(part)
+                rows += len(part)
+            outputs = task.take_outputs()
+        return rows, {topic: outputs[topic] for topic in self._shuffled.intersection(outputs)}
 
     def _dead_letter(self, letter: DeadLetter) -> Output:
         app = self.work.app

@@ -30,8 +30,6 @@ _EARLIEST_MS = 1
 _ROOM_BYTES = 4096
 """A value this much smaller than its topic's limit fits with any key and headers of ours."""
 
-_CONSEQUENCES = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # noqa: SLF001 (librdkafka's own codes)
-
 
 @dataclass(frozen=True, slots=True)
 class WriterPlan:
@@ -111,14 +109,11 @@ class Transaction:
         self._plan = plan
         self._slot = slot
         self._batch_id = batch_id
-        self._failed: list[KafkaError] = []
         self.records = 0
         settings: dict[str, object] = {
             **plan.producer,
             "bootstrap.servers": plan.bootstrap,
             "transactional.id": slot.name,
-            "on_delivery": lambda error, _: self._failed.append(error) if error is not None else None,
-            "delivery.report.only.error": True,
         }
         self._producer = Producer(settings)
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
@@ -149,15 +144,13 @@ class Transaction:
 
     def write(self, outputs: Iterable[Output]) -> None:
         """Hands over outputs. Their keys decide on the partition."""
-        self._produce_all((topic, key, value, timestamp_ms, headers, BY_KEY) for
-                          topic, key, value, timestamp_ms, headers in outputs)  # fmt: skip
+        self._produce_all(outputs, BY_KEY)
 
     def change(self, topic: str, headers: Sequence[Header], changes: Iterable[StoreChange]) -> int:
         """Hands over changes of a store; returns how many there were."""
-        before, partition = self.records, self._slot.partition
-        self._produce_all(
-            (topic, key, value, timestamp_ms, headers, partition) for _, key, value, timestamp_ms in changes
-        )
+        before = self.records
+        records = ((topic, key, value, timestamp_ms, headers) for _, key, value, timestamp_ms in changes)
+        self._produce_all(records, self._slot.partition)
         return self.records - before
 
     def commit(self, rows: int, progress: bytes) -> None:
@@ -177,16 +170,13 @@ class Transaction:
                 self._producer.purge()
                 self._producer.abort_transaction(_ABORT_TIMEOUT_S)
 
-    def _produce_all(
-        self, records: Iterable[tuple[str, bytes | None, bytes | None, int, Sequence[Header], int]]
-    ) -> None:
+    def _produce_all(self, records: Iterable[Output], partition: int) -> None:
         # A loop over millions: what nearly every record passes is decided by comparisons alone.
         produce, plain_bytes, count = self._producer.produce, self._plain_bytes, 0
-        for topic, key, value, timestamp_ms, headers, partition in records:
+        for count, (topic, key, value, timestamp_ms, headers) in enumerate(records, 1):
             if value is None or key is None or len(value) > plain_bytes:
-                topic, key, value, found, partition = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
+                topic, key, value, found, _ = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
                 headers = found or ()  # noqa: PLW2901
-            count += 1
             timestamp_ms = timestamp_ms or _EARLIEST_MS  # noqa: PLW2901
             try:
                 # An empty list of headers costs the client more than none.
@@ -199,15 +189,19 @@ class Transaction:
             except KafkaException as error:  # a producer that is fenced or broken takes nothing any more
                 raise self._error(self._cause(error)) from error
             if not count % _POLL_EVERY:
-                self._poll(0)
+                self._producer.poll(0)
         self.records += count
 
     def _produce_later(self, *record: object, **more: object) -> None:
         while True:
-            self._poll(0.05)
-            with contextlib.suppress(BufferError):
+            self._producer.poll(0.05)
+            try:
                 self._producer.produce(*record, **more)
-                return
+            except BufferError:
+                continue
+            except KafkaException as error:
+                raise self._error(self._cause(error)) from error
+            return
 
     def _checked(self, record: tuple[str, bytes | None, bytes | None, Sequence[Header], int]) -> SinkRecord:
         """The record, or a dead letter in its place if its topic would not take it."""
@@ -234,11 +228,6 @@ class Transaction:
                 raise self._error(self._cause(error)) from error
             check_partitions(self._plan.app, self._plan.partitions, {topic: len(found)})
 
-    def _poll(self, timeout_s: float) -> None:
-        self._producer.poll(timeout_s)
-        if self._failed:
-            raise self._error(self._cause(KafkaException(self._failed[0])))
-
     def _until_done(self, step: object) -> None:
         """Repeats a step of a transaction for as long as its failure is one that passes."""
         deadline = time.monotonic() + self._plan.timeout_s
@@ -253,21 +242,17 @@ class Transaction:
                 return
 
     def _cause(self, error: KafkaException) -> KafkaError:
-        """What an error comes of: a refused record, and not that others were thrown away for it."""
-        refused = (failed for failed in self._failed if failed.code() not in _CONSEQUENCES)
+        """What an error comes of. Who writes is told only that the producer takes nothing any more; a commit, why."""
         reason: KafkaError = error.args[0]
-        if reason.code() == KafkaError._FATAL:  # noqa: SLF001
-            reason = self._end_of_the_producer(reason)
-        return next(refused, reason)
-
-    def _end_of_the_producer(self, told: KafkaError) -> KafkaError:
-        """Why it takes nothing any more: who writes is told only that it is so, any step of a transaction why."""
-        try:
-            self._producer.abort_transaction(_ABORT_TIMEOUT_S)
-        except KafkaException as error:
-            reason: KafkaError = error.args[0]
+        if reason.code() not in (KafkaError._FATAL, KafkaError._STATE):  # noqa: SLF001 (librdkafka's own codes)
             return reason
-        return told
+        try:
+            # The transaction has failed, so this can't commit it.
+            self._producer.commit_transaction(_ABORT_TIMEOUT_S)
+        except KafkaException as told:
+            cause: KafkaError = told.args[0]
+            return cause
+        return reason
 
     def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
         if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001

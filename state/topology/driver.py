@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Any, NamedTuple
 
 import orjson
@@ -254,7 +255,7 @@ class TopologyTestDriver:
         return crash
 
     def _commit(self, slot: _Slot, records: list[Record], batch: Batch) -> None:
-        for output in batch.outputs:
+        for output in chain.from_iterable(batch.outputs.values()):
             self._write(slot, output)
         for change in batch.changes:
             self._changelogs.setdefault((change.store, slot.partition), []).append(change)

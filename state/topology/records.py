@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +10,10 @@ from state.stores.record_context import Header
 
 Output = tuple[str, bytes | None, bytes | None, int, Sequence[Header]]
 """Topic, key, value, timestamp in epoch ms, headers. A plain tuple: one is made for every record written."""
+
+
+Outputs = Mapping[str, Sequence[Output]]
+"""Outputs by their topic: those of one topic are in order."""
 
 
 class Record(NamedTuple):
@@ -59,13 +63,13 @@ class Batch:
     """All that one batch of a task wants written, in one transaction.
 
     Attributes:
-        outputs: records for sink and repartition topics, in order.
+        outputs: records for sink and repartition topics.
         changes: for the changelogs.
         dead_letters: records that could not be decoded or were refused.
         progress: what the task needs to go on after this batch: stream times and timers. Write it with the marker.
     """
 
-    outputs: list[Output] = field(default_factory=list)
+    outputs: Outputs = field(default_factory=dict)
     changes: list[StoreChange] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     progress: bytes = b"{}"

@@ -1,8 +1,9 @@
 """One task: one sub-topology and one partition.
 
 The engine builds a task, and for each batch: `process`, `advance`, `end_batch`; then it writes outputs, changes, dead
-letters and progress in one transaction; then it calls `apply`. A task whose batch is given up is thrown away: nothing
-has reached its stores.
+letters and progress in one transaction; then it calls `apply`. It may call `process` several times in a batch, and
+write with `take_outputs` what there is after each. A task whose batch is given up is thrown away: nothing has reached
+its stores.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from state.tables.materialized import TableStore
 from state.tables.stream_time import StreamTime
 from state.topology.functions import Push
 from state.topology.operators.source import Source
-from state.topology.records import Batch, DeadLetter, Record, RecordFields
+from state.topology.records import Batch, DeadLetter, Outputs, Record, RecordFields
 from state.topology.timers import TimeKind
 from state.topology.wiring import Wiring
 
@@ -97,12 +98,16 @@ class Task:
         self._wiring.context.timestamp_ms = max(self._stream_time.now_ms, 0)
         self._wiring.timers.advance(TimeKind.WALL_CLOCK, now_ms)
 
+    def take_outputs(self) -> Outputs:
+        """The records for sink and repartition topics so far. They will not be given again."""
+        return self._wiring.take_outputs()
+
     def end_batch(self) -> Batch:
-        """Collects what the batch wants written."""
+        """Collects what the batch wants written, without the outputs that were taken before."""
         wiring = self._wiring
         for end in wiring.batch_ends:
             end()
-        outputs, wiring.outputs[:] = wiring.outputs.copy(), []
+        outputs = self.take_outputs()
         letters, self._dead_letters = self._dead_letters, []
         changes = [
             change for store in wiring.stores.values() for change in store.changes() if store.spec.options.logging

@@ -52,8 +52,10 @@ class TableRows(Generic[V]):
 
     def get(self, key: Any) -> ValueAndTimestamp[V] | None:
         """The row, or None."""
-        data = self._last_data = self._encode_key(key)
-        self._last_key = key
+        # A join looks up what the aggregation beside it has just written.
+        if key is not self._last_key:
+            self._last_key, self._last_data = key, self._encode_key(key)
+        data = self._last_data
         row = self._rows.get(data, _UNREAD)
         if row is _UNREAD:
             stored = self._read(data)

@@ -14,7 +14,7 @@ from state.tables.stream_time import UNKNOWN_MS, StreamTime
 from state.tables.table import KTable as TableRuntime
 from state.topology.functions import Push
 from state.topology.node import Node, StoreSpec, TableNode
-from state.topology.records import Output
+from state.topology.records import Output, Outputs
 from state.topology.task_stores import TableRows, TypedStore, opened
 from state.topology.timers import Timers
 
@@ -25,7 +25,6 @@ class Wiring:
     Attributes:
         context: the record under way.
         dropped: what was left out, counted.
-        outputs: what was written in this batch.
         stores: the task's stores by name.
         timers: what is due by stream time or wall clock.
         times: stream time of each operator that has its own, by a name for it. Part of the task's progress.
@@ -43,7 +42,7 @@ class Wiring:
         self.context = RecordContext()
         self.partition = partition
         self.dropped = DroppedRecords()
-        self.outputs: list[Output] = []
+        self._outputs: dict[str, list[Output]] = {}
         self.stores: dict[str, TableRows[Any] | TypedStore] = {}
         self.times: dict[str, StreamTime] = {}
         self.timers = Timers(progress.get("timers", {}))
@@ -87,6 +86,17 @@ class Wiring:
             if any(spec.options.caching for spec in node.stores):
                 self.batch_ends.append(table.hold_back())
         return self._tables[node]
+
+    def outputs_to(self, topic: str) -> list[Output]:
+        """The list that takes what is written to a topic."""
+        return self._outputs.setdefault(topic, [])
+
+    def take_outputs(self) -> Outputs:
+        """What was written since the last call."""
+        taken = {topic: outputs.copy() for topic, outputs in self._outputs.items() if outputs}
+        for outputs in self._outputs.values():
+            outputs.clear()
+        return taken
 
     def rows(self, spec: StoreSpec) -> TableRows[Any]:
         """The rows of a table's store."""

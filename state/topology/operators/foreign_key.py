@@ -82,6 +82,7 @@ class Registration(RepartitionSink):
         (push,) = self.wire(wiring)
         table = wiring.table(self.parents[0])
         table.enable_sending_old_values(force=True)
+        answers = wiring.outputs_to(self.response_topic)
 
         def on_change(record: TableRecord[Any, Any]) -> None:
             old, new = self._named(record.change.old), self._named(record.change.new)
@@ -92,7 +93,7 @@ class Registration(RepartitionSink):
                     continue
                 # There is no row to ask for: the answer is known.
                 answer = MessageSerde().serialize(Message(Ask.ANSWER, digest, None))
-                wiring.outputs.append((self.response_topic, left_key, answer, record.timestamp_ms, ()))
+                answers.append((self.response_topic, left_key, answer, record.timestamp_ms, ()))
             if record.change.new is not None and new is None and not self._keeps_unmatched:
                 wiring.dropped.drop(DropReason.NULL_KEY)
 

@@ -58,7 +58,7 @@ class StreamTableJoin(Node):
             buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, self._serdes)
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            now_ms = time.observe(timestamp_ms)
+            now_ms = timestamp_ms if buffer is None else time.observe(timestamp_ms)
             if value is None or (key is None and not keeps_unmatched):
                 dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
             elif key is None:

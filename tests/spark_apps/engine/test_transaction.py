@@ -203,12 +203,14 @@ def test_what_the_broker_alone_refuses_is_told_in_its_words_and_undone(app: App)
     assert app.seen() == []
 
 
-def test_the_cause_is_the_refused_record_and_not_those_that_were_thrown_away_for_it(app: App) -> None:
-    transaction = app.transaction(0)
-    transaction._failed += [KafkaError(KafkaError._PURGE_QUEUE), KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)]
+def test_who_goes_on_to_write_is_told_what_the_broker_refused(app: App) -> None:
+    transaction = app.transaction(0, plan=replace(app.plan, rules={}))
+    transaction.write(app.outputs(["a", "x" * 30_000]))
+    transaction._producer.flush(30)
     with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
-        transaction._poll(0)
+        transaction.write(app.outputs(["b"]))
     transaction.abandon()
+    assert app.seen() == []
 
 
 def test_a_changelog_with_new_partitions_takes_nothing_of_an_open_transaction(app: App) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 
 from state.stores.bytes_store import BytesStore
@@ -48,7 +49,7 @@ def in_batches(directory: Path, *, reopen: Callable[[Task, str], Task]) -> tuple
     outputs: list[object] = []
     for start in range(0, 60, 10):
         ended = batch(task, start, start + 10)
-        outputs += ended.outputs
+        outputs += chain.from_iterable(ended.outputs.values())
         task = reopen(task, ended.progress.decode())
     rows: list[object] = [list(task.store("counts").all()), list(task.store("windows").all())]
     rows.append(list(task.store("sessions").fetch_range(None, None)))
@@ -64,6 +65,23 @@ def test_a_task_that_is_opened_for_each_batch_gives_what_one_that_stays_gives(tm
     staying = in_batches(tmp_path / "staying", reopen=lambda task, _: task)
     assert in_batches(tmp_path / "opened", reopen=opened) == staying
     assert len(staying[0]) > 50
+
+
+def test_outputs_are_taken_once_whether_within_a_batch_or_at_its_end(tmp_path: Path) -> None:
+    tasks = [Task(everything(), 0, RocksDBSupplier(tmp_path / name)) for name in ("whole", "parts")]
+    one_topic = [record for record in records(0, 60) if record.topic == "one"]
+    tasks[0].process(one_topic)
+    taken = []
+    for start in range(0, len(one_topic), 7):
+        tasks[1].process(one_topic[start : start + 7])
+        taken.append(tasks[1].take_outputs())
+    whole, rest = (task.end_batch() for task in tasks)
+    parts = [outputs.get("out", []) for outputs in (*taken, rest.outputs)]
+    assert list(chain.from_iterable(parts)) == list(whole.outputs["out"])
+    assert sum(map(bool, parts)) > 2
+    assert sorted(rest.changes, key=repr) == sorted(whole.changes, key=repr)
+    for task in tasks:
+        task.close()
 
 
 def test_a_batch_that_is_given_up_leaves_nothing_behind(tmp_path: Path) -> None:
