@@ -76,7 +76,7 @@ class AppSettings(RunDirSettings):
         default=120_000,
         ge=1000,
         le=900_000,
-        description="Longest time a task writes; so long a crashed app that isn't restarted holds up its consumers.",
+        description="Longest time of a batch; so long a crashed app that isn't restarted holds up its consumers.",
     )
     max_dead_letter_share: float = Field(
         default=0.5,

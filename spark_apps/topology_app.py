@@ -115,9 +115,8 @@ def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     if spec.describe is None:
         return spec.sources(settings)
     topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
-    shuffles = {sink.topic for sink in topology.repartitions if sink.may_be_shuffle}
     running = (source.topic for sub in topology.sub_topologies if not sub.is_global for source in sub.sources)
-    return tuple(dict.fromkeys(topic for topic in running if topic not in shuffles))
+    return tuple(dict.fromkeys(topic for topic in running if topic not in topology.shuffles))
 
 
 def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
@@ -127,7 +126,7 @@ def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
     running = [sub for sub in topology.sub_topologies if not sub.is_global]
     markers = (markers_topic(spec.name, settings.generation, slot_name(sub)) for sub in running)
-    repartitions = (sink.topic for sink in topology.repartitions if not sink.may_be_shuffle)
+    repartitions = sorted(topology.repartition_topics - topology.shuffles)
     return (*changelog_topics(spec.name, topology, settings.generation).values(), *markers, *repartitions)
 
 
@@ -201,13 +200,13 @@ class _Topics:
         """The topics that it reads."""
         topology = described(self.app, self.describe, settings)
         return tuple(dict.fromkeys(source.topic for sub in topology.sub_topologies for source in sub.sources
-                                   if source.topic not in _internal(topology)))  # fmt: skip
+                                   if source.topic not in topology.repartition_topics))  # fmt: skip
 
     def sinks(self, settings: AppSettings) -> tuple[str, ...]:
         """The topics that it writes, without those of its own."""
         topology = described(self.app, self.describe, settings)
         return tuple(dict.fromkeys(sink.topic for sub in topology.sub_topologies for sink in sub.sinks
-                                   if sink.topic not in _internal(topology)))  # fmt: skip
+                                   if sink.topic not in topology.repartition_topics))  # fmt: skip
 
     def dead_letters(self, settings: AppSettings) -> tuple[str, ...]:
         """Where records of its sources go that can't be processed."""
@@ -220,7 +219,3 @@ def _default_settings() -> AppSettings:
     What the environment says is checked by the commands that use it.
     """
     return AppSettings.model_construct(run_dir=Path())
-
-
-def _internal(topology: Topology) -> set[str]:
-    return {sink.topic for sink in topology.repartitions}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from state.errors import ConfigurationError
-from state.topology.operators.repartition import RepartitionSink, RepartitionSource
+from state.topology.operators.repartition import RepartitionSource
 from state.topology.plan import Plan, SubTopology, Topology
 
 
@@ -34,7 +34,7 @@ class Layout:
     def __post_init__(self) -> None:
         topology = self.plan.topology
         readers = {source.topic: sub for sub in self._running for source in sub.sources}
-        shuffles = {sink.topic: readers[sink.topic] for sink in topology.repartitions if sink.may_be_shuffle}
+        shuffles = {topic: readers[topic] for topic in topology.shuffles}
         object.__setattr__(self, "shuffles", shuffles)
         object.__setattr__(self, "topics", tuple(topic for topic in readers if topic not in shuffles))
         stages: dict[int, int] = {}
@@ -50,8 +50,7 @@ class Layout:
     @property
     def repartition_topics(self) -> dict[str, int]:
         """The repartition topics that no shuffle stands for, with their numbers of partitions."""
-        sinks = (sink for sink in self.topology.repartitions if sink.topic not in self.shuffles)
-        return {sink.topic: self.plan.partitions[sink.topic] for sink in sinks}
+        return {topic: self.plan.partitions[topic] for topic in self.topology.repartition_topics - self.shuffles.keys()}
 
     @property
     def last_stage(self) -> int:
@@ -111,11 +110,6 @@ def slot_name(sub: SubTopology) -> str:
 def markers_topic(app: str, generation: int, slot: str) -> str:
     """The topic of the markers of one sub-topology of one generation of an app."""
     return f"{app}-gen-{generation}-{slot}-markers"
-
-
-def shuffle_sinks(sub: SubTopology) -> list[RepartitionSink]:
-    """The sinks of a sub-topology that Spark's shuffle can stand for."""
-    return [node for node in sub.nodes if isinstance(node, RepartitionSink) and node.may_be_shuffle]
 
 
 def check_runnable(topology: Topology) -> None:

@@ -79,8 +79,8 @@ def planned(topology: Topology, topics: Topics, repartitioned: int | None = None
     Raises:
         ConfigurationError: topics are missing, or topics that are joined have different numbers of partitions.
     """
-    internal = {sink.topic for sink in topology.repartitions}
-    external = {source.topic for sub in topology.sub_topologies for source in sub.sources} - internal
+    read = {source.topic for sub in topology.sub_topologies for source in sub.sources}
+    external = read - topology.repartition_topics
     return Layout(topology.plan(topics.partition_counts(external), repartitioned))
 
 
@@ -92,7 +92,7 @@ class Batches:
         self._describe = describe
         self._layout = layout
         self._work: AppWork | None = None
-        self._purge = RepartitionPurge(Topics(context.settings.kafka_bootstrap), _internal(layout.topology))
+        self._purge = RepartitionPurge(Topics(context.settings.kafka_bootstrap), layout.topology.repartition_topics)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
@@ -144,7 +144,7 @@ class Batches:
     def _app_work(self) -> AppWork:
         context, settings, layout = self._context, self._context.settings, self._layout
         app, topics = context.spec.name, Topics(settings.kafka_bootstrap)
-        sources = [topic for topic in layout.topics if topic not in _internal(layout.topology)]
+        sources = [topic for topic in layout.topics if topic not in layout.topology.repartition_topics]
         reported = context.spec.dead_letters(settings)
         dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
         versions = {store.name: store.schema_version for store in context.spec.stores}
@@ -213,7 +213,3 @@ def make_topics(app: str, layout: Layout, topics: Topics, generation: int) -> No
         for spec in sub.stores:
             if spec.name in names:
                 topics.ensure_internal(names[spec.name], layout.plan.tasks(sub), CHANGELOG_CONFIG)
-
-
-def _internal(topology: Topology) -> set[str]:
-    return {sink.topic for sink in topology.repartitions}

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from confluent_kafka import KafkaException
 from spark_apps.dead_letters import dead_letter
 from spark_apps.engine.clients import asking_client
 from spark_apps.engine.global_tables import GlobalTable
-from spark_apps.engine.layout import Layout, shuffle_sinks
+from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.restores import reporting
@@ -140,23 +139,15 @@ class TaskRun:
     def _write(self, outputs: Outputs, transaction: Transaction, forwarded: dict[str, list[Output]]) -> None:
         """Writes outputs, but for those that go on by a shuffle."""
         for topic, written in outputs.items():
-            if topic in self._shuffled:
+            if topic in self.layout.shuffles:
                 forwarded.setdefault(topic, []).extend(written)
-            elif self.work.speaks or topic in self._internal:
+            elif self.work.speaks or topic in self.layout.topology.repartition_topics:
                 transaction.write(written)
 
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
         if self.work.speaks:
             reported = self.work.app.dead_letters
             transaction.write(self._dead_letter(letter) for letter in letters if letter.record.topic in reported)
-
-    @cached_property
-    def _shuffled(self) -> frozenset[str]:
-        return frozenset(sink.topic for sink in shuffle_sinks(self.sub))
-
-    @cached_property
-    def _internal(self) -> frozenset[str]:
-        return frozenset(sink.topic for sink in self.layout.topology.repartitions)
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
         by_store: dict[str, list[Any]] = {}
@@ -190,14 +181,14 @@ class TaskRun:
 
     def _forwarded_again(self, records: Iterable[Sequence[RecordFields]]) -> tuple[int, Outputs]:
         """What a committed attempt took and passed on: that came of operators that give the same again."""
-        rows = 0
-        with closing(Task(self.sub.leading_to(shuffle_sinks(self.sub)), self.partition, _NO_STORES)) as task:
+        rows, sinks = 0, [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
+        with closing(Task(self.sub.leading_to(sinks), self.partition, _NO_STORES)) as task:
             for part in records:
-                if self._shuffled:
-                    task.process(part)
                 rows += len(part)
+                if sinks:
+                    task.process(part)
             outputs = task.take_outputs()
-        return rows, {topic: outputs[topic] for topic in self._shuffled.intersection(outputs)}
+        return rows, {sink.topic: outputs[sink.topic] for sink in sinks if sink.topic in outputs}
 
     def _dead_letter(self, letter: DeadLetter) -> Output:
         app = self.work.app

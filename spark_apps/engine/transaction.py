@@ -256,7 +256,8 @@ class Transaction:
 
     def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
         if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
-            return FencedWriterError(self._described("a newer attempt has taken over"))
+            told = "a newer attempt has taken over, or this one took longer than STOREKEEPER_TRANSACTION_TIMEOUT_MS"
+            return FencedWriterError(self._described(told))
         return BrokerRefusedError(self._described(f"Kafka says {reason.name()}: {reason.str()}"))
 
     def _described(self, what: str) -> str:

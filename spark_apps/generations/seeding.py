@@ -178,7 +178,8 @@ class Seeding:
     def _check_sources(self) -> None:
         """Refuses a topology that reads other topics: the two generations could not end at the same place."""
         live, new = (
-            {source.topic for sub in layout.topology.sub_topologies for source in sub.sources} - _internal(layout)
+            {source.topic for sub in layout.topology.sub_topologies for source in sub.sources}
+            - layout.topology.repartition_topics
             for layout in (self._live_layout, self._new_layout)
         )
         if live != new:
@@ -375,7 +376,3 @@ def _stores(layout: Layout) -> list[tuple[SubTopology, TopologyStore]]:
     """The stores of a topology that have a changelog, with their sub-topologies."""
     logged = {spec.name for spec in logged_stores(layout.topology)}
     return [(sub, spec) for sub in layout.topology.sub_topologies for spec in sub.stores if spec.name in logged]
-
-
-def _internal(layout: Layout) -> set[str]:
-    return {sink.topic for sink in layout.topology.repartitions}

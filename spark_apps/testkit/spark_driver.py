@@ -63,7 +63,7 @@ class SparkDriver(TopologyTestDriver):
         self._context = StreamContext(spec, spark, settings, SparkCheckpoint(settings.checkpoint_dir(spec.name)))
         self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
         self._layout = Layout(self.plan)
-        self._internal = {sink.topic for sink in topology.repartitions}
+        self._internal = topology.repartition_topics
         self._changelog_topics = changelog_topics(spec.name, topology)
         self._piped: list[Record] = []
         self._seen: dict[tuple[str, int], int] = {}

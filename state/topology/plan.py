@@ -86,6 +86,16 @@ class Topology:
         """Where records change their partition."""
         return [node for node in self.graph.nodes if isinstance(node, RepartitionSink)]
 
+    @property
+    def repartition_topics(self) -> frozenset[str]:
+        """The topics of all repartitions, those that are shuffles included."""
+        return frozenset(sink.topic for sink in self.repartitions)
+
+    @property
+    def shuffles(self) -> frozenset[str]:
+        """The repartition topics whose place Spark's shuffle takes."""
+        return frozenset(sink.topic for sink in self.repartitions if sink.may_be_shuffle)
+
     def describe(self) -> str:
         """The sub-topologies with their operators, stores and topics, as text."""
         from state.topology.describe import as_text  # noqa: PLC0415 (it describes this class)

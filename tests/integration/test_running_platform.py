@@ -21,6 +21,7 @@ import pytest
 from deploy.demo.report import DemoReport
 from deploy.demo.run import Demo, demo_input
 from deploy.demo.screen import Screen
+from deploy.errors import StartError
 from deploy.instance import Instance
 from deploy.waiting import eventually
 from spark_apps.generations.journal import JournalFile
@@ -121,7 +122,8 @@ def test_a_failed_task_can_be_cleared_and_runs_again(running: RunningPlatform) -
     wrong = {"app": "all", "action": "scale", "cores": 2}  # scaling is for one app
     with running.airflow() as airflow:
         run = airflow.trigger("stream_apps", wrong)
-        assert eventually(lambda: airflow.run_state("stream_apps", run) == "failed", RUN_S)
+        with pytest.raises(StartError, match=r"(?s)task choose.*`scale` is for one app"):
+            airflow.wait_for_run("stream_apps", run, RUN_S)
         airflow.clear("stream_apps", run, "choose")
         assert eventually(lambda: airflow.run_state("stream_apps", run) == "failed", RUN_S)
 

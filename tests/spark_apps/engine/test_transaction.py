@@ -145,6 +145,16 @@ def _is_broken(transaction: Transaction) -> bool:
     return False
 
 
+def test_who_takes_too_long_is_told_which_setting_allows_more(app: App) -> None:
+    slow = app.transaction(3, plan=replace(app.plan, producer={**app.plan.producer, "transaction.timeout.ms": 1000}))
+    slow.write(app.outputs(["a"]))
+    eventually(lambda: _is_broken(slow), 60, "the broker has given the transaction up")
+    with pytest.raises(FencedWriterError, match="STOREKEEPER_TRANSACTION_TIMEOUT_MS"):
+        slow.commit(1, b"{}")
+    assert app.seen() == []
+    assert not app.write(["a"], 3)
+
+
 def test_a_batch_that_is_older_than_the_marker_is_refused(app: App) -> None:
     app.write(["a"], 4)
     with pytest.raises(UnrepeatableBatchError, match="batch 4 is written already"):
