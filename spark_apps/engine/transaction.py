@@ -99,7 +99,7 @@ class Transaction:
         records: how many records were written, without the marker.
 
     Raises:
-        FencedWriterError: a newer attempt took over.
+        FencedWriterError: a newer attempt took over, or the broker gave the transaction up because it took too long.
         BrokerRefusedError: the broker refused a record, or a step of the transaction, for good.
         UnrepeatableBatchError: a later batch is committed already.
         PartitionsChangedError: a topic has another number of partitions than the plan says.
@@ -110,6 +110,7 @@ class Transaction:
         self._slot = slot
         self._batch_id = batch_id
         self.records = 0
+        self._began_s = time.monotonic()
         settings: dict[str, object] = {
             **plan.producer,
             "bootstrap.servers": plan.bootstrap,
@@ -255,9 +256,12 @@ class Transaction:
         return reason
 
     def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
-        if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
-            told = "a newer attempt has taken over, or this one took longer than STOREKEEPER_TRANSACTION_TIMEOUT_MS"
+        took_s = time.monotonic() - self._began_s
+        if took_s > self._plan.timeout_s:
+            told = f"it took {took_s:.0f} s: allow more by STOREKEEPER_TRANSACTION_TIMEOUT_MS, or take smaller batches"
             return FencedWriterError(self._described(told))
+        if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
+            return FencedWriterError(self._described("a newer attempt has taken over"))
         return BrokerRefusedError(self._described(f"Kafka says {reason.name()}: {reason.str()}"))
 
     def _described(self, what: str) -> str:

@@ -139,14 +139,15 @@ def test_a_zombie_that_has_noticed_says_so_too(app: App, step: str) -> None:
 def _is_broken(transaction: Transaction) -> bool:
     """Asks librdkafka without having it serve the events that would tell the writer."""
     try:
-        transaction._producer.produce(transaction._slot.markers, b"never committed")
+        transaction._producer.produce(transaction._slot.markers, b"never committed", b"key")
     except KafkaException as error:
-        return bool(error.args[0].code() == KafkaError._FATAL)
+        return error.args[0].code() in (KafkaError._FATAL, KafkaError._STATE)
     return False
 
 
 def test_who_takes_too_long_is_told_which_setting_allows_more(app: App) -> None:
-    slow = app.transaction(3, plan=replace(app.plan, producer={**app.plan.producer, "transaction.timeout.ms": 1000}))
+    short = replace(app.plan, producer={**app.plan.producer, "transaction.timeout.ms": 1000}, timeout_s=1)
+    slow = app.transaction(3, plan=short)
     slow.write(app.outputs(["a"]))
     eventually(lambda: _is_broken(slow), 60, "the broker has given the transaction up")
     with pytest.raises(FencedWriterError, match="STOREKEEPER_TRANSACTION_TIMEOUT_MS"):
