@@ -2,25 +2,25 @@
 
 **What it does.** Checks what was staged since the last decision: exactly the allowed columns; no card, phone, email or
 postal address, plain or encoded; consistent totals; each line item once; for each store as many lines and the same
-total as its invoices in topic `pos`; distributed as the batches before. If all is met, the rows are published to the
-Delta table `hadoop_export` in one commit. If not, **nothing of the batch is published**, the task fails with the
+total as in topic `hadoop-sink`; a distribution like that of earlier batches. If all checks pass, the rows are published
+to the Delta table `hadoop_export` in one commit. If not, **nothing of the batch is published**, the task fails with the
 reasons, and readers keep the last good version.
 
-**When it runs.** Hourly at half past, and on demand. Without anything new it tells the last verdict again: a failed one
-fails again, so that it isn't overlooked, until a newer batch is good.
+**When it runs.** Hourly at half past, and on demand. If there is nothing new, it repeats the last verdict: a failed one
+fails again until a newer batch passes or the batch is released or discarded.
 
 | param | values | meaning |
 |---|---|---|
 | `table` | `hadoop_export` | which export |
 
 **Where to look.** `quality/verdicts/hadoop_export/` in the run directory has a JSON file per verdict,
-`quality/data_docs/hadoop_export/index.html` the Data Docs of the newest. Neither holds a value of the data; neither
-does this task's XCom, which is the verdict.
+`quality/data_docs/hadoop_export/index.html` the Data Docs of the newest. Neither holds values of the data, nor does
+this task's XCom, which is the verdict.
 
 **If it fails.** *Quarantined*: the reasons name columns, rules and numbers of rows. Find the rows in the staged table
 (`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`); `_partition` and `_offset` are a row's place in
 topic `hadoop-sink`. Stop the leak at its source. Then release or discard the batch with DAG `release_quarantined`.
-*Anything else*: it is tried again twice; nothing was decided, and repeating it is harmless.
+*Anything else*: the task is retried twice; nothing was decided, and repeating it is harmless.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 **What it does.** Checks the newest snapshot of each store with Great Expectations: no field is missing, nothing that is
 counted is negative, and nothing that only grows (totals, counts, last times) is less than in the snapshot before. The
-table stays as it is whatever comes out.
+check never changes the table.
 
 **When it runs.** After each snapshot, for the stores that it updated, and on demand.
 
@@ -15,7 +15,7 @@ numbers of rows, no value of the data.
 
 **If it fails.** *Breaks its expectations*: the reasons name columns and numbers of rows. Find them with
 `storekeeper sql`, compare with `--at`, and follow `_partition` and `_offset` to the changelog. *Anything else*:
-it is tried again.
+the task is retried.
 """
 
 from __future__ import annotations

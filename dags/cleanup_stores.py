@@ -1,32 +1,32 @@
 """Delete what is too old in a store.
 
 **What it does.** Stores whose apps never delete anything grow without bounds. This DAG deletes the rows that their app
-has not written for `ttl_days`: it tells first what would go (rows, bytes, a histogram of ages, a masked sample), waits
-for **your approval**, archives the rows, deletes a small share of them and waits whether the app writes those again,
-then deletes the rest at a limited rate, and proves from the changelog what it has done.
+has not written for `ttl_days`. It shows what would be deleted (rows, bytes, a histogram of ages, a masked sample),
+waits for **your approval**, archives the rows, deletes a small share of them and checks whether the app writes those
+again. Then it deletes the rest at a limited rate, and verifies the result from the changelog.
 
-A row that the app writes meanwhile stays, whenever that happens. Every step may be ended and repeated.
+A row that the app writes during the clean-up stays. Every step may be interrupted and repeated.
 
 **When it runs.** On demand.
 
 | param | values | meaning |
 |---|---|---|
 | `store` | a store that doesn't bound itself | which store |
-| `ttl_days` | above 0, at most 36500 | rows that were not written for so long go |
+| `ttl_days` | above 0, at most 36500 | delete rows that were not written for this long |
 | `approval` | true, false | whether somebody must approve in Airflow (*Required Actions*) |
 | `canary_share` | 0 to 1 | the share that is deleted first |
-| `canary_wait_minutes` | 0 to 10080 | how long to wait then |
+| `canary_wait_minutes` | 0 to 10080 | how long to wait after that |
 | `max_came_back_share` | 0 to 1 | if more of the canary was written again, the TTL is too short: stop |
 | `rate` | 1 to 100000 | deletions a second |
 | `undo_days` | 0 to 90 | for how long to keep the archive; the changelog's `delete.retention.ms` is the limit |
 
-**What the app knows then.** It has forgotten the rows, too: its state is the changelog. A key that comes again begins
-anew. `players` is made of `standings`: clean up both.
+**What the app sees.** The rows are gone for the app, too: its state is the changelog. A key that comes back starts from
+nothing. `players` is derived from `standings`: clean up both.
 
 **How to undo.** DAG `undo_cleanup` with the id that the task *preview* returned.
 
-**If it fails.** *Refused*: the reason says why; nothing more was deleted. *Anything else*: it is tried again and goes
-on where it was.
+**If it fails.** *Refused*: the reason says why; nothing more was deleted. *Anything else*: the task
+is retried and resumes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keep the tables of the snapshots fast and small.
 
 **What it does.** Joins small files of each store's table (OPTIMIZE), then removes files that no promised version needs
-(VACUUM). Promised are: every version of the last `STOREKEEPER_TABLE_HISTORY_DAYS`; the newest snapshot, however old it
-is, for query nodes fall back on it; and what files in `promises/<table>/` of the run directory name.
+(VACUUM). Promised versions are: all of the last `STOREKEEPER_TABLE_HISTORY_DAYS`; the newest snapshot, however old it
+is, because query nodes fall back on it; and those named by files in `promises/<table>/` of the run directory.
 
 **When it runs.** Daily at twenty to five, and on demand. It waits for a snapshot that is being taken.
 
@@ -10,7 +10,7 @@ is, for query nodes fall back on it; and what files in `promises/<table>/` of th
 |---|---|---|
 | `store` | `all` or one store | which stores |
 
-**If it fails.** It is tried again twice, and repeating it is harmless. *Is no promise of a table's version*: correct or
+**If it fails.** It is retried twice, and repeating it is harmless. *Is no promise of a table's version*: correct or
 remove the file that it names; nothing was removed. *A retry can't help: table … was changed by something else*:
 `storekeeper restore-snapshot <store>` puts it back to its last snapshot; nothing was removed.
 """

@@ -1,19 +1,19 @@
 """Change what an app's stores hold: their fields, keys or partitions, while reads and writes go on.
 
-**What it does.** A new *generation* of the app is made beside the one that runs, with the topology of the last
-migration: seeded from verified snapshots through the migrations, reading the input on from there. When it has caught
-up, both are stopped at the same place of the input and **every key is compared**; only if nothing differs does the new
-one take over the outputs, and readers change over to its changelogs. The old one runs on, so that going back loses
-nothing, until you retire it.
+**What it does.** A new *generation* of the app starts beside the running one, with the topology of the last migration.
+It is seeded from verified snapshots, converted by the migrations, and reads the input from there on. When it has caught
+up, both stop at the same input offsets and **every key is compared**. Only if nothing differs does the new one take
+over the outputs, and readers switch to its changelogs. The old one keeps running until you retire it, so that a
+rollback loses nothing.
 
-A **backfill** (`since`) begins empty and reads the input again, from its beginning or from a time: for a change of what
-is computed. It may hold something else than the old one; *hand_over* then refuses it with the numbers of rows, unless
-`accept_differences` says that it is meant so.
+A **backfill** (`since`) starts empty and reads the input again, from its beginning or from a time. Use it if the
+computation changes. Its rows may differ from the old ones; *hand_over* then refuses it with the numbers of rows, unless
+`accept_differences` is true.
 
-The run stops twice for **your decision** (*Required Actions*): before anything is made, with the plan; and after the
-watch, whether to retire the old generation, keep both, or roll back.
+The run stops twice for **your decision** (*Required Actions*): on the plan, before anything is created; and after the
+watch, on whether to retire the old generation, keep both, or roll back.
 
-**When it runs.** On demand. `storekeeper plan` prints the same plan, and what to put here.
+**When it runs.** On demand. `storekeeper plan` prints the same plan, and the params to use.
 
 | param | values | meaning |
 |---|---|---|
@@ -26,25 +26,25 @@ watch, whether to retire the old generation, keep both, or roll back.
 | `approval` | true, false | whether somebody must approve the plan |
 | `max_behind` | 0 to 1000000000 | input records that the new one may be behind when the hand-over begins |
 | `watch_minutes` | 0 to 10080 | how long to watch before the second decision |
-| `afterwards` | `ask`, `retire`, `keep`, `roll back` | the second decision, if it is taken already |
+| `afterwards` | `ask`, `retire`, `keep`, `roll back` | the second decision in advance; `ask` waits for it |
 | `delete` | true, false | with `retire`: delete the old changelogs, checkpoint and local stores, too; else they stay |
 
-**What readers see.** Every read is answered all the time. Nodes restore the new changelog beside the old one and
-change over, each for itself, once every partition is ready everywhere. With other keys, callers must ask by the new
-ones from then on: `GET /state/stores/{store}` says which generation answers.
+**What readers see.** Reads have no gap. Nodes restore the new changelog beside the old one. Each node switches over by
+itself once every partition is ready everywhere. If the keys change, callers must use the new ones from then on:
+`GET /state/stores/{store}` says which generation answers.
 
 **How to go back.** Any time until the old generation is retired: DAG `rollback_state`.
 
-**How to resume.** Every task may be cleared and run again; each goes on where it was. A run that was lost can be
-replaced by a new one with the same params.
+**How to resume.** Every task may be cleared and run again; it resumes. A run that was lost can be replaced by a new one
+with the same params.
 
-**What becomes of the processes.** The new generation runs as `<app>-next`. At the hand-over the two processes change
-places: the app's own process, or the shared driver, always runs what is live.
+**Processes.** The new generation runs as `<app>-next`. At the hand-over the two generations swap processes: the app's
+own process, or the shared driver, always runs the live one.
 
 **If it fails.** *plan* refused: the reason says which migrations fit. *seed* refused: rows can't be converted, nothing
 was started; correct the migration or the rows, then clear the task. *catch_up* failed: see the log of `<app>-next`.
 *hand_over* refused: the generations differ; nothing has changed for readers, the old one is live. Retire the new one
-with `python -m spark_apps generation retire <app>` and begin anew. *check* failed: run `rollback_state`.
+with `python -m spark_apps generation retire <app>` and start again. *check* failed: run `rollback_state`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ from dags.operators.stream_app import AppAction
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
 _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partitions else '' }}"
-# `copy` not by a point, which finds the method of that name.
+# Not `params.copy`: that is the method of that name.
 _COPY = "{{ '--copy' if params['copy'] or params.since else '' }}"
 _SINCE = "{{ '--from ' ~ params.since if params.since else '' }}"
 _ACCEPT = "{{ '--accept-differences' if params.accept_differences else '' }}"

@@ -1,6 +1,6 @@
 """Release a quarantined batch of the masked export, or discard it.
 
-**What it does.** Checks the batch again by the rules and settings of now and says which rules it still breaks. Then it
+**What it does.** Checks the batch again with the current rules and settings and reports the rules that it breaks. It
 waits for **your approval**. A release checks once more and appends the rows to `hadoop_export` in one commit, which
 says who approved and why; a discard decides that they are never published. Either is final, and recorded in
 `quality/resolutions/hadoop_export/` of the run directory.
@@ -20,7 +20,7 @@ Columns, masking and uniqueness can't be accepted: a batch that breaks them is d
 (`STOREKEEPER_QUALITY_CODE_DIGITS` and the like) and it is released then.
 
 **If it fails.** *Refused*: there is no such batch, it was decided on before, or it breaks rules that `accept` doesn't
-name; the message lists them, and nothing was published. *Anything else*: it is tried again; repeating it is harmless.
+name; the message lists them, and nothing was published. *Anything else*: the task is retried; repeating it is harmless.
 """
 
 from __future__ import annotations

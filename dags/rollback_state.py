@@ -1,19 +1,19 @@
 """Go back to the generation of an app that was live before.
 
-**What it does.** Calls off a hand-over that is under way; or, after one, sends readers back to the old generation's
-changelog, which has run on and is warm in every node, and gives the outputs back to it. Nothing that was read or
-written meanwhile is lost: the old generation goes on from the same place of the input. Then it takes a snapshot, so
-that SQL shows the old generation's columns and rows as well.
+**What it does.** Cancels a hand-over in progress. After a hand-over, it switches readers back to the old generation's
+changelog, which every node has kept warm, and gives the outputs back to the old generation. Nothing that was read or
+written in between is lost: the old generation continues from the same input offsets. Then it takes a snapshot, so that
+SQL shows the old generation's columns and rows as well.
 
-**When it runs.** On demand, until the old generation is retired. Not before it has what readers have seen already.
+**When it runs.** On demand, until the old generation is retired. It waits until that has all that readers have seen.
 
 | param | values | meaning |
 |---|---|---|
 | `app` | an app that can have generations | whose generation |
-| `discard` | true, false | then end the generation that was given up, and delete what is its own |
+| `discard` | true, false | then end the abandoned generation, and delete what is its own |
 
 **If it fails.** *Refused*: there is nothing to go back to: the reason says so. *Anything else*: the old generation has
-not come as far yet; it is tried again and goes on where it was. Readers are sent back first. *snapshot* failed: only
+not caught up yet; the task is retried and resumes. Readers are switched back first. *snapshot* failed: only
 SQL is behind. Clear the task, or wait for `snapshot_stores`.
 """
 

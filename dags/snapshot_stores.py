@@ -1,10 +1,10 @@
 """Snapshot the stores into Delta tables.
 
-**What it does.** Folds what a store's changelog gained since the last snapshot into the Delta table of the store's
-name, up to the end of a batch that the app has committed. The commit carries the manifest: offsets, row count, digests.
+**What it does.** Folds the changelog records since the last snapshot into the store's Delta table, up to the end of a
+batch that the app has committed. The commit carries the manifest: offsets, row count, digests.
 
 **When it runs.** Hourly, and on demand. A snapshot while nothing has changed is cheap. Stores of apps that have never
-run here are skipped. A backfill is harmless: a snapshot is always of now, whichever hour the run stands for.
+run here are skipped. An Airflow backfill is harmless: a snapshot has the current state, whatever the run's date.
 
 | param | values | meaning |
 |---|---|---|
@@ -13,10 +13,10 @@ run here are skipped. A backfill is harmless: a snapshot is always of now, which
 **What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at rewards=<n>` an
 older one. The task's XCom has the result; the asset `delta_<store>` is updated, for DAGs that follow it.
 
-**If it fails.** It is tried again twice, and repeating it is harmless: a snapshot is one Delta commit, whole or not at
-all. If it keeps failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't
-help: table … was changed by something else*: nothing is merged into such a table. `storekeeper restore-snapshot
-<store>` puts it back to its last snapshot.
+**If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. If it keeps
+failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table … was
+changed by something else*: nothing is merged into such a table. `storekeeper restore-snapshot <store>` puts it back to
+its last snapshot.
 """
 
 from __future__ import annotations

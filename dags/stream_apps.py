@@ -1,7 +1,7 @@
 """Start, stop, restart, scale and upgrade the stream apps.
 
-**What it does.** Each app is a Spark driver that supervisor keeps alive. This DAG tells supervisor what is wanted and
-succeeds when the app's own heartbeat agrees; it never hosts a stream, so ending a run harms nothing.
+**What it does.** Each app is a Spark driver that supervisor keeps alive. This DAG asks supervisor for the wanted state
+and succeeds when the app's heartbeat confirms it. It never hosts a stream, so stopping a run harms nothing.
 
 **When to run it.** On demand. The default, `ensure` for `all`, is always safe: apps that run are left alone.
 
@@ -10,22 +10,22 @@ succeeds when the app's own heartbeat agrees; it never hosts a stream, so ending
 | `app` | `all` or one app | which apps; `shared_driver`: the smaller ones, all of them |
 | `action` | `ensure` | leave a running app alone, start an ended one, restart one that is stuck |
 | | `start` | start it unless it runs |
-| | `stop` | finish the batch that runs, then end; the watcher leaves it stopped |
+| | `stop` | finish the current batch, then end; the watcher leaves it stopped |
 | | `restart` | stop, then start |
 | | `scale` | set the size of one app for good, and restart it if that changes anything |
-| | `upgrade` | have the installed code checked while the app runs on, then drain, start, and see it read on |
+| | `upgrade` | check the installed code while the app runs, then drain it, start it, and check that it reads on |
 | `cores` | 0 to 1024, or none | for `scale`: Spark's cores; on a cluster, of all executors |
 | `memory_mb` | 0, 512 to 1048576, or none | for `scale`: heap of the driver; on a cluster, of each executor |
 | `max_offsets_per_trigger` | 0 to 1000000000, or none | for `scale`: most input records in one batch |
 
-Of the last three, none leaves what is, and 0 forgets what was set, so that the platform's setting counts again. They
-are kept in `scale/<app>.json` of the run directory.
+For the last three, none leaves the value as it is; 0 unsets it, so that the platform's setting applies again. They are
+stored in `scale/<app>.json` of the run directory.
 
-**If it fails.** The task's error has the app's own words and the end of its log. *Ended with exit code 78*: a setting,
+**If it fails.** The task's error has the app's last error and the end of its log. *Ended with exit code 78*: a setting,
 a topic or the checkpoint is wrong; correct it, then run `start`. *Doesn't run after 180 s*: the broker may be down; see
 `storekeeper status`. *The code that is installed can't take over*: the app was not touched; the reason says what is
-missing. *The app was restarted*: with the new size or code it didn't come up. It has its size of before again; code of
-before must be installed again, then run `upgrade`.
+missing. *The app was restarted*: it didn't come up with the new size or code. Its old size is restored. To go back to
+the old code, install it again, then run `upgrade`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ A row that its app has written since stays as the app wrote it.
 | `cleanup_id` | such as `20260131T120000000Z` | what the task *preview* of `cleanup_stores` returned |
 
 **If it fails.** *Refused*: it is too late, or there is no such clean-up: the reason lists those that there are.
-*Anything else*: it is tried again and goes on where it was.
+*Anything else*: the task is retried and resumes.
 """
 
 from __future__ import annotations

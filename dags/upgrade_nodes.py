@@ -1,21 +1,21 @@
 """Restart the query nodes one after the other with the code that is installed now; reads have no gap.
 
-**What it does.** Stops a node only while each of its partitions can be answered by another node, starts it, waits until
-it is warm again (`/readyz`), and goes on to the next. A node keeps its rows, so that takes seconds unless the new code
-has to rebuild them.
+**What it does.** Stops a node only while another node can serve each of its partitions, starts it, waits until it is
+warm again (`/readyz`), and goes on to the next. A node keeps its rows, so this takes seconds unless the new code has to
+rebuild them.
 
 **When to run it.** On demand, after another version was installed or a setting of the nodes was changed. Repeating it
 is harmless; a run that was lost can be replaced by a new one.
 
-**If it fails.** *Ended after its restart*: the new code or a setting doesn't work. The nodes behind it run the old one
-and answer; correct it, or install the version of before, and run this again. *It timed out*: the task's log says what
+**If it fails.** *Ended after its restart*: the new code or a setting doesn't work. The nodes after it still run the old
+code and answer. Correct it, or install the old version, and run this again. *It timed out*: the task's log says what
 it waited for. *No other node can answer*: the store has no standbys (`STOREKEEPER_REPLICAS`), or another node is down
 or restores; see `storekeeper status`.
 
-Nodes that supervisor doesn't keep, such as those in containers, are not restarted by this.
+Nodes that don't run under supervisor, such as those in containers, are not restarted.
 
-Nodes that ask for a token or a certificate: set those of `STOREKEEPER_CLIENT_TOKEN_FILE`, `STOREKEEPER_CLIENT_CA_FILE`,
-`STOREKEEPER_CLIENT_CERTIFICATE_FILE` and `STOREKEEPER_CLIENT_KEY_FILE` that they want.
+For nodes that require a token or a certificate, set the needed ones of `STOREKEEPER_CLIENT_TOKEN_FILE`,
+`STOREKEEPER_CLIENT_CA_FILE`, `STOREKEEPER_CLIENT_CERTIFICATE_FILE` and `STOREKEEPER_CLIENT_KEY_FILE`.
 """
 
 from __future__ import annotations

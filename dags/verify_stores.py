@@ -1,9 +1,9 @@
 """Prove that all copies of the stores hold the same.
 
-**What it does.** For each store it folds the changelog exactly up to where its newest snapshot ends, and up to where
-each query node stands, and compares digests of all rows. It reads the table as SQL does: the newest version must be a
-snapshot, and every column must be what the snapshot wrote. Apps and nodes go on meanwhile. A difference fails the task
-with the first differing keys, masked. `storekeeper verify` does the same.
+**What it does.** For each store it folds the changelog up to the end of its newest snapshot, and up to the offsets that
+each query node has applied, and compares digests of all rows. It reads the table as SQL does: the newest version must
+be a snapshot, and every column must be what the snapshot wrote. Apps and nodes keep running. A difference fails the
+task with the first differing keys, masked. `storekeeper verify` does the same.
 
 **When it runs.** Daily at a quarter past three, after each snapshot for the stores that it updated, and on demand.
 
@@ -11,15 +11,15 @@ with the first differing keys, masked. `storekeeper verify` does the same.
 |---|---|---|
 | `store` | `all` or one store | which stores |
 
-Nodes that ask for a token or a certificate: set those of `STOREKEEPER_CLIENT_TOKEN_FILE`, `STOREKEEPER_CLIENT_CA_FILE`,
-`STOREKEEPER_CLIENT_CERTIFICATE_FILE` and `STOREKEEPER_CLIENT_KEY_FILE` that they want.
+For nodes that require a token or a certificate, set the needed ones of `STOREKEEPER_CLIENT_TOKEN_FILE`,
+`STOREKEEPER_CLIENT_CA_FILE`, `STOREKEEPER_CLIENT_CERTIFICATE_FILE` and `STOREKEEPER_CLIENT_KEY_FILE`.
 
 **Where to look.** `quality/verdicts/verify/<store>/` in the run directory has a JSON file per verdict.
 
 **If it fails.** *Copies differ*: `missing`, `surplus` and `different` are as seen from the copy that the reason names.
 A node: stop it, delete its folder `state/<node>/<store>/<partition>`, start it; it restores from the changelog. A
 table: `storekeeper restore-snapshot <store>`, or move the table away and run `snapshot_stores`. Keep what you removed:
-somebody should find out why. *Anything else*: it is tried again; a node or the broker didn't answer, which proves
+somebody should find out why. *Anything else*: the task is retried; a node or the broker didn't answer, which proves
 nothing.
 """
 

@@ -1,8 +1,8 @@
-"""Tell when a store grows too fast.
+"""Alert when a store grows too fast.
 
-**What it does.** Counts each store's rows and bytes from its changelog and compares their growth a day with the limits
-(`STOREKEEPER_GROWTH_ROWS_PER_DAY`, `STOREKEEPER_GROWTH_BYTES_PER_DAY`) and with what is usual: five times the median of
-earlier days is reported. **A failed run of this DAG is the alert.**
+**What it does.** Counts each store's rows and bytes from its changelog. It compares the growth per day with the limits
+(`STOREKEEPER_GROWTH_ROWS_PER_DAY`, `STOREKEEPER_GROWTH_BYTES_PER_DAY`) and with the usual growth: five times the median
+of earlier days is reported. **A failed run of this DAG is the alert.**
 
 **When it runs.** Every six hours, and on demand.
 
@@ -13,7 +13,7 @@ earlier days is reported. **A failed run of this DAG is the alert.**
 **Where to look.** `quality/verdicts/growth/<store>/` in the run directory has a JSON file per measurement.
 
 **If it fails.** *Grows too fast*: find out what writes those keys (`storekeeper sql`, `storekeeper scan`). If they are
-wanted, raise the limit; if they are old, `cleanup_stores`. *Anything else*: it is tried again.
+wanted, raise the limit; if they are old, `cleanup_stores`. *Anything else*: the task is retried.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Look after the stream apps.
 
-**What it does.** Every minute it compares what supervisor says of each app with the app's heartbeat. An app whose
-heartbeat is stale, that never came to run, that ended by itself or whose input waits without a batch is restarted, with
-a pause that doubles. If three restarts in half an hour don't help, or the app has been unhealthy for five minutes, the
-task fails: **a failed run of this DAG is the alert.** It fails each minute until the app is healthy or stopped.
+**What it does.** Every minute it compares supervisor's state of each app with the app's heartbeat. It restarts an app
+whose heartbeat is stale, that didn't start in time, that ended by itself, or that has input but commits no batch. The
+pause between restarts doubles. If three restarts in half an hour don't help, or the app has been unhealthy for five
+minutes, the task fails: **a failed run of this DAG is the alert.** It fails each minute until the app is healthy or
+stopped.
 
-Looked after is every process that must run: each app's; `shared_driver`, the one of the smaller apps, where the
-platform has it; and `<app>-next` while a generation is on its way or stands by. One that supervisor has not started
-since it began itself is started. An app that was stopped through supervisor (DAG `stream_apps`, action `stop`) is left
-alone.
+It watches every process that must run: each app's; `shared_driver`, the one of the smaller apps, if the platform has
+it; and `<app>-next` while a generation is being built or is on standby. A process that supervisor has not started since
+its own start is started. An app that was stopped through supervisor (DAG `stream_apps`, action `stop`) is left alone.
 
-**What to do on an alert.** Read the task's error: it has the reason, the app's own words and the end of its log.
+**What to do on an alert.** Read the task's error: it has the reason, the app's last error and the end of its log.
 
 | reason | remedy |
 |---|---|
@@ -19,7 +19,7 @@ alone.
 | *input waits, but no batch was committed* | a batch hangs: see the log; try smaller batches |
 | *the supervisor doesn't answer* | `storekeeper status`, then `storekeeper up` |
 
-The limits are settings (`STOREKEEPER_WATCH_*`). To be told elsewhere, add an `on_failure_callback` or a notifier.
+The limits are settings (`STOREKEEPER_WATCH_*`). To be alerted elsewhere, add an `on_failure_callback` or a notifier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     tags=["streams", "watch"],
-    # The next minute is the retry.
+    # The next run, a minute later, is the retry.
     default_args=task_defaults(retries=0),
     dagrun_timeout=timedelta(minutes=15),
     deadline=done_within(timedelta(minutes=5)),

@@ -1,4 +1,4 @@
-"""A client of Airflow's REST API: what `up`, the demo and the tests ask of it."""
+"""A client of Airflow's REST API: the calls that `up`, the demo and the tests need."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AirflowClient:
         return {name: (fields.get(name) or {}).get("status") or "unhealthy" for name in components}
 
     def is_healthy(self) -> bool:
-        """Whether every component is."""
+        """Whether every component is healthy."""
         return set(self.health().values()) == {"healthy"}
 
     def has_dag(self, dag_id: str) -> bool:
@@ -74,12 +74,12 @@ class AirflowClient:
         return [f"{e['filename']}: {e['stack_trace'].strip().splitlines()[-1]}" for e in found["import_errors"]]
 
     def unpause(self, dag_id: str) -> None:
-        """Lets the DAG run: a new one is paused."""
+        """Unpauses the DAG: a new one is paused."""
         self._request("PATCH", f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
     def trigger(self, dag_id: str, conf: Mapping[str, object] | None = None) -> str:
         """Starts a run with the given params and returns its id."""
-        # With an id of ours a repeated request can't begin a second run.
+        # With an id of our own a repeated request can't start a second run.
         run_id = f"manual__{uuid.uuid4()}"
         run = {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf or {})}
         self._request("POST", f"/api/v2/dags/{dag_id}/dagRuns", run, fine=(httpx2.codes.CONFLICT,))
@@ -90,7 +90,7 @@ class AirflowClient:
         return str(self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}")["state"])
 
     def newest_run(self, dag_id: str) -> dict[str, Any]:
-        """The run that was made last: `dag_run_id`, `conf` and more."""
+        """The newest run: `dag_run_id`, `conf` and more."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-id&limit=1")
         return dict(found["dag_runs"][0])
 
@@ -103,7 +103,7 @@ class AirflowClient:
         return [task for task, state in self.task_states(dag_id, run_id).items() if state == "failed"]
 
     def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
-        """The state of each task of a run; None before it was looked at."""
+        """The state of each task of a run; None before it was scheduled."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances")
         return {task["task_id"]: task["state"] for task in found["task_instances"]}
 
@@ -119,18 +119,18 @@ class AirflowClient:
         return f"{task_id}, try {try_number}: {errors or 'its log has no error'}"
 
     def clear(self, dag_id: str, run_id: str, task_id: str) -> None:
-        """Has a task of a run run again, whatever became of it."""
+        """Clears a task of a run, whatever its state, so that it runs again."""
         wanted = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
         self._request("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", wanted)
 
     def questions(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
-        """What a run asks people and nobody has answered yet, by task: `subject`, `body`, `options` and more."""
+        """A run's unanswered questions to people, by task: `subject`, `body`, `options` and more."""
         found = self._request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/hitlDetails")
         open_ones = (detail for detail in found["hitl_details"] if not detail["response_received"])
         return {detail["task_instance"]["task_id"]: detail for detail in open_ones}
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str) -> None:
-        """Answers the question of a task that isn't mapped with one of its options, as this user."""
+        """Answers a task's question with one of its options, as this user. Mapped tasks aren't supported."""
         path = f"/api/v2/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/-1/hitlDetails"
         self._request("PATCH", path, {"chosen_options": [option], "params_input": {}})
 
@@ -139,8 +139,8 @@ class AirflowClient:
     ) -> None:
         """Waits until a run has succeeded; calls `on_poll` with its state about once a second.
 
-        The time for which it stands in line behind another run of its DAG doesn't count: that one may be the hourly
-        one, and has a time limit of its own.
+        Time in the queue behind another run of its DAG doesn't count: that may be the hourly run, and it has its own
+        time limit.
 
         Raises:
             StartError: it failed, or did not end within `timeout_s`.
@@ -196,9 +196,9 @@ class AirflowClient:
         return answer
 
     def _asked(self, method: str, path: str, body: object) -> httpx2.Response:
-        """Asks again when Airflow on a busy machine takes too long or finds its database locked.
+        """Repeats a request if Airflow takes too long on a busy machine or finds its database locked.
 
-        Every request here may come twice: what it asks for is then so already.
+        Every request here may be repeated: the second one changes nothing.
         """
         for _ in range(_REPEATS):
             with contextlib.suppress(httpx2.TimeoutException):

@@ -55,7 +55,7 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
         "dag_processor": {"refresh_interval": "30", "parsing_processes": "1"},
         "scheduler": {
             "enable_health_check": "False",
-            # What a killed task or scheduler left behind is tried again within a minute, not after five.
+            # Tasks left by a killed task or scheduler process are retried within a minute, not after five.
             "task_instance_heartbeat_timeout": "60",
             "orphaned_tasks_check_interval": "20",
         },
@@ -73,7 +73,7 @@ def airflow_options(layout: RunLayout, settings: PlatformSettings) -> dict[str, 
 
 
 def loopback_host() -> str:
-    """The name under which Airflow's components know this machine: it needs no name service."""
+    """The host name of this machine for Airflow's components: it needs no name service."""
     return "127.0.0.1"
 
 

@@ -1,4 +1,4 @@
-"""Whether a stream app works, by what it says of itself."""
+"""Whether a stream app works, according to its heartbeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HEARTBEAT_STALE_MS = 30_000
 
 
 def heartbeat_problem(heartbeat: Heartbeat | None, pid: int, now_ms: int) -> str | None:
-    """Why an app that runs as `pid` is not known to work, or None when its heartbeat says that it does."""
+    """The problem of an app that runs as `pid`, according to its heartbeat; None if it is healthy."""
     if heartbeat is None:
         return "no heartbeat yet"
     if heartbeat.pid != pid:
@@ -22,14 +22,14 @@ def heartbeat_problem(heartbeat: Heartbeat | None, pid: int, now_ms: int) -> str
 
 
 def _starting(before: Heartbeat) -> str:
-    """An app whose last start failed is told apart from one that just takes its time: it may fail again and again."""
+    """The problem of an app without a heartbeat yet, with the last start's error: it may fail again and again."""
     if before.state is not AppState.FAILED:
         return "starting"
     return f"starting again (start {before.starts + 1}) after it failed" + (f": {before.error}" if before.error else "")
 
 
 def restoring(beat: Heartbeat) -> str | None:
-    """What the tasks of a running app restore now, and for how long still; None if they restore nothing."""
+    """What a running app's tasks are restoring, with percent and seconds left; None if they restore nothing."""
     if beat.state is not AppState.RUNNING or not beat.restoring:
         return None
     total = sum(one["total"] for one in beat.restoring)
@@ -39,12 +39,12 @@ def restoring(beat: Heartbeat) -> str | None:
 
 
 def why_ended(layout: RunLayout, program: str, since_s: int) -> str | None:
-    """What an app said of its failure before its process ended; None if it said nothing.
+    """The error in an app's heartbeat from before its process ended; None if there is none.
 
     Args:
         layout: The run directory.
         program: The process: an app's, or the shared driver.
-        since_s: When the process was started. What an earlier process said doesn't count.
+        since_s: When the process was started. Heartbeats of earlier processes don't count.
     """
     for app in apps_of(program):
         beat = read_heartbeat(layout.heartbeat(app))
@@ -54,7 +54,7 @@ def why_ended(layout: RunLayout, program: str, since_s: int) -> str | None:
 
 
 def driver_problem(layout: RunLayout, program: str, pid: int, now_ms: int) -> str | None:
-    """Why a driver that runs as `pid` is not known to work: the problem of its first app that has one, or None."""
+    """The problem of a driver that runs as `pid`: that of its first app that has one; None if all are healthy."""
     for app in apps_of(program):
         problem = heartbeat_problem(read_heartbeat(layout.heartbeat(app)), pid, now_ms)
         if problem is not None:

@@ -1,7 +1,7 @@
 """The embedded Kafka broker: one KRaft node, in one JVM, from the jars that Maven resolved.
 
-A cluster of one's own is used instead by setting `STOREKEEPER_KAFKA_BOOTSTRAP` for apps and nodes; this is the default
-that needs no installation.
+To use your own cluster instead, set `STOREKEEPER_KAFKA_BOOTSTRAP` for apps and nodes. This one is the default, which
+needs no installation.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
         command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, env=dict(environment), check=False
     )
     if done.returncode != 0:
-        # Java tells a full disk only in prose; look for ourselves before blaming the broker.
+        # Java reports a full disk only as prose: check the disk before blaming the broker.
         check_not_full(layout.kafka)
         cause = (done.stderr.strip().splitlines() or ["no output"])[-1]
         msg = f"Kafka's storage under {layout.kafka} could not be formatted ({cause}): remove it and try again."
@@ -114,7 +114,7 @@ def answers(bootstrap: str, timeout_s: float = 2.0) -> bool:
 
 
 def admin_client(bootstrap: str) -> AdminClient:
-    """An admin client that is silent about connections that fail while a broker starts."""
+    """An admin client that doesn't log connections that fail while a broker starts."""
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
 
 

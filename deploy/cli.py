@@ -63,7 +63,7 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-# Asking stores and looking after them: the commands of the state library, as they are.
+# Querying and maintaining stores: the state library's commands, unchanged.
 app.registered_commands.extend(state_commands.registered_commands)
 app.registered_groups.extend(state_commands.registered_groups)
 app.add_typer(cleanup_commands, name="cleanup")

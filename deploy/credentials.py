@@ -28,7 +28,7 @@ def read_supervisor_credentials(layout: RunLayout) -> SupervisorCredentials:
     """The credentials that `up` generated.
 
     Raises:
-        NotRunningError: there are none, so that nothing was ever started in this run directory.
+        NotRunningError: there are none: nothing was ever started in this run directory.
     """
     try:
         fields = json.loads(read_secret(layout.supervisor_secret, "the supervisor's password"))

@@ -1,4 +1,4 @@
-"""What a running platform has otherwise than the settings of now would make it."""
+"""Differences between the running platform and the current settings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from deploy.supervisor_conf import supervisor_conf
 _PROCESS_SETTINGS = {
     setting.variable: setting.default
     for _, _, settings in ROLES
-    if settings is not PlatformSettings  # what these do to a platform is in its supervisor's configuration
+    if settings is not PlatformSettings  # their effect on a platform is in its supervisor's configuration
     for setting in settings_of(settings)
 }
 """Each variable that a process of the platform reads, and its default."""
 
 
 def differences(instance: Instance) -> list[str]:
-    """The variables that the processes were started with otherwise; if there are none, the programs that differ.
+    """The names of variables whose value differs from the start; if there are none, of programs that differ.
 
-    A variable that isn't set is as good as its default. Values are never told.
+    An unset variable counts as its default. Values are never returned.
 
     Raises:
         NotRunningError: no supervisor was started in the run directory.
@@ -41,7 +41,7 @@ def differences(instance: Instance) -> list[str]:
 
 
 def _environment_of(supervisor: int) -> Mapping[str, str] | None:
-    """What its processes have from it; None if it ended meanwhile, which whoever asks it next is told."""
+    """The environment that its processes inherit. None if it has ended: the next call to the supervisor raises."""
     try:
         return psutil.Process(supervisor).environ()
     except psutil.NoSuchProcess:

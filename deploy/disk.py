@@ -1,4 +1,4 @@
-"""Room on the disk, checked before a start and told in one sentence when it runs out."""
+"""Checks the free disk space before a start, and reports a full disk in one sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from deploy.errors import DiskSpaceError
 _MIB = 1024 * 1024
 
 LEAST_MB = 64
-"""With less than this the broker, Spark and SQLite fail, each in its own words: the disk counts as full."""
+"""With less than this the broker, Spark and SQLite fail, each with another error: the disk counts as full."""
 
 
 def free_mb(folder: Path) -> int:
@@ -36,7 +36,7 @@ def check_room(folder: Path, minimum_mb: int) -> None:
 
 
 def check_not_full(folder: Path) -> None:
-    """Checks, while something is waited for, that it isn't the disk that keeps it from happening.
+    """Checks, during a wait, that a full disk isn't the cause.
 
     Raises:
         DiskSpaceError: less than `LEAST_MB` are free.
@@ -46,7 +46,7 @@ def check_not_full(folder: Path) -> None:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether an error of the operating system says that the disk or the quota is used up."""
+    """Whether an error of the operating system means that the disk or the quota is used up."""
     return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 

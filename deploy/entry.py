@@ -1,4 +1,4 @@
-"""The console script `storekeeper`: loads its commands, and with them all apps, one's own included."""
+"""The console script `storekeeper`: loads its commands, and with them all apps, the user's own included."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from spark_apps.app_log import configure_logging
 from state.errors import ConfigurationError
 
 _WANT_APPS = frozenset({"up", "demo", "plan", "create-topics", "supervise", "cleanup", "verify", "restore-snapshot"})
-"""The commands that make no sense without all apps. The others look at what runs, or end it."""
+"""The commands that need all apps. The others inspect what runs, or stop it."""
 
 
 def main() -> NoReturn:
-    """Runs the command line and exits. An app that can't be loaded keeps nobody from ending what runs."""
+    """Runs the command line and exits. A platform can be stopped even if one of its apps can't be loaded."""
     try:
         run = _commands()
     except ConfigurationError as error:
@@ -35,18 +35,18 @@ def main() -> NoReturn:
 
 
 def _log_to_stderr() -> None:
-    """Keeps standard output for what a command answers. People read sentences; warnings are all that is logged."""
+    """Keeps standard output for a command's answer. Only warnings and errors are logged."""
     configure_logging(logging.WARNING)
 
 
 def _point_at_platform() -> None:
-    """Has commands ask the broker and the nodes of a platform that isn't on the usual ports."""
+    """Points commands at the broker and the nodes of a platform that isn't on the usual ports."""
     if sys.argv[1:2] == ["serve"]:
-        return  # a node is told of its peers by whoever starts it
+        return  # a node gets its peers from the process that starts it
     try:
         settings = PlatformSettings.load()
     except ValidationError:
-        return  # whichever command needs them says so
+        return  # a command that needs them reports it
     if settings.model_fields_set & {"kafka_port", "node_port", "node_names"}:
         peers = ",".join(f"{name}={url}" for name, url in settings.node_urls.items())
         for name, value in (("KAFKA_BOOTSTRAP", settings.kafka_bootstrap), ("PEERS", peers)):

@@ -1,4 +1,4 @@
-"""What can go wrong when the platform is started, watched and stopped. The command line shows the message alone.
+"""Errors of starting, watching and stopping the platform. The command line shows the message alone.
 
 StateError
 └── PlatformError                 an operation on the platform could not be done; the message says what to do

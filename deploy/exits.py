@@ -23,7 +23,7 @@ class Exits:
 
 
 def exits(layout: RunLayout) -> list[Exits]:
-    """The processes that have ended by themselves, the last one first. What was stopped on purpose isn't among them."""
+    """The processes that have ended by themselves, the latest first. Those stopped on purpose are left out."""
     try:
         lines = (layout.supervisor / "supervisord.log").read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -32,7 +32,7 @@ def exits(layout: RunLayout) -> list[Exits]:
 
 
 def exits_in(lines: Iterable[str]) -> list[Exits]:
-    """The same from the lines of such a log, since the supervisor's last start."""
+    """The same from the lines of the supervisor's log, since its last start."""
     found: dict[str, Exits] = {}
     for line in lines:
         match = _LINE.match(line)

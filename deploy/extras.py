@@ -7,12 +7,12 @@ from importlib.metadata import requires
 from importlib.util import find_spec
 
 _DISTRIBUTIONS = {"airflow": "apache-airflow", "delta": "delta-spark"}
-"""Distributions that are not called as their module is."""
+"""Distributions whose name differs from their module's."""
 _OF_EXTRA = re.compile(r"^(?P<name>[A-Za-z0-9._-]+).*extra == ['\"](?P<extra>[a-z]+)['\"]")
 
 
 def require_platform() -> None:
-    """Checks that the packages are here which only the whole platform needs.
+    """Checks that the packages that only the whole platform needs are installed.
 
     Raises:
         ModuleNotFoundError: one is missing; `missing_package` has the sentence for it.

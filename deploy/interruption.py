@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignores INT and TERM while the block runs, lest processes stay behind. Does nothing outside the main thread."""
+    """Ignores INT and TERM while the block runs, so that no process is left. Does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -55,7 +55,7 @@ def _end(processes: list[psutil.Process], grace_s: float) -> None:
 
 
 def _send(process: psutil.Process, *, kill: bool) -> None:
-    # psutil compares the start time first, so that a process id in new hands is not hit.
+    # psutil compares the start time first, so that a reused process id is not hit.
     try:
         if kill:
             process.kill()

@@ -1,4 +1,4 @@
-"""Becomes another program, after a pause that grows while that program keeps ending soon after its start.
+"""Replaces itself with another program, after a pause that grows while that program keeps ending soon after its start.
 
 The supervisor honours `exitcodes` only for processes that count as started, and backs off only from those that don't.
 Apps and nodes need both: no restart after a configuration error, however soon it shows, and ever slower restarts
@@ -52,7 +52,7 @@ def next_pause_s(state_file: Path, now_s: float) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Waits if need be, then becomes the program."""
+    """Waits if needed, then replaces this process with the program."""
     state_file, *command = arguments
     pause = next_pause_s(Path(state_file), time.time())
     if pause:

@@ -1,4 +1,4 @@
-"""`storekeeper plan`: what the code would do to the state that there is, in a pull request or beside a platform."""
+"""`storekeeper plan`: how the code would change the existing state, in a pull request or beside a platform."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from state.migration.plan import Plan, plan_changes
 
 
 def plan_against(description: Description, partitions: Mapping[str, int], apps: Collection[str]) -> Plan:
-    """The plan between a description and the code as it is.
+    """The plan from a description to the current code.
 
     Args:
         description: what runs.
-        partitions: the number of partitions by store, where that is to change.
+        partitions: the new number of partitions by store, where it changes.
         apps: those that the platform is to run. Stores of other apps count only if they run.
     """
     there = {store.app for store in description.stores.values()} | set(apps)
@@ -30,7 +30,7 @@ def plan_against(description: Description, partitions: Mapping[str, int], apps: 
 
 
 def described_now() -> Description:
-    """What runs in the run directory of the settings."""
+    """The description of what runs in the run directory of the settings."""
     from spark_apps.planning.describe import describe  # noqa: PLC0415 (a second, for whoever reads a file only)
 
     return describe(AppSettings.of_platform(), SystemClock())
@@ -41,7 +41,7 @@ def read_description(path: Path) -> Description:
 
     Raises:
         StorageError: it can't be read.
-        InvalidArgumentError: it is none.
+        InvalidArgumentError: it isn't a description.
     """
     try:
         return Description.decode(path.read_bytes())

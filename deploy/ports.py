@@ -1,4 +1,4 @@
-"""Taken ports, told in one sentence before anything is started."""
+"""Reports taken ports in one sentence, before anything is started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def is_free(port: int) -> bool:
 
 
 def listener(port: int) -> str | None:
-    """Who listens on `port`, as `name (process id)`, or None if that can't be told."""
+    """Who listens on `port`, as `name (process id)`, or None if that is unknown."""
     try:
         connections = psutil.net_connections(kind="tcp")
     except (psutil.Error, OSError):
@@ -42,7 +42,7 @@ def listener(port: int) -> str | None:
 
 
 def check_ports(ports: Mapping[str, int]) -> None:
-    """Checks that every port is free and asked for once. `ports` are named by the setting that moves them.
+    """Checks that every port is free and used once. `ports` are by the name of the setting that moves them.
 
     Raises:
         PortTakenError: naming the first port that isn't, its user if known, and the setting.

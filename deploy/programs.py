@@ -1,4 +1,4 @@
-"""The processes of the platform and how each is to be kept: pure data, from the settings."""
+"""The processes of the platform and how each is supervised: pure data, from the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from state.errors import ConfigurationError
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 METRICS = "metrics"
-"""The process that tells Prometheus how apps, snapshots and the quality gate are."""
+"""The process that exports metrics of apps, snapshots and the quality gate to Prometheus."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
 
 CONFIGURATION_ERROR_EXIT = 78
@@ -113,7 +113,7 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
         command=(sys.executable, "-m", "deploy.airflow_process", component, *options),
         start_s=5,
         stop_s=20,
-        # The scheduler waits for ever for executor workers that a group's TERM has ended; it ends them itself.
+        # If TERM ends the whole group, the scheduler waits for its executor workers for ever; it ends them itself.
         group_stop=component != "scheduler",
         restart_always=True,
     )

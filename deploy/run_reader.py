@@ -1,4 +1,4 @@
-"""What a run directory tells of apps, snapshots and verdicts. What can't be read is left out, and said in the log."""
+"""Reads apps, snapshots and verdicts from a run directory. What can't be read is left out and logged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from state.snapshots.manifest import SnapshotManifest
 
 _log = structlog.get_logger(__name__)
 _MANIFEST_FIELD = b"changelog_offsets"
-"""Only the commit of a snapshot holds it: tables are also committed to when their files are joined or removed."""
+"""Only the commit of a snapshot holds it. Commits that join or remove files don't."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class LastVerdict:
 def heartbeats(layout: RunLayout) -> list[Heartbeat]:
     """The last heartbeat of each app, in the order of their names.
 
-    A generation that isn't live goes by the name of its process: nobody could tell it from the live one otherwise.
-    One that is retired or was discarded is left out.
+    A generation that isn't live has the name of its process, to distinguish it from the live one. Retired and
+    discarded ones are left out.
     """
     found = {path.stem: read_heartbeat(path) for path in sorted(layout.root.glob("heartbeats/*.json"))}
     return [
@@ -65,7 +65,7 @@ def heartbeats(layout: RunLayout) -> list[Heartbeat]:
 
 
 def _is_gone(layout: RunLayout, program: str, app: str) -> bool:
-    """Whether a process is that of a second generation that the app doesn't have any more."""
+    """Whether a process belongs to a second generation that no longer exists."""
     if program == app or program != Role.NEXT.program(app):
         return False
     try:
@@ -76,7 +76,7 @@ def _is_gone(layout: RunLayout, program: str, app: str) -> bool:
 
 
 def unread(beat: Heartbeat) -> Iterator[tuple[str, str, int, int]]:
-    """Topic and partition of each place where an app reads, its next offset there, and how many come before the end."""
+    """Topic, partition, next offset and lag in offsets of each partition that an app reads."""
     for topic, partitions in beat.offsets.items():
         ends = beat.latest_offsets.get(topic, {})
         for partition, offset in partitions.items():
@@ -84,7 +84,7 @@ def unread(beat: Heartbeat) -> Iterator[tuple[str, str, int, int]]:
 
 
 def behind(beat: Heartbeat) -> int | None:
-    """How many offsets an app has still to read; None before it has looked."""
+    """How many offsets an app has still to read; None before its heartbeat has offsets."""
     return sum(left for *_, left in unread(beat)) if beat.offsets and beat.latest_offsets else None
 
 

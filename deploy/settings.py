@@ -18,7 +18,7 @@ _Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class PlatformSettings(RunDirSettings):
-    """Everything that `storekeeper up`, `down`, `status` and `demo` may be told. Each field is `STOREKEEPER_<NAME>`.
+    """The settings of `storekeeper up`, `down`, `status` and `demo`. Each field is `STOREKEEPER_<NAME>`.
 
     Settings of the Spark apps and the query nodes (`AppSettings`, `NodeSettings`) are read by those processes
     themselves from the same environment, which the platform hands on to them.
@@ -68,7 +68,7 @@ class PlatformSettings(RunDirSettings):
 
     @classmethod
     def load(cls, **overrides: object) -> PlatformSettings:
-        """The settings of the environment, with some of them given instead.
+        """The settings of the environment, with `overrides` in place of some.
 
         Raises:
             pydantic.ValidationError: a variable can't be used.
@@ -105,7 +105,7 @@ class PlatformSettings(RunDirSettings):
 
     @property
     def metrics_url(self) -> str:
-        """Where Prometheus asks for the metrics of apps, snapshots and the quality gate."""
+        """The address where Prometheus scrapes the metrics of apps, snapshots and the quality gate."""
         return f"http://127.0.0.1:{self.metrics_port}/metrics"
 
     @property
@@ -133,6 +133,6 @@ class PlatformSettings(RunDirSettings):
 
 
 class OwnPlatformSettings(PlatformSettings):
-    """The same for commands that make a platform where there is none: that is in the current folder."""
+    """The same for commands that may make a new platform: by default in the current folder."""
 
     run_dir: Path = Field(default_factory=own_run_dir)

@@ -36,7 +36,7 @@ _AIRFLOW_COMPONENTS = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessStatus:
-    """One process. `state` is the supervisor's; `healthy` says that it also does its work; `detail` says why not.
+    """One process. `state` is the supervisor's; `healthy`: it also does its work; `detail`: why not.
 
     One that is not `needed` is healthy when it doesn't run. `exits` counts how often it has ended by itself since the
     platform was started, `last_exit` says how it last did.
@@ -68,7 +68,7 @@ class PlatformStatus:
 
     @property
     def healthy(self) -> bool:
-        """Whether every process is."""
+        """Whether there are processes and all are healthy."""
         return bool(self.processes) and all(process.healthy for process in self.processes)
 
     def as_json(self) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def collect_status(instance: Instance) -> PlatformStatus:
 class Problems:
     """Finds out what keeps a running process from being healthy. Asks Airflow once for its four components.
 
-    A process that is none of those told here is an app's. It may be one that this environment doesn't name: what runs
-    may have been started from another.
+    A process that isn't one of the known ones is an app's. This environment may not name it: the platform may have
+    been started from another one.
 
     Args:
         instance: the platform.
@@ -111,14 +111,14 @@ class Problems:
     def __init__(self, instance: Instance, names: frozenset[str]) -> None:
         self._instance = instance
         self._nodes = _nodes(instance)
-        # The apps of the shared driver have no process of their name.
+        # The apps of the shared driver have no process of their own.
         self._successors = frozenset(map(Role.NEXT.program, names | ON_DEMAND_APPS.keys()))
         self._airflow_health: dict[str, str] | None = None
 
     def needs(self, info: ProcessView) -> bool:
-        """Whether a process is to run, or was to and failed.
+        """Whether a process should be running.
 
-        The process of a second generation may be stopped, or have ended well: mostly there is no such generation.
+        The process of a second generation may be stopped, or have ended with 0: usually there is no such generation.
         """
         if info.name not in self._successors:
             return True
@@ -137,7 +137,7 @@ class Problems:
         return driver_problem(self._instance.layout, info.name, info.pid, int(time.time() * 1000))
 
     def stopped_because(self, info: ProcessView) -> str:
-        """Why a process that should run doesn't."""
+        """Why a process that should run has stopped."""
         if info.state == "EXITED":
             said = why_ended(self._instance.layout, info.name, info.started_s)
             return f"ended with exit code {info.exit_status}: {said or 'see its log'}"
@@ -160,7 +160,7 @@ def _standstill(info: ProcessView) -> str | None:
 
 
 def node_problem(url: str) -> str | None:
-    """Why a query node can't serve, or None when it says that it is ready."""
+    """Why a query node can't serve; None if `/readyz` answers 200."""
     try:
         answer = httpx2.get(f"{url}/readyz", timeout=3.0, trust_env=False)
     except httpx2.HTTPError:
@@ -177,7 +177,7 @@ def _unanswered(url: str) -> str | None:
 
 
 def process_status(info: ProcessView, problems: Problems, addresses: dict[str, str]) -> ProcessStatus:
-    """How one supervised process is."""
+    """The status of one supervised process."""
     needed = problems.needs(info)
     problem = (
         (_standstill(info) or problems.of(info))

@@ -11,7 +11,7 @@ from deploy.status import PlatformStatus, ProcessStatus
 
 
 def status_table(status: PlatformStatus) -> RenderableType:
-    """One row a process that is needed, and where the data is."""
+    """One row per needed process, and where the data is."""
     if not status.processes:
         return f"The platform in {status.run_dir} is down: start it with `storekeeper up`."
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -1,4 +1,4 @@
-"""The supervisor of a run directory: written, started as a daemon, found again, shut down."""
+"""The supervisor of a run directory: configured, started as a daemon, found again, shut down."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def start_supervisor(
 ) -> SupervisorClient:
     """Starts the supervisor of `programs` as a daemon of its own session and waits until it answers.
 
-    It starts none of them yet.
+    It doesn't start the programs yet.
 
     Raises:
         StartError: it did not come up.
@@ -72,7 +72,7 @@ def start_supervisor(
 
 
 def shut_down(client: SupervisorClient, timeout_s: float) -> bool:
-    """Has the supervisor stop everything and end: Airflow first, lest it restart apps, the broker last.
+    """Stops everything and the supervisor: Airflow first, so that it restarts no app, the broker last.
 
     `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
     """

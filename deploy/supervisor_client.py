@@ -1,4 +1,4 @@
-"""The operators' client of supervisor's XML-RPC, and what only the platform itself asks of it."""
+"""The operators' client of supervisor's XML-RPC, and the calls that only the platform itself needs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deploy.credentials import SupervisorCredentials
 
 @dataclass(frozen=True, slots=True)
 class ProcessView:
-    """What the supervisor knows about one of its processes. `pid` is 0 without one; times are epoch seconds."""
+    """A process as the supervisor reports it. `pid` is 0 without one; times are epoch seconds."""
 
     name: str
     state: str
@@ -64,5 +64,5 @@ class SupervisorClient(SupervisorRpc):
         ]
 
     def shutdown(self) -> None:
-        """Tells the supervisor to stop every process and end. Returns at once."""
+        """Makes the supervisor stop every process and end. Returns at once."""
         self._call("shutdown")

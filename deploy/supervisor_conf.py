@@ -61,7 +61,7 @@ def _program_section(program: Program, layout: RunLayout, settings: PlatformSett
     options = {
         "command": shlex.join(program.command),
         "directory": str(layout.root),
-        # Starting is decided by `storekeeper up` and Airflow, in their order; restarting is the supervisor's.
+        # `storekeeper up` and Airflow start programs, in their order; the supervisor only restarts them.
         "autostart": "false",
         "autorestart": "true" if program.restart_always else "unexpected",
         "exitcodes": f"0,{CONFIGURATION_ERROR_EXIT}",

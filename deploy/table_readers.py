@@ -1,4 +1,4 @@
-"""Who may read what in a run directory: its owner everything, and a group, if one is named, the Delta tables."""
+"""Permissions of a run directory: its owner may read everything, and a named group the Delta tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def mend_modes(root: Path, tables: Path, group: str | None) -> None:
         group: the name of the group that may read them; None: nobody but the owner.
 
     Raises:
-        ConfigurationError: there is no such group, or the file system keeps no access lists.
+        ConfigurationError: the group can't be used, or the file system has no access lists.
     """
     gid = None if group is None else _group_id(group)
     for path, mode in _everything(root):

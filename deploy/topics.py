@@ -25,7 +25,7 @@ _DEAD_LETTER_HEADROOM_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """A topic as it is to be: `config` holds Kafka's topic settings."""
+    """The wanted state of a topic: `config` holds Kafka's topic settings."""
 
     name: str
     partitions: int
@@ -33,7 +33,7 @@ class TopicSpec:
 
 
 def stream_topic(settings: PlatformSettings, name: str) -> TopicSpec:
-    """A topic whose records go when they are old."""
+    """A topic with time-based retention."""
     return TopicSpec(name, settings.topic_partitions, _delete_config(settings, settings.max_message_bytes))
 
 
@@ -75,7 +75,7 @@ def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: f
 
 
 def _make(admin: AdminClient, spec: TopicSpec, timeout_s: float) -> bool:
-    """Whether the topic was made; it may have been there without the broker's listing it yet."""
+    """Makes the topic. Returns False if it exists already: the broker may not have listed it yet."""
     wanted = NewTopic(spec.name, spec.partitions, 1, config=dict(spec.config))
     try:
         admin.create_topics([wanted], operation_timeout=timeout_s)[spec.name].result(timeout=timeout_s)
@@ -118,7 +118,7 @@ def _compact_config(settings: PlatformSettings) -> dict[str, str]:
         # A snapshot folds up to the last committed batch: records that a newer, not yet committed batch supersedes must
         # still be there when it reads.
         "min.compaction.lag.ms": str(_HOUR_MS // 6),
-        # So long a clean-up can be undone, and a node can be away and still be sure of what was deleted meanwhile.
+        # For this long a clean-up can be undone, and a node can be offline without missing a tombstone.
         "delete.retention.ms": str(7 * 24 * _HOUR_MS),
         "max.message.bytes": str(settings.max_message_bytes),
     }

@@ -40,7 +40,7 @@ SCHEDULED_DAGS = (
     *("verify_stores", "check_stores", "watch_growth", "maintain_tables", "cleanup_stores", "undo_cleanup"),
     *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
 )
-"""The DAGs that are let run: those with a schedule, and those on demand that people begin."""
+"""The DAGs that `up` unpauses: those with a schedule, and those that people run on demand."""
 
 Report = Callable[[str], None]
 """Takes one short sentence for each step that begins."""
@@ -74,7 +74,7 @@ def up(instance: Instance, report: Report) -> str | None:
 
 
 def check_no_other(settings: PlatformSettings) -> None:
-    """Checks, where a command would make a platform, that no other one is up that the user may have meant.
+    """Checks, before a new platform is made, that no other one is up that the user may have meant.
 
     Raises:
         AlreadyRunningError: one is, and the run directory was not named.
@@ -113,7 +113,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
 
 
 def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
-    """Removes the last heartbeats of apps that the platform has no more, so that nobody takes them for silent ones."""
+    """Removes the heartbeats of apps that the platform no longer has, so that they don't show as silent."""
     kept = {layout.heartbeat(role.program(app)) for app in apps for role in Role}
     for path in layout.root.glob("heartbeats/*.json"):
         if path not in kept:

@@ -126,7 +126,7 @@ def _release(chosen: argparse.Namespace, settings: QualitySettings) -> int:
     decision = Decision(chosen.by, chosen.reason, tuple(rule for rule in chosen.accept.split(",") if rule))
     with _lease(settings) as lease:
         quarantine = Quarantine(settings, SystemClock(), _topic(settings))
-        quarantine.find(chosen.batch)  # not worth a JVM without it
+        quarantine.find(chosen.batch)  # fails before a JVM is started
         with _session(settings, lease) as spark:
             resolution = quarantine.release(spark, chosen.batch, decision)
     return _resolved(resolution)
@@ -170,7 +170,7 @@ def _session(settings: QualitySettings, lease: Lease) -> Iterator[SparkSession]:
 
 
 def _decide(gate: Gate, batch: Batch, settings: QualitySettings, lease: Lease) -> Verdict:
-    gate.last_verdict()  # completes the archive before it grows
+    gate.last_verdict()  # completes the archive before a verdict is added
     with _session(settings, lease) as spark:
         verdict = gate.decide(spark, batch)
     _log.info("decided", status=verdict.status, first=batch.first_version, last=batch.last_version, rows=verdict.rows)

@@ -1,4 +1,4 @@
-"""What stops the gate before it has a verdict, on top of the library's tree.
+"""Errors of the gate, on top of the library's tree.
 
 StateError
 ├── ValidationError           the batch couldn't be evaluated; nothing was decided
@@ -20,4 +20,4 @@ class StagedTableError(StateError):
 
 
 class ReleaseRefusedError(StateError):
-    """There is no such quarantined batch, or it still breaks rules that it isn't let off. Nothing was changed."""
+    """There is no such quarantined batch, or it still breaks rules that aren't waived. Nothing was changed."""

@@ -1,7 +1,7 @@
 """What the masked export must be, as a Great Expectations suite.
 
-The suite looks at a frame of the staged columns and of those that `measured` adds; both lists are exact. An expectation
-carries what it is for in its `notes`, which verdicts and Data Docs show.
+The suite checks a frame of the staged columns and of those that `measured` adds; both lists are exact. The `notes` of
+an expectation say what it is for; verdicts and Data Docs show them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _DISGUISED = "_disguised"
 _MEASURED = (_COPIES, _TOTAL_DIFFERENCE, _DISGUISED)
 # A phone number has ten digits; as a time it would be in 1970, and a card number far beyond the year 9999.
 _BOUNDS = {
-    "CreatedTime": (631_152_000_000, 253_402_300_799_999),  # from 1990: tills may replay what is old
+    "CreatedTime": (631_152_000_000, 253_402_300_799_999),  # from 1990: tills may replay old records
     "ItemPrice": (-999_999_999, 999_999_999),
     "ItemQty": (-999_999_999, 999_999_999),
     "TotalValue": (-999_999_999, 999_999_999),
@@ -71,14 +71,14 @@ _RELATIVE_ERROR = 1e-9  # what binary floating point may lose in a product
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """What shops differ in; see `QualitySettings`."""
+    """The options that differ between shops; see `QualitySettings`."""
 
     code_digits: int
     total_tolerance: float
 
 
 def measured(batch: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """The batch with a column each for what the suite can't tell from a row alone, without changing its rows.
+    """The batch with an extra column for each check that the suite can't do on a row alone. Rows don't change.
 
     `_copies` counts the rows of the batch and of `earlier`, the staged table before it, that have the row's key; rows
     of the same key have the same day. `_total_difference` is how far TotalValue is from ItemPrice x ItemQty.
@@ -109,7 +109,7 @@ def _disguised(batch: DataFrame) -> Column:
 
 
 def export_suite(options: SuiteOptions, columns: list[str]) -> ExpectationSuite:
-    """The suite for a frame that has `columns`. What needs a missing column is left out: its absence fails already."""
+    """The suite for a frame that has `columns`. Checks of a missing column are left out: its absence fails already."""
     expectations = [each for each in _expectations(options) if getattr(each, "column", columns[0]) in columns]
     return ExpectationSuite(name="masked_export", expectations=expectations)
 

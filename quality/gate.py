@@ -1,9 +1,9 @@
 """The gate between checking and publishing: staged line items pass whole, or not at all.
 
-A batch is what the staged table gained since the last decision, whichever way that went. If it meets the suite it is
-appended to the published table in one commit, which carries the verdict and the staged version that it reaches to
-(txnAppId, txnVersion): so a repeated publication is skipped by Delta, and what has been decided is read from the table
-itself. If it doesn't, its verdict is kept as quarantined, and readers keep the last good version.
+A batch is what was staged since the last decision of any kind. If it meets the suite, it is appended to the
+published table in one commit. The commit carries the verdict and the last staged version (txnAppId, txnVersion). So
+Delta skips a repeated publication, and the table itself shows what has been decided. If the batch doesn't meet the
+suite, its verdict is kept as quarantined, and readers keep the last good version.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """How a commit of the published table says what it is: the same publisher and version are committed once."""
+    """Identifies a commit of the published table: each publisher and version is committed only once."""
 
     publisher: str
     version: int
@@ -77,7 +77,7 @@ class Gate:
         self._archive = VerdictArchive(settings.verdict_dir(TABLE))
 
     def pending(self) -> Batch | None:
-        """What is to be decided on; None if nothing is. Starts no Spark.
+        """The batch to decide on; None if there is none. Starts no Spark.
 
         Raises:
             StagedTableError: the staged table has no change data feed to read additions from.
@@ -94,7 +94,7 @@ class Gate:
         return Batch(decided + 1, staged.version())
 
     def last_verdict(self) -> Verdict | None:
-        """The newest verdict; None if there is none. Puts into the archive what a crash kept from it."""
+        """The newest verdict; None if there is none. Archives a published verdict that a crash left unarchived."""
         published = self._published_up_to()
         if published > self._archive.last_version():
             self._archive.put(self._verdict_in_commit(published))
@@ -136,7 +136,7 @@ class Gate:
     ) -> tuple[Outcome, ...]:
         """Checks a batch that was decided on before, leaving verdict and Data Docs as they are.
 
-        Its rows are published, once however often this is done, if `publish_as` makes a publication of the outcomes.
+        If `publish_as` returns a publication, the rows are published. Repeating that publishes them only once.
 
         Raises:
             ValidationError, StagedTableError: as `decide` does.
@@ -156,7 +156,7 @@ class Gate:
     def _validate(
         self, spark: SparkSession, added: DataFrame, batch: Batch, docs_dir: Path | None
     ) -> tuple[Outcome, ...]:
-        # Great Expectations takes seconds to import: only a batch is worth them.
+        # Great Expectations takes seconds to import: import it only for a batch.
         from quality.export_suite import SuiteOptions, export_suite, measured  # noqa: PLC0415
         from quality.validation import validate  # noqa: PLC0415
 
@@ -184,7 +184,7 @@ class Gate:
         return compare(expected, staged_totals(added))
 
     def _progress(self, batch: Batch) -> tuple[Position | None, Position | None]:
-        """How far the export had come before the batch, and with it; None if it had not begun."""
+        """The export's position before the batch, and at its end; None if no commit has one."""
         before = after = None
         for commit in DeltaTable(self._staged).history():
             progress = decode_progress(commit.get("userMetadata"))

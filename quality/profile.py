@@ -1,8 +1,8 @@
 """What a batch looks like as a whole, in shares, and how far that is from the batches before it.
 
 A profile counts the rows of a batch by customer type, delivery type, order of magnitude of the total, and quantity: all
-of them buckets of this module's making, so that a profile repeats no value of the data. Two profiles are compared by
-the population stability index, the sum over buckets of (p - q) ln(p / q); by custom, above 0.25 they differ.
+of them buckets that this module defines, so that a profile holds no value of the data. Two profiles are compared by
+the population stability index, the sum over buckets of (p - q) ln(p / q); by convention, above 0.25 they differ.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def profile_of(batch: DataFrame) -> Profile:
 
 
 def merged(profiles: Iterable[Profile]) -> Profile:
-    """One profile of all."""
+    """The sum of the profiles."""
     sums: dict[str, Counter[str]] = {}
     for profile in profiles:
         for name, buckets in profile.items():

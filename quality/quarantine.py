@@ -1,8 +1,8 @@
-"""Quarantined batches: what they are, and publishing one after all, or never.
+"""Quarantined batches: listing them, and publishing one after all, or never.
 
-A release checks the batch again by the rules and settings of now. It is refused as long as the batch breaks a rule that
-it isn't let off, and columns, masking and uniqueness are never let off. What is released is appended in one commit of
-its own that says who decided and why; it may be repeated.
+A release checks the batch again with the current rules and settings. It is refused if the batch breaks a rule that
+isn't waived; columns, masking and uniqueness can't be waived. A released batch is appended in one commit of its own,
+which records who decided and why. A release may be repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Who decides on a quarantined batch, why, and off which rules a release lets it."""
+    """Who decides on a quarantined batch, why, and which rules a release waives."""
 
     by: str
     reason: str
@@ -32,7 +32,7 @@ class Decision:
 
 
 class Quarantine:
-    """The quarantined batches of one run directory. Hold the gate's lease while something is decided."""
+    """The quarantined batches of one run directory. Hold the gate's lease while you decide."""
 
     def __init__(self, settings: QualitySettings, clock: Clock, topic: LineTopic | None = None) -> None:
         self._gate = Gate(settings, clock, topic)
@@ -41,11 +41,11 @@ class Quarantine:
         self._resolutions = ResolutionArchive(settings.resolution_dir(TABLE))
 
     def batches(self) -> list[tuple[Verdict, Resolution | None]]:
-        """All quarantined batches, the oldest first, each with what became of it."""
+        """All quarantined batches, the oldest first, each with the decision on it; None if there is none yet."""
         return [(verdict, self.resolution_of(verdict)) for verdict in self._verdicts.quarantined()]
 
     def resolution_of(self, verdict: Verdict) -> Resolution | None:
-        """What became of a quarantined batch; None if nothing was decided yet. Completes what a crash kept from it."""
+        """The decision on a quarantined batch, or None. Archives a release that a crash left unarchived."""
         kept = self._resolutions.get(verdict.first_version, verdict.last_version)
         if kept is None and (metadata := self._gate.metadata_of(_publisher(verdict.batch))) is not None:
             kept = Resolution.from_json(metadata)
@@ -66,7 +66,7 @@ class Quarantine:
         raise ReleaseRefusedError(msg)
 
     def check_again(self, spark: SparkSession, batch: str) -> tuple[Outcome, ...]:
-        """The outcomes by the rules of now. Changes nothing; raises what `find` and `Gate.check_again` raise."""
+        """The outcomes with the current rules. Changes nothing; raises what `find` and `Gate.check_again` raise."""
         verdict, _ = self.find(batch)
         return self._gate.check_again(spark, _versions(verdict), lambda _: None)
 
@@ -74,8 +74,8 @@ class Quarantine:
         """Publishes a batch after checking it again. Repeating a release returns what was decided.
 
         Raises:
-            ReleaseRefusedError: no such batch, discarded before, a rule that can't be let off, or one that is broken
-                and isn't let off. Nothing was published.
+            ReleaseRefusedError: no such batch, discarded before, a waiver for a rule that can't be waived, or a broken
+                rule that isn't waived. Nothing was published.
             ValidationError, StagedTableError: as `Gate.decide` does.
         """
         verdict, earlier = self.find(batch)

@@ -1,7 +1,7 @@
-"""Whether a batch holds exactly the line items of topic `hadoop-sink` that it reaches to: counted and summed per store.
+"""Checks that a batch holds exactly its line items of topic `hadoop-sink`, by count and sum per store.
 
-Each commit of the export says to which position of the topic the table reaches. So the records of a batch are known,
-and are read again from the topic itself, past the export.
+Each commit of the export has the topic position that the table reaches. So the records of a batch are known,
+and are read again from the topic itself, bypassing the export.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RULE = "completeness"
 
 PartitionStore = tuple[int, str]
 Reach = dict[int, tuple[int, int]]
-"""What a batch covers: by partition the first offset, and the end, exclusive."""
+"""The offsets that a batch covers: by partition the first offset, and the end, exclusive."""
 
 
 class LineTopic(Protocol):
@@ -53,14 +53,14 @@ class LineTotals:
 
 
 def reach_of(before: Position | None, after: Position, topic: str) -> Reach:
-    """What the commits behind `before` (None: from the beginning) and up to `after` cover of a topic."""
+    """The offsets of a topic that the commits after `before` (None: from the beginning) and up to `after` cover."""
     known = Position() if before is None else before
     ranges = {at: (known.offset(topic, at) or 0, end) for at, end in after.offsets.get(topic, {}).items()}
     return {at: (start, end) for at, (start, end) in ranges.items() if start < end}
 
 
 def expected_totals(reach: Reach, topic: LineTopic, *, max_record_bytes: int) -> LineTotals:
-    """What a batch with this reach must hold, from the topic itself. Poison records are no line items."""
+    """The expected totals of a batch with this reach, from the topic itself. Poison records don't count."""
     totals = LineTotals()
     for partition, (start, end) in reach.items():
         for key, value in topic.read(partition, start, end):
@@ -73,7 +73,7 @@ def expected_totals(reach: Reach, topic: LineTopic, *, max_record_bytes: int) ->
 
 
 def staged_totals(batch: DataFrame) -> LineTotals:
-    """What a batch holds. Reads it once."""
+    """The totals of a batch. Reads it once."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark's own custom; only a batch is worth the import)
 
     totals = LineTotals()
@@ -95,13 +95,13 @@ def compare(expected: LineTotals, staged: LineTotals) -> tuple[Outcome, Outcome]
 
 
 def source_is_gone() -> Outcome:
-    """That there is nothing to compare with."""
+    """The failed outcome if the topic no longer has the batch's records."""
     meaning = "The line items of the batch are still in their topic, to compare with."
     return Outcome("reconcile", None, meaning, passed=False, rule=_RULE)
 
 
 def not_announced() -> Outcome:
-    """That a batch has rows of which no commit says where they came from."""
+    """The failed outcome if a batch has rows and no commit says which offsets they came from."""
     meaning = "The batch was staged by the export, which says how far it came."
     return Outcome("reconcile", None, meaning, passed=False, rule=_RULE)
 

@@ -1,4 +1,4 @@
-"""What became of a quarantined batch by somebody's decision, and the files in which that is kept.
+"""Somebody's decision on a quarantined batch, and the files in which decisions are kept.
 
 One JSON object a file, `<first version>-<last version>.json`. It holds who, why, rules and counts, never a value of the
 data. Free of Spark and of Great Expectations.
@@ -28,7 +28,7 @@ class Action(StrEnum):
 class Resolution:
     """The decision on a quarantined batch.
 
-    `accepted` are the rules that it was let off, `outcomes` what came of checking it again before it was released.
+    `accepted` are the waived rules, `outcomes` the results of the check before the release.
     """
 
     table: str

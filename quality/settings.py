@@ -10,7 +10,7 @@ from spark_apps.settings import AppSettings
 
 
 class QualitySettings(AppSettings):
-    """What the gate may be told, on top of what every Spark job may be. Each field is `STOREKEEPER_<NAME>`."""
+    """The settings of the gate, on top of those of every Spark job. Each field is `STOREKEEPER_<NAME>`."""
 
     quality_total_tolerance: float = Field(
         0.01, ge=0, description="Largest difference between ItemPrice x ItemQty and TotalValue, in currency."
@@ -31,7 +31,7 @@ class QualitySettings(AppSettings):
         return self.run_dir / "quality" / "verdicts" / table
 
     def resolution_dir(self, table: str) -> Path:
-        """Where it is kept what became of quarantined batches, one JSON file each."""
+        """Where the decisions on quarantined batches are kept, one JSON file each."""
         return self.run_dir / "quality" / "resolutions" / table
 
     def data_docs_dir(self, table: str) -> Path:

@@ -1,7 +1,7 @@
-"""Checking the newest snapshot of a store against its suite. Without Spark: the table is read by DuckDB.
+"""Checks the newest snapshot of a store against its suite. It needs no Spark: DuckDB reads the table.
 
-`python -m quality.snapshot_check rewards`: the last line is the verdict as JSON; exit codes as `python -m quality` has
-them, 4 if an expectation isn't met.
+`python -m quality.snapshot_check rewards`: the last line is the verdict as JSON; exit codes as of `python -m quality`,
+4 if an expectation isn't met.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _COUNTS = {"result_format": "BASIC", "exclude_unexpected_values": True, "partial
 
 
 def check_snapshot(store: StoreSpec, path: Path, now_ms: int, settings: AppSettings) -> CheckVerdict | None:
-    """The verdict on the newest snapshot at `path`, of whichever generation; None if there is no snapshot.
+    """The verdict on the newest snapshot at `path`, of any generation; None if there is no snapshot.
 
     Raises:
         ValidationError: an expectation couldn't be evaluated, so there is no verdict.
@@ -90,7 +90,7 @@ def _rows(path: Path, version: int, columns: list[str]) -> Any:
 
 
 def _version_before(path: Path, newest: SnapshotManifest) -> int | None:
-    """The version of the snapshot before; None if that was empty, or of another generation with other keys."""
+    """The version of the snapshot before; None if there is none, it was empty, or had another changelog topic."""
     found = newest_manifest(path, before=newest.delta_version)
     alike = found is not None and found.row_count > 0 and found.changelog_topic == newest.changelog_topic
     return found.delta_version if alike and found is not None else None

@@ -1,7 +1,7 @@
-"""What must be true of a store's snapshot, from what its spec says of the fields of its values.
+"""The expectations on a store's snapshot, derived from the value fields of its spec.
 
-Every field that a row owes is there; what is never negative isn't; and of a key that was in the snapshot before,
-nothing that only grows has become less.
+No required field is missing, and no field is negative that must not be. For keys that were in the snapshot before, no
+field that only grows has decreased.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _FELL = "_fell"
 
 
 def fell_column(name: str) -> str:
-    """The column that says by 1 or 0 whether a growing field is less than in the snapshot before."""
+    """The name of the column that is 1 if a growing field is less than in the snapshot before, else 0."""
     return f"{name}{_FELL}"
 
 
@@ -25,7 +25,7 @@ def growing_fields(store: StoreSpec) -> list[str]:
 
 
 def snapshot_expectations(store: StoreSpec) -> list[Expectation]:
-    """What a frame of the value fields, and `fell_column` of each growing one, must be."""
+    """The expectations on a frame of the value fields, and of `fell_column` of each growing one."""
     expectations: list[Expectation] = []
     for item in store.value_fields:
         if not item.nullable:

@@ -1,7 +1,7 @@
 """One run of a suite over a Spark frame: outcomes without any value of the data, and Data Docs of the same kind.
 
-Great Expectations is asked for booleans only, so that neither its results nor its Data Docs can repeat a value. What
-fails is asked again for its number of rows, and of that answer nothing but the number is kept.
+Great Expectations returns booleans only, so that neither its results nor its Data Docs can repeat a value. A failed
+expectation runs again for its number of failing rows, and only that number is kept.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _check_evaluated(result: ExpectationValidationResult) -> None:
     exceptions = result.exception_info or {}
     details = [exceptions] if "raised_exception" in exceptions else list(exceptions.values())
     if any(detail.get("raised_exception") for detail in details):
-        # Spark's messages quote values, so none of theirs is passed on.
+        # Spark's messages quote values, so they are not passed on.
         config = result.expectation_config
         msg = f"{config.type} on {config.kwargs.get('column', 'the table')} couldn't be evaluated: see Spark's own log"
         raise ValidationError(msg)

@@ -21,7 +21,7 @@ _KEPT_PUBLISHED = 500
 
 
 class Status(StrEnum):
-    """What became of a batch. A quarantined one stays in the staged table and isn't published."""
+    """The decision on a batch. A quarantined one stays in the staged table and isn't published."""
 
     PUBLISHED = "published"
     QUARANTINED = "quarantined"
@@ -31,14 +31,14 @@ Profile = Mapping[str, Mapping[str, int]]
 """Rows by dimension and bucket; see `quality.profile`."""
 
 WAIVABLE = ("presence", "values", "totals", "completeness", "drift")
-"""The rules that a quarantined batch may be let off by somebody who says why. Columns, masking and uniqueness never."""
+"""The rules that a release may waive, with a reason. Columns, masking and uniqueness can't be waived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one expectation. `column` is None if it is about the table, `failing_rows` if there is no count.
+    """The result of one expectation. `column` is None if it is about the table, `failing_rows` if there is no count.
 
-    `rule` is what sort of expectation it is; see `WAIVABLE`.
+    `rule` is the kind of expectation; see `WAIVABLE`.
     """
 
     expectation: str
@@ -50,7 +50,7 @@ class Outcome:
 
     @property
     def is_warning(self) -> bool:
-        """Whether it is told without keeping the batch back: late rows are no worse for being published."""
+        """Whether a failure is reported without quarantining the batch: late rows may be published."""
         return self.rule == "freshness"
 
     @property
@@ -84,7 +84,7 @@ class Verdict:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was not met either, but keeps no batch back."""
+        """What was not met either, but doesn't quarantine the batch."""
         return tuple(outcome.reason for outcome in self.outcomes if not outcome.passed and outcome.is_warning)
 
     @property
@@ -93,7 +93,7 @@ class Verdict:
         return f"{self.first_version}-{self.last_version}"
 
     def to_json(self) -> bytes:
-        """One JSON object, with `passed` and `reasons` for those who read nothing else."""
+        """One JSON object, with `passed`, `reasons` and `warnings` beside the fields."""
         return orjson.dumps({"passed": self.passed, "reasons": self.reasons, "warnings": self.warnings, **asdict(self)})
 
     @classmethod
@@ -126,7 +126,7 @@ class VerdictArchive:
         return [verdict for verdict in verdicts if not verdict.passed]
 
     def published_before(self, version: int, most: int) -> list[Verdict]:
-        """The newest verdicts, at most so many, on batches before a staged version that were published."""
+        """The newest verdicts, at most `most`, on published batches before a staged version."""
         verdicts = (
             Verdict.from_json(path.read_bytes()) for path in sorted(self._folder.glob("*-*.json"), reverse=True)
         )
@@ -143,7 +143,7 @@ class VerdictArchive:
         return max(map(_last_version, self._folder.glob("*-*.json")), default=-1)
 
     def put(self, verdict: Verdict) -> Path:
-        """Keeps a verdict, replacing an equal one in one step; forgets the oldest of very many published ones."""
+        """Keeps a verdict, replacing an equal one in one step; removes the oldest published ones if there are many."""
         path = self._folder / f"{verdict.first_version:012d}-{verdict.last_version:012d}.json"
         write_whole(path, verdict.to_json())
         self._prune()

@@ -1,1 +1,1 @@
-"""Spark Structured Streaming apps: one package an app, and the rim that they share."""
+"""Spark Structured Streaming apps: one package per app, and the code that they share."""

@@ -6,7 +6,7 @@ from spark_apps.priority import niceness, stand_back
 from state.errors import ConfigurationError
 
 _EXIT_CONFIGURATION = 78
-"""As of every wrong setting (`spark_apps.cli`), which can't be loaded here."""
+"""`EXIT_CONFIGURATION` of `spark_apps.cli`, which can't be loaded here."""
 
 if __name__ == "__main__":
     stand_back(niceness(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The log of apps, jobs and commands: a line of name=value pairs each, on standard error."""
+"""The log of apps, jobs and commands: one line of name=value pairs per event, on standard error."""
 
 from __future__ import annotations
 

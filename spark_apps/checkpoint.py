@@ -2,8 +2,8 @@
 
 metadata        {"id": "<the query's id>"}
 offsets/<n>     planned batch n: `v1`, a line of settings, then a line per source with its end offsets
-commits/<n>     there once batch n is finished
-sources/<s>/0   the offsets that the first batch began at; of Kafka, with a zero byte in front
+commits/<n>     exists once batch n is finished
+sources/<s>/0   the start offsets of the first batch; for Kafka, with a leading zero byte
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_OFFSETS = "-"
 class SparkCheckpoint:
     """One query's checkpoint at `path`, which need not exist yet.
 
-    Methods raise `UnusableCheckpointError` for a file that isn't as Spark writes it.
+    Methods raise `UnusableCheckpointError` for a file that isn't in Spark's format.
     """
 
     path: Path
@@ -41,11 +41,11 @@ class SparkCheckpoint:
             raise self._damaged(file) from error
 
     def last_planned_batch(self) -> int | None:
-        """The newest batch whose input is decided; it may be unfinished. None before the first."""
+        """The newest batch whose input is planned; it may be unfinished. None before the first."""
         return _newest(self.path / "offsets")
 
     def last_committed_batch(self) -> int | None:
-        """The newest batch that is finished for good. None before the first."""
+        """The newest committed batch. None before the first."""
         return _newest(self.path / "commits")
 
     def end_position(self, batch_id: int) -> Position:
@@ -69,7 +69,7 @@ class SparkCheckpoint:
         return merged
 
     def committed_position(self) -> Position:
-        """How far the input is processed for good: the end of the last committed batch, or where the first begins."""
+        """The committed input position: the end of the last committed batch, or the start of the first batch."""
         batch_id = self.last_committed_batch()
         return self.initial_position() if batch_id is None else self.end_position(batch_id)
 
@@ -79,7 +79,7 @@ class SparkCheckpoint:
         start = self.initial_position() if batch_id == 0 else self.end_position(batch_id - 1)
         ranges: dict[str, dict[int, tuple[int, int]]] = {}
         for topic, partition, offset in end:
-            # A partition that the batch before did not know is new, and is read from its beginning.
+            # A partition that the previous batch didn't have is new, and is read from its beginning.
             ranges.setdefault(topic, {})[partition] = (start.offset(topic, partition) or 0, offset)
         return ranges
 

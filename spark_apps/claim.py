@@ -1,7 +1,7 @@
-"""Whose checkpoint a folder is: a file beside it, written before the first start.
+"""The owner of a checkpoint folder: a file beside the folder, written before the first start.
 
 `checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions", "stores",
-"repartitions"}. It stands beside the folder and not in it, because Spark insists on an empty folder at the first start.
+"repartitions"}. It is beside the folder and not in it, because Spark requires an empty folder at the first start.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from state.whole_files import write_whole
 
 @dataclass(frozen=True, slots=True)
 class CheckpointClaim:
-    """The owner of a checkpoint, and the topics that it was begun on.
+    """The owner of a checkpoint, and the topics that it was started on.
 
     Attributes:
         app: The app's name.
         generation: The app's generation.
         query_id: The query's id; None until the query has started for the first time.
-        topic_ids: The ids that the broker gave the source topics, and the app's own.
+        topic_ids: The broker's ids of the source topics and of the app's own topics.
         partitions: By topic, the number of partitions that the app's state was made with. Fixed by the first start.
         stores: By name, the kind of each store that the app keeps for itself, as of its last start.
         repartitions: By name, how its records are repartitioned, as of its last start. See `AppTopology`.
@@ -62,16 +62,16 @@ class CheckpointClaim:
 
 
 def claim_file(checkpoint_dir: Path) -> Path:
-    """Where the claim on a checkpoint folder stands."""
+    """The file of the claim on a checkpoint folder."""
     return checkpoint_dir.with_name(checkpoint_dir.name + ".claim.json")
 
 
 def claimed(checkpoint: SparkCheckpoint, mine: CheckpointClaim, own: Collection[str] = ()) -> CheckpointClaim:
-    """The claim to continue with: `mine`, completed by what an earlier start wrote down.
+    """The claim to continue with: `mine`, completed from the claim of an earlier start.
 
     Args:
         checkpoint: the folder.
-        mine: the claim of this start, with the ids of the topics that there are.
+        mine: the claim of this start, with the ids of the existing topics.
         own: the topics that hold the app's state.
 
     Raises:

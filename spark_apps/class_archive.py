@@ -1,7 +1,7 @@
-"""An archive of Spark's classes as the JVM has them once they are loaded: with it a session starts in half the time.
+"""An archive of Spark's loaded classes (class data sharing): with it a session starts in half the time.
 
-`python -m spark_apps.class_archive` makes it, as `make setup` does. The JVM takes it only together with the very class
-path, files and JVM that it was made with; otherwise, or without it, sessions start as they always do, without a word.
+`python -m spark_apps.class_archive` makes it, as `make setup` does. The JVM uses it only with the same class path,
+files and JVM that it was made with; otherwise, or without it, sessions start as usual, without a message.
 It is for masters that run their tasks in the driver (see `start_session`).
 """
 
@@ -26,11 +26,11 @@ _ROWS = "key bigint, value bigint"
 
 
 def make_archive(settings: AppSettings) -> Path:
-    """Makes the archive in place of the one that is there, and returns its path.
+    """Makes the archive, replacing an existing one, and returns its path.
 
     Raises:
         ConfigurationError: the jars are not there.
-        OSError: it could not be made, or not be written.
+        OSError: the archive could not be made or written.
     """
     path = settings.jars_dir / ARCHIVE
     path.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ def make_archive(settings: AppSettings) -> Path:
 
 
 def load_classes(spark: SparkSession, folder: Path) -> None:
-    """Does a little of everything that apps and jobs do, but without a broker."""
+    """Runs a little of everything that apps and jobs do, without a broker, to load the classes."""
     table, rows, checkpoints = (str(folder / name) for name in ("table", "rows", "checkpoints"))
     spark.range(100).selectExpr("id % 7 AS key", "id AS value").write.parquet(rows)
     spark.read.parquet(rows).write.format("delta").save(table)
@@ -83,7 +83,7 @@ def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _Nothing(StatefulProcessor):
-    """Keeps something, and tells nothing."""
+    """Writes to its state and returns no rows."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._map = handle.getMapState("map", "key binary", "value binary")

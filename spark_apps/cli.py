@@ -47,7 +47,7 @@ def run(
     """Run an app until TERM, which lets its running batch finish. If one of several fails, all stop."""
     specs = [app_named(app) for app in apps]
     settings, stop = _settings_of_run(), _stop_on_signals()
-    # Only now, for this is what loads Spark.
+    # Imported here because it loads Spark.
     from spark_apps.driver import run_apps  # noqa: PLC0415
 
     run_apps(specs, settings, SystemClock(), stop)
@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def exit_code(error: StateError) -> int:
-    """What a process that ends with `error` tells its supervisor."""
+    """The exit code of a process that ends with `error`."""
     if isinstance(error, ConfigurationError | SnapshotDamagedError):
         return EXIT_CONFIGURATION
     return EXIT_TRY_AGAIN if isinstance(error, RetriableError) else EXIT_FAILED

@@ -1,4 +1,4 @@
-"""What jobs and tasks that ask query nodes must be told."""
+"""Settings of jobs and tasks that ask query nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClientSettings(AppSettings):
-    """Where the nodes are, and what they are shown. Each field is `STOREKEEPER_<NAME>`."""
+    """Addresses of the nodes, and credentials for them. Each field is `STOREKEEPER_<NAME>`."""
 
     peers: str = Field(
         default="",
@@ -36,8 +36,8 @@ class ClientSettings(AppSettings):
 
     @property
     def credentials(self) -> Credentials:
-        """What nodes are shown."""
-        # Only now, so that a DAG that asks no node is parsed without a client.
+        """The credentials for the nodes."""
+        # Imported here, so that a DAG that asks no node is parsed without a client.
         from state.client.credentials import Credentials  # noqa: PLC0415
 
         return Credentials(

@@ -1,4 +1,4 @@
-"""Records that can't be processed go to `<topic>-dlq`: their bytes unchanged, and headers that say whence and why.
+"""Records that can't be processed go to `<topic>-dlq`: unchanged, with headers for their origin and the reason.
 
 | header              | value (UTF-8)                                             |
 |---------------------|-----------------------------------------------------------|
@@ -10,8 +10,8 @@
 | `dlq.error.class`   | the kind of error                                         |
 | `dlq.error.message` | the reason, without any of the record's content           |
 
-A record that the app made and that its topic would refuse has no place yet: its dead letter lacks partition, offset and
-timestamp.
+A record that the app made and that its topic would refuse has no offset yet: its dead letter lacks partition, offset
+and timestamp.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from state.topology.records import DeadLetter, Output
 
 
 def dead_letter(letter: DeadLetter, *, app: str, topic: str) -> Output:
-    """The record that reports one.
+    """The output record of a dead letter.
 
     Args:
         letter: the record and what is wrong with it.

@@ -38,11 +38,11 @@ def run_apps(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop:
     Args:
         apps: one app, which gets a session of its own, or several, which share one.
         settings: those of the process. The size of an app, or of the shared driver, is applied to them.
-        clock: tells the time.
+        clock: the source of the time.
         stop: ends the run. It is set when one of several apps fails.
 
     Raises:
-        StateError: what the app, or the first of several to fail, failed with; see `AppRun`.
+        StateError: the error of the app, or of the first of several to fail; see `AppRun`.
     """
     if len(apps) > 1:
         _run_shared(apps, scaled(settings, SHARED_DRIVER), clock, stop)

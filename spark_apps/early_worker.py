@@ -1,8 +1,8 @@
-"""The interpreter that Spark is told to start its Python processes with: `storekeeper-python`.
+"""The interpreter that Spark starts its Python processes with: `storekeeper-python`.
 
-Spark waits ten seconds for a process that it starts by itself, as it does for the first batch of every processor, and
-that can't be set. PySpark's own modules load everything before they connect, which takes longer than that on a busy
-machine. This one connects first, which takes a fifth of the work. All else it leaves to Python.
+Spark waits ten seconds for a process that it starts by itself, as it does for the first batch of every processor. That
+time can't be configured. PySpark's own modules load everything before they connect, which takes longer on a busy
+machine. This one connects first, which takes a fifth of the work. Python does the rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AUTH_TIMEOUT_S = 15.0  # PySpark's own, in `pyspark.util.local_connect_and_auth
 
 def main() -> None:
     """Runs `storekeeper-python -m MODULE` as Python does, for a module that talks to Spark; else becomes Python."""
-    # Written by Spark for this process: no settings of ours.
+    # Written by Spark for this process: not our settings.
     port = os.environ.get("PYTHON_WORKER_FACTORY_PORT")  # noqa: TID251
     secret = os.environ.get("PYTHON_WORKER_FACTORY_SECRET")  # noqa: TID251
     if port is None or secret is None or sys.argv[1:2] != ["-m"]:
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def connect(port: int, secret: str) -> socket.socket:
-    """Connects to the JVM that listens on a port of this machine, and shows it that this is the process it started.
+    """Connects to the JVM that listens on a port of this machine, and authenticates as the process it started.
 
     The protocol is that of Spark's `SocketAuthHelper`.
 

@@ -1,4 +1,4 @@
-"""What stops an app, on top of the library's tree.
+"""Errors that stop an app, in addition to the library's.
 
     StateError
     ├── ConfigurationError
@@ -11,7 +11,7 @@
     ├── BrokerUnavailableError        the broker doesn't answer (retriable)
     └── AppRunningError               another copy of the app holds the lease (retriable)
 
-A `ConfigurationError` ends an app with exit code 78, which tells its supervisor that a restart is of no use.
+A `ConfigurationError` ends an app with exit code 78: for its supervisor, a restart is of no use.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class UnusableCheckpointError(ConfigurationError):
 
 
 class PartitionsChangedError(ConfigurationError):
-    """A topic has another number of partitions than the app's state was made with. The message names the way on."""
+    """A topic has another number of partitions than the app's state was made with. The message says what to do."""
 
 
 class MisplacedKeyError(ConfigurationError):
-    """A source topic isn't partitioned as Kafka's own client does it, so nodes would not find rows of its keys."""
+    """A source topic isn't partitioned as by Kafka's default partitioner, so nodes would not find rows of its keys."""
 
 
 class LostChangelogError(ConfigurationError):

@@ -46,17 +46,17 @@ class BatchGate:
                 self._busy = False
 
     def close(self) -> None:
-        """Lets no further batch in; one that is inside goes on."""
+        """Refuses further batches; a running one continues."""
         with self._lock:
             self._closed = True
 
     @property
     def failure(self) -> StateError | None:
-        """The error of ours that ended the last batch; Spark would tell of it only as text."""
+        """The `StateError` that ended the last batch; None if none did. Spark reports it only as text."""
         return self._failure
 
     @property
     def busy(self) -> bool:
-        """Whether a batch is inside."""
+        """Whether a batch is running."""
         with self._lock:
             return self._busy

@@ -1,4 +1,4 @@
-"""The file in which a running app says that it lives and how far it has come. Free of Spark.
+"""The file in which a running app reports that it is alive, and its progress. Free of Spark.
 
 One JSON object, replaced as a whole, so that a reader never sees half of it. Its keys are the fields of `Heartbeat`.
 """
@@ -20,33 +20,33 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 
 class AppState(StrEnum):
-    """Where an app is in its life. STOPPED and FAILED are final; a dead process leaves the others behind."""
+    """The state of an app. STOPPED and FAILED are final; any other state may be left over from a dead process."""
 
     STARTING = "STARTING"
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
-    """It holds between two batches, until a hand-over to another generation goes on."""
+    """It waits between two batches, until a hand-over to another generation continues."""
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
 
 
 LIVE_STATES = frozenset({AppState.STARTING, AppState.RUNNING, AppState.PAUSED, AppState.STOPPING})
-"""States in which the heartbeat must keep beating; a watcher takes a stale one for dead."""
+"""States in which heartbeats must keep coming; a watcher treats an app with a stale heartbeat as dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """One beat. Times are epoch milliseconds, None while there is nothing to tell.
+    """One beat. Times are epoch milliseconds, None while unknown.
 
     `offsets` are those of the last committed batch, `latest_offsets` the ends of the source topics as the broker gave
     them last: the app has processed everything when both are equal. Totals count from the start of the process.
     `last_progress_ms` is when it last committed a batch or had nothing to do, `last_batch_ms` when a batch last ended,
     `input_rows_per_second` the rate of the last seconds.
-    `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is all of them.
+    `phases_ms_total` is the time that batches took, by Spark's name of the phase; `triggerExecution` is the total.
     `watermark_ms` is the newest timestamp that was seen. `state_rows` is about how many rows the stores have, of the
     tasks that have run since the start. `starts` counts the starts of the app in this run directory. `migrations` are
-    those of its stores that the code which it began with knows by name; None if it doesn't say. `dropped_total` records
+    the names of its stores' migrations that its code has registered; None if unknown. `dropped_total` records
     came too late or had no key. `restoring` is what its tasks restore now: store, partition, offsets done and in total,
     and the seconds that are left.
     """

@@ -7,15 +7,15 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_apps.settings import AppSettings
 
 _FETCH_WAIT_MS = 50
-"""A task that reads up to the mark of a transaction, with nothing behind it, waits so long for nothing."""
+"""How long a task's last fetch waits in vain if only Kafka's commit marker is left to read."""
 
 
 def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, headers: bool = False) -> DataFrame:
     """The records of topics as a stream, at the first start from their beginning.
 
     Rows are Spark's Kafka rows: key, value, topic, partition, offset, timestamp and, if wanted, headers. A batch holds
-    at most `max_offsets_per_trigger` of them. One task reads one partition, in the order of offsets. What a producer
-    has not committed is not seen.
+    at most `max_offsets_per_trigger` of them. One task reads one partition, in the order of offsets. Uncommitted
+    records are not read.
     """
     return (
         spark.readStream.format("kafka")

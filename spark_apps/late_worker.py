@@ -1,14 +1,14 @@
-"""Whether Spark gave a Python process up: it waits ten seconds for one to connect, and that can't be set.
+"""Detects late Python workers: Spark waits ten seconds for one to connect, which can't be configured.
 
-On a busy machine the first batch of a processor may fail of it, and a query that is begun again goes on.
+On a busy machine this can fail the first batch of a processor. A restarted query continues.
 """
 
 from __future__ import annotations
 
 WORKER_TRIES = 3
-"""How often a query is begun before a worker that is late counts as broken."""
+"""How often a query is started before a late worker counts as broken."""
 
 
 def worker_was_late(error: object) -> bool:
-    """Whether that is why a query failed. `error` is what the query told: an exception, its text or None."""
+    """Whether a late worker is why a query failed. `error` is the query's exception, its text or None."""
     return "Python worker failed to connect back" in str(error)

@@ -1,4 +1,4 @@
-"""One copy of an app at a time, and nothing left of the one before.
+"""One running copy of an app at a time, without a leftover JVM of the previous copy.
 
 The lease is a lock on a file, which the system frees when its holder dies, however it dies. But a killed driver's JVM
 lives on for seconds and may still write. So the file's content names the holder's JVM, and the next holder waits for
@@ -40,10 +40,10 @@ class Lease:
         self._file: int | None = None
 
     def acquire(self, timeout_s: float) -> None:
-        """Takes the lease; waits for its present holder for `timeout_s` at most, then for what is left of a dead one.
+        """Takes the lease. Waits at most `timeout_s` for its holder, then for the leftover JVM of a dead holder to end.
 
         Raises:
-            AppRunningError: another process holds it.
+            AppRunningError: another process holds it, or the leftover JVM can't be ended.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -57,7 +57,7 @@ class Lease:
         self._write({"pid": os.getpid()})
 
     def record_jvm(self, pid: int) -> None:
-        """Notes the JVM that works for this holder."""
+        """Records the JVM that works for this holder."""
         self._write({"pid": os.getpid(), "jvm_pid": pid, "jvm_started_at_s": psutil.Process(pid).create_time()})
 
     def release(self) -> None:
@@ -115,7 +115,7 @@ class Lease:
     def _write(self, content: dict[str, float]) -> None:
         if self._file is None:
             raise RuntimeError("the lease is not held")
-        # In place, for the lock belongs to this file and not to its name.
+        # In place: the lock belongs to the open file, not to its name.
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, orjson.dumps(content), 0)
 
@@ -130,14 +130,14 @@ def _content(file: int) -> dict[str, float]:
 
 def _alive(process: psutil.Process) -> bool:
     try:
-        # A zombie does nothing any more, and stays until its parent looks.
+        # A zombie does nothing any more, and stays until its parent reaps it.
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
 def _same_process(pid: float | None, started_at_s: float | None) -> psutil.Process | None:
-    """The process that had this pid at that time, if it still lives; never another that was given the pid since."""
+    """The process that had this pid at that time, if it is alive; never a newer process with the same pid."""
     if pid is None or started_at_s is None:
         return None
     try:

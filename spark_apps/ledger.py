@@ -1,4 +1,4 @@
-"""What the sink has done since the start of the process, for the heartbeat and the metrics."""
+"""What batches wrote since the start of the process, for the heartbeat and the metrics."""
 
 from __future__ import annotations
 
@@ -67,6 +67,6 @@ class Ledger:
 
     @property
     def sum(self) -> Written:
-        """All of it until now."""
+        """The sums so far."""
         with self._lock:
             return self._sum

@@ -1,4 +1,4 @@
-"""Apps that aren't Storekeeper's own: their specs, as the environment names them. Free of Spark."""
+"""Apps that aren't part of Storekeeper: their specs, named by the environment. Free of Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class OwnAppsSettings(BaseSettings):
 
 
 def make_importable() -> None:
-    """Lets this process import the packages in `own_apps_dir`: after all others, so that they hide none."""
+    """Lets this process import the packages in `own_apps_dir`: last on the path, so that they shadow no others."""
     folder = OwnAppsSettings().own_apps_dir
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))
@@ -77,7 +77,7 @@ def imported_app(name: str) -> AppSpec:
 
 
 def check_distinct(own: Iterable[AppSpec], others: Iterable[AppSpec], reserved: Iterable[str]) -> None:
-    """Returns if own apps and their stores are told from one another and from all others by their names.
+    """Checks that the names of own apps and of their stores are unique among all apps and stores.
 
     Args:
         own: the own apps.

@@ -1,7 +1,7 @@
-"""How many partitions an app's state was made with, and why it can't go on with another number.
+"""Checks that an app's topics still have the numbers of partitions that its state was made with.
 
 A task keeps the state of one source partition, and a changelog's partition holds all rows of a key. With more
-partitions a key is sent to another one: its state would begin again there, and its old row would stay where it was.
+partitions a key may go to another one: its state would start empty there, and its old row would stay behind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def counts_in(position: Position) -> dict[str, int]:
 
 
 def check_partitions(app: str, made_with: Mapping[str, int], found: Mapping[str, int]) -> None:
-    """Refuses to go on with topics that have another number of partitions than the app's state was made with.
+    """Checks that topics have the numbers of partitions that the app's state was made with.
 
     Args:
         app: The app's name.

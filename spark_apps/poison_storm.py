@@ -1,7 +1,7 @@
-"""When so much of an app's input can't be processed that something is wrong with more than the records.
+"""Stops an app when so much of its input can't be processed that more than single records must be wrong.
 
-A till that sends nonsense is what dead letters are for. A producer with a new format, or the wrong topic, would turn a
-day's input into dead letters, and the app would call it progress.
+Dead letters are for single sources of invalid records, such as a broken till. A producer with a new format, or the
+wrong topic, would turn a day's input into dead letters, and the app would seem to make progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Seen(NamedTuple):
 
 @dataclass(slots=True)
 class StormWatch:
-    """Takes the share of dead letters in the input of the last `window_s` seconds. Not thread-safe.
+    """Watches the share of dead letters in the input of the last `window_s` seconds. Not thread-safe.
 
     A share above `max_share` is a storm, unless there were fewer than `min_records` records in that time.
     """
@@ -36,13 +36,13 @@ class StormWatch:
     _seen: deque[_Seen] = field(default_factory=lambda: deque([_Seen(0.0, 0, 0)]))
 
     def check(self, now_s: float, rows: int, dead_letters: int) -> None:
-        """Takes note of what has been processed since the start, at a time that only grows.
+        """Adds the totals since the start at time `now_s`, which must not decrease, and checks the share.
 
         Raises:
             PoisonStormError: there is a storm.
         """
         seen = self._seen
-        # What is older than the window only tells where it began.
+        # Of the entries older than the window, only the newest is kept: the window begins there.
         while len(seen) > 1 and seen[1].at_s <= now_s - self.window_s:
             seen.popleft()
         seen.append(_Seen(now_s, rows, dead_letters))

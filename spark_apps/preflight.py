@@ -1,4 +1,4 @@
-"""What must be true before an app starts, checked before a JVM is."""
+"""The checks of an app's start, made before a JVM is started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from state.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """What was found: the app's claim on its checkpoint, how far it had come, and where its sources end."""
+    """The result: the app's claim on its checkpoint, its committed position, and the end of its sources."""
 
     claim: CheckpointClaim
     position: Position
@@ -27,13 +27,13 @@ class Preflight:
 
 
 def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock) -> Preflight:
-    """Checks broker, topics and checkpoint, and lays the app's claim on the checkpoint.
+    """Checks broker, topics and checkpoint, and claims the checkpoint for the app.
 
     Args:
         spec: The app.
         settings: Its settings.
         topics: The broker.
-        clock: What time-outs are measured by.
+        clock: The clock that measures time-outs.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
@@ -46,7 +46,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     sources = spec.sources(settings)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
     found = topics.partition_counts(state_topics(spec, settings))
-    # A claim without numbers gets them. Those of sources are as the state knows them from its start.
+    # For a claim without partition counts. Those of sources are the counts at the start of the state.
     begun = counts_in(checkpoint.initial_position())
     made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
     own = own_topics(spec, settings)

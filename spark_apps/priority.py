@@ -1,4 +1,4 @@
-"""Who comes first on a busy machine: nodes, which somebody waits for, then streams, then jobs, which may wait."""
+"""Priorities on a busy machine: first nodes, because users wait for them, then streams, then jobs."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import os
 from collections.abc import Sequence
 
 STREAM_NICENESS = 5
-"""A third of the share of processor time that a node gets, and all of it if nobody else asks."""
+"""A third of a node's share of processor time, or all of it if no other process wants any."""
 JOB_NICENESS = 10
 """What `nice` adds by default: a tenth of a node's share."""
-# While a hand-over or a way back is under way, a stream waits for it.
+# A stream waits for a running hand-over or rollback, so they get its niceness.
 _STREAMS = frozenset({("run",), ("generation", "run"), ("generation", "handover"), ("generation", "rollback")})
 
 
 def niceness(arguments: Sequence[str]) -> int:
-    """How far a command of `python -m spark_apps` stands back: as a stream or what one waits for, or as a job."""
+    """The niceness of a command of `python -m spark_apps`: a stream's, also if a stream waits for it, or a job's."""
     is_stream = any(tuple(arguments[: len(command)]) == command for command in _STREAMS)
     return STREAM_NICENESS if is_stream else JOB_NICENESS
 
 
 def stand_back(by: int) -> None:
-    """Gives this process, and all that it starts, a niceness of `by` at least, for good.
+    """Gives this process, and all that it starts, a niceness of at least `by`, for good.
 
-    To be called before the process has any threads: Linux gives each its own priority, inherited from who starts it.
+    Call it before the process starts threads: on Linux each thread has its own priority, inherited at its start.
     Spark's executors on other machines aren't touched.
     """
     os.setpriority(os.PRIO_PROCESS, 0, max(by, os.getpriority(os.PRIO_PROCESS, 0)))

@@ -11,14 +11,14 @@ from spark_apps.heartbeat import Heartbeat, Offsets
 from state.changelog.position import Position
 
 _RATE_WINDOW_MS = 10_000
-"""Rates are taken over so long, or over two batches where these are longer."""
+"""The window of rates, unless two batches take longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the reports up to batch `batch_id` add up to. Totals count from the start of the process.
+    """The sum of the reports up to batch `batch_id`. Totals count from the start of the process.
 
-    `recent` has the end and the rows of each of the last batches, as many as a rate may need.
+    `recent` has the end (epoch ms) and the rows of the last batches, as many as a rate may need.
     """
 
     batch_id: int | None = None
@@ -30,7 +30,7 @@ class Progress:
     phases_ms_total: Mapping[str, int] = field(default_factory=dict)
 
     def rows_per_second(self, now_ms: int) -> float:
-        """Rows of the batches that have just ended, by the time that they are looked at: 0 once no batch ends."""
+        """The rows of the batches that ended in the window before `now_ms`, per second: 0 if none did."""
         window_ms = self._window_ms
         return 1000 * sum(rows for ended_ms, rows in self.recent if ended_ms > now_ms - window_ms) / window_ms
 
@@ -50,9 +50,9 @@ class Progress:
 
 
 def advanced(progress: Progress, reports: Iterable[Mapping[str, Any]]) -> Progress:
-    """`progress` after further reports, oldest first. A report that is counted already changes nothing.
+    """`progress` after further reports, oldest first. A report that is already counted is ignored.
 
-    Nor does a report of an idle trigger, which bears the id of the batch that is yet to come.
+    So is a report of an idle trigger, which has the id of the next batch.
     """
     for report in reports:
         if "addBatch" not in report["durationMs"]:
@@ -93,7 +93,7 @@ def offsets_of(position: Position) -> Offsets:
 
 
 def with_progress(heartbeat: Heartbeat, progress: Progress, now_ms: int) -> Heartbeat:
-    """The heartbeat with what the app has done by now."""
+    """The heartbeat with the app's progress up to now."""
     return replace(
         heartbeat,
         batch_id=progress.batch_id,

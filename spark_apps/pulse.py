@@ -1,4 +1,4 @@
-"""The heart of a running app: a thread that writes its heartbeat, busy or idle."""
+"""A thread that writes a running app's heartbeat, busy or idle."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from state.clock import Clock
 _log = structlog.get_logger(__name__)
 
 Refresh = Callable[[Heartbeat], Heartbeat]
-"""Brings a heartbeat up to date. May raise when Spark is gone; the beat then repeats what it knew."""
+"""Brings a heartbeat up to date. May raise when Spark is gone; the beat then repeats the last values."""
 
 
 class Pulse:
-    """Writes a heartbeat at each interval and at each change of state. Thread-safe. `stop` it in the end."""
+    """Writes a heartbeat at each interval and at each change of state. Thread-safe. `stop` it at the end."""
 
     def __init__(self, path: Path, first: Heartbeat, *, interval_s: float, clock: Clock) -> None:
         self._path = path
@@ -32,23 +32,23 @@ class Pulse:
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
     def start(self) -> None:
-        """Writes the first beat and goes on from there."""
+        """Writes the first beat and starts the thread."""
         self.beat()
         self._thread.start()
 
     def refresh_with(self, refresh: Refresh) -> None:
-        """Sets what brings later beats up to date."""
+        """Sets the function that brings later beats up to date."""
         self._refresh = refresh
 
     def enter(self, state: AppState, *, jvm_pid: int | None = None, error: str | None = None) -> None:
-        """Changes the app's state, and says so at once."""
+        """Changes the app's state, and writes a beat at once."""
         with self._lock:
             known_jvm = self._heartbeat.jvm_pid if jvm_pid is None else jvm_pid
             self._heartbeat = replace(self._heartbeat, state=state, jvm_pid=known_jvm, error=error)
         self.beat()
 
     def become(self, heartbeat: Heartbeat) -> None:
-        """Goes on with other content, of another run in the same process, and says so at once."""
+        """Continues with the heartbeat of another run in the same process, and writes a beat at once."""
         with self._lock:
             self._refresh = lambda same: same
             self._heartbeat = heartbeat

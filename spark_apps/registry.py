@@ -19,24 +19,24 @@ SHARED_DRIVER = "shared_driver"
 """The process that runs all on-demand apps as queries of one Spark session, and its lease."""
 
 POS_APPS: dict[str, AppSpec] = {app.name: app for app in (POS, HADOOP_EXPORT)}
-"""Those of the tills: each has a process of its own."""
+"""The apps of the tills: each has its own process."""
 ON_DEMAND_APPS: dict[str, AppSpec] = {
     app.name: app for app in (TICKS, LEADERBOARD, ORDER_LOCATION, SESSION_TRACKER, SALES_WINDOWS)
 }
-"""The smaller ones, which share a driver."""
+"""The smaller apps, which share a driver."""
 _OWN = own_apps()
 check_distinct(_OWN, [*POS_APPS.values(), *ON_DEMAND_APPS.values()], [SHARED_DRIVER])
 OWN_APPS: dict[str, AppSpec] = {app.name: app for app in _OWN}
-"""Those that `STOREKEEPER_OWN_APPS` names: each has a process of its own."""
+"""The apps that `STOREKEEPER_OWN_APPS` names: each has its own process."""
 
 KEPT_APPS: dict[str, AppSpec] = {**POS_APPS, **OWN_APPS}
-"""Those that always have a process of their own."""
+"""The apps that always have their own process."""
 APPS: dict[str, AppSpec] = {**KEPT_APPS, **ON_DEMAND_APPS}
 STORES: dict[str, StoreSpec] = {store.name: store for app in APPS.values() for store in app.stores}
 
 
 def apps_of(program: str) -> tuple[str, ...]:
-    """The names of the apps that run in a process: those of the shared driver, or the one that it is called after."""
+    """The names of the apps that run in a process: those of the shared driver, or the app of the same name."""
     return tuple(ON_DEMAND_APPS) if program == SHARED_DRIVER else (program,)
 
 
@@ -67,5 +67,5 @@ def store_named(name: str) -> StoreSpec:
 
 
 def store_definitions(apps: Iterable[AppSpec] = APPS.values()) -> str:
-    """Every store of some apps, as a node's setting `STOREKEEPER_STORES` wants them; by default of all."""
+    """The stores of some apps, by default of all, in the format of a node's setting `STOREKEEPER_STORES`."""
     return ",".join(str(store.definition) for app in apps for store in app.stores)

@@ -55,14 +55,14 @@ class StreamFailedError(StateError):
 
 
 class WorkerLateError(StreamFailedError):
-    """Spark had no Python process in time: see `late_worker`."""
+    """A Python worker connected too late: see `late_worker`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppRun:
     """One run of an app.
 
-    `around_batch` wraps what the app does with a batch: tests put a crash there. `generation` is what the journal says
+    `around_batch` wraps what the app does with a batch: tests put a crash there. `generation` is the journal's entry
     of the generation that is run. `shared` is the session of a driver that runs several apps; without it the app starts
     a session of its own.
     """
@@ -133,7 +133,7 @@ class AppRun:
                 stop_session(spark)
 
     def _stream(self, spark: SparkSession, pulse: Pulse, found: Preflight) -> None:
-        """Runs the app's query; again, on the same JVM, if Spark had no Python worker in time."""
+        """Runs the app's query; restarts it on the same JVM if a Python worker connected too late."""
         for _ in range(WORKER_TRIES - 1):
             try:
                 return self._query(spark, pulse, found)
@@ -173,7 +173,7 @@ class AppRun:
     def _with_partitions(
         self, process: ProcessBatch, checkpoint: SparkCheckpoint, made_with: Mapping[str, int]
     ) -> ProcessBatch:
-        """`process`, but a batch that reads another number of partitions than the state was made with is refused.
+        """Wraps `process`: refuses a batch whose numbers of partitions differ from those the state was made with.
 
         Spark finds new partitions when it plans a batch. Until `process` runs nothing of the batch is executed.
         """
@@ -199,9 +199,9 @@ class AppRun:
         )
 
     def _drain(self, query: StreamingQuery, gate: BatchGate) -> None:
-        """Waits until the batch that is running is committed, then ends the query.
+        """Waits until the running batch is committed, at most `drain_timeout_s`, then ends the query.
 
-        With the gate closed a further batch ends the query by itself, before it has written anything.
+        While the gate is closed, a further batch fails before it writes anything, which ends the query.
         """
         gate.close()
         deadline = self.clock.monotonic_s() + self.settings.drain_timeout_s
@@ -217,7 +217,7 @@ def opened(context: StreamContext) -> Stream:
     """An app's stream: that of its topology, or its module's own.
 
     Raises:
-        ConfigurationError: it can't run on the topics that there are.
+        ConfigurationError: it can't run on the existing topics.
     """
     spec = context.spec
     if spec.describe is not None:
@@ -246,7 +246,7 @@ class Watch:
         self._progress = Progress()
 
     def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
-        """The heartbeat of now."""
+        """The updated heartbeat."""
         before, now_ms = self._progress, self._run.clock.now_ms()
         self._progress = advanced(before, self._query.recentProgress)
         position = self._start.merged(self._checkpoint.committed_position())
@@ -266,7 +266,7 @@ class Watch:
             offsets=offsets_of(position),
             last_progress_ms=now_ms if moved else heartbeat.last_progress_ms,
         )
-        # While the broker is away the ends are those that it told last.
+        # While the broker is unavailable, the last known ends are kept.
         with contextlib.suppress(BrokerUnavailableError):
             self._end = self._topics.end(read_topics(self._run.spec, self._run.settings))
         return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
@@ -279,7 +279,7 @@ class Watch:
 
 
 def described(error: BaseException) -> str:
-    """An error in one line that is safe to show: a Python error of a record's own code would quote the record."""
+    """An error in one line that is safe to show: the text of an error that isn't ours might quote a record."""
     text = str(error).strip() if isinstance(error, StateError) else ""
     name = type(error).__name__
     return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name

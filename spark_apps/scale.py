@@ -1,4 +1,4 @@
-"""How big an app is, where somebody has said so for good: a file for each app. It wins over the environment.
+"""The size of an app, if it was set permanently: one file per app. It takes precedence over the environment.
 
 Read when the app starts. Free of Spark.
 """
@@ -16,10 +16,10 @@ from state.whole_files import write_whole
 
 
 class AppScale(BaseModel):
-    """The size of an app; None leaves a setting as it is without.
+    """The size of an app; None leaves a setting unchanged.
 
-    `cores` and `memory_mb` are those of the driver where Spark runs in it alone (a master such as `local[2]`), and on a
-    cluster those of all executors together and of each.
+    With a local master (such as `local[2]`), `cores` and `memory_mb` are those of the driver. On a cluster, `cores` is
+    that of all executors together, and `memory_mb` that of each.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,7 +42,7 @@ class AppScale(BaseModel):
 
 
 def scaled(settings: AppSettings, app: str) -> AppSettings:
-    """The settings that an app starts with: those given, at the size that somebody gave the app.
+    """The settings that an app starts with: the given ones, with the app's size.
 
     Raises:
         ConfigurationError: as `read_scale`.
@@ -51,10 +51,10 @@ def scaled(settings: AppSettings, app: str) -> AppSettings:
 
 
 def read_scale(path: Path) -> AppScale:
-    """The size in a file; one that leaves all as it is if there is no file.
+    """The size in a file; one that changes nothing if there is no file.
 
     Raises:
-        ConfigurationError: it holds something else.
+        ConfigurationError: the file can't be read, or holds no size.
     """
     try:
         return AppScale.model_validate_json(path.read_bytes())
@@ -66,7 +66,7 @@ def read_scale(path: Path) -> AppScale:
 
 
 def write_scale(path: Path, scale: AppScale) -> None:
-    """Replaces the file in one step; removes it if nothing is left to say. One writer at a time."""
+    """Replaces the file in one step; removes it if the size changes nothing. One writer at a time."""
     if scale == AppScale():
         path.unlink(missing_ok=True)
         return

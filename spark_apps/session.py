@@ -16,10 +16,10 @@ from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 
 ARCHIVE = "spark-classes.jsa"
-"""What `spark_apps.class_archive` makes in the folder of jars."""
+"""The file that `spark_apps.class_archive` makes in the folder of jars."""
 
 INTERPRETER = "storekeeper-python"
-"""What starts Spark's Python processes: see `spark_apps.early_worker`."""
+"""The program that starts Spark's Python processes: see `spark_apps.early_worker`."""
 
 _JVM_END_S = 15.0
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
@@ -39,10 +39,10 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
         msg = f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `storekeeper jars`"
         raise ConfigurationError(msg)
     scratch = settings.scratch_dir(name)
-    # A killed driver leaves its temporary files behind; the lease says that no other uses them.
+    # A killed driver leaves its temporary files behind; the lease ensures that no other driver uses them.
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
-    # PySpark takes the interpreter of its workers from here alone, and the default is whatever python3 is on the PATH.
+    # PySpark takes the interpreter of its workers only from here. The default is the python3 on the PATH.
     os.environ["PYSPARK_PYTHON"] = str(_interpreter())  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
     options = session_options(settings, scratch)
@@ -69,10 +69,10 @@ def _interpreter() -> Path:
 
 
 def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
-    """The configuration of every session, as Spark's own keys."""
+    """The configuration of every session, by Spark's own keys."""
     return {
         "spark.driver.memory": settings.driver_memory,
-        # A standalone master gives the first app every core there is, and the next one none, unless it is told.
+        # Without it, a standalone master gives all cores to the first app, and none to the next.
         "spark.cores.max": str(settings.max_cores),
         "spark.executor.memory": settings.executor_memory,
         "spark.driver.host": settings.driver_host,
@@ -101,7 +101,7 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
 
 
 def _umask(settings: AppSettings) -> str:
-    """What others may not do with new files. Hadoop sets modes by itself, whatever the tables' folder says."""
+    """The umask of new files. Hadoop ignores the mode of the tables' folder, so it is looked up here."""
     tables = settings.delta_table("")
     return "027" if tables.is_dir() and tables.stat().st_mode & 0o040 else "077"
 
@@ -111,17 +111,17 @@ def _java_options(settings: AppSettings, scratch: Path) -> str:
     archive = settings.jars_dir / ARCHIVE
     if not archive.exists():
         return options
-    # The JVM goes on without an archive that isn't of its class path, and would say so where programs read answers.
+    # The JVM ignores an archive of another class path, but would log that to stdout, where programs read answers.
     return f'{options} "-XX:SharedArchiveFile={archive}" -Xlog:disable -Xlog:all=error:stderr'
 
 
 def local_options(jars: list[Path]) -> dict[str, str]:
-    """What a JVM that runs all of its tasks itself starts and writes files faster with.
+    """Options with which a JVM that runs all of its tasks itself starts and writes files faster.
 
-    It has the jars on its class path, where the archive of classes knows them, and copies none. It writes files without
-    starting a process for each: without Hadoop's native library, Spark's local files get their permissions from
-    `chmod`, and links are looked for by `readlink`, a hundred processes for a small batch. A cluster's executors don't
-    have those classes from the start.
+    The jars are on its class path, as the archive of classes requires, and aren't copied. Files are written without
+    starting processes: without Hadoop's native library, Spark sets permissions of local files by `chmod`, and looks for
+    links by `readlink`, a hundred processes for a small batch. A cluster's executors don't have those classes from the
+    start.
 
     Raises:
         ConfigurationError: a jar is not there.
@@ -132,7 +132,7 @@ def local_options(jars: list[Path]) -> dict[str, str]:
     return {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
         "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
-        # The default goes past that class, by another of Hadoop's ways to files.
+        # The default bypasses that class: it uses another of Hadoop's file interfaces.
         "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
     }
 
@@ -144,14 +144,14 @@ def jvm_pid(spark: SparkSession) -> int | None:
 
 
 def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None:
-    """Stops the session and waits until its JVM is gone; kills it after that long. A later one gets another JVM."""
+    """Stops the session and waits for its JVM to end; kills it after `patience_s`. A later session gets a new JVM."""
     gateway, process = spark.sparkContext._gateway, _jvm_process(spark)  # noqa: SLF001 (PySpark has no public way)
-    # The JVM may be dead already, which makes every call to it fail in its own way.
+    # The JVM may be dead already, and then every call may fail with a different error.
     with contextlib.suppress(Exception):
         spark.stop()
     with contextlib.suppress(Exception):
         gateway.shutdown()
-    # PySpark would talk to the JVM that is gone for as long as the process lives.
+    # Otherwise PySpark would use the ended JVM for as long as this process lives.
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
     if process is None:
         return

@@ -1,4 +1,4 @@
-"""The settings of a Spark app or job. Free of Spark, so that whoever only watches apps may read them."""
+"""The settings of a Spark app or job. Free of Spark, for processes that only watch apps."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PROJECT = Path(__file__).resolve().parent.parent
 
 
 def default_jars_dir() -> Path:
-    """Where the jars are unless a setting says otherwise: in the checkout, or in the user's data folder for a wheel."""
+    """The default folder of the jars: in the checkout, or in the user's data folder for a wheel."""
     in_checkout = (_PROJECT / "pyproject.toml").is_file()
     return _PROJECT / ".jars" if in_checkout else platformdirs.user_data_path("storekeeper") / "jars"
 
 
 class AppSettings(RunDirSettings):
-    """Everything that an app may be told. Each field is the environment variable `STOREKEEPER_<NAME>`."""
+    """All settings of an app. Each field is the environment variable `STOREKEEPER_<NAME>`."""
 
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
 
@@ -215,7 +215,7 @@ class AppSettings(RunDirSettings):
 
     @property
     def cluster_secret_file(self) -> Path:
-        """The secret that signs what nodes are told, as they have it by default."""
+        """The secret that signs messages to nodes, in the nodes' default file."""
         return self.run_dir / "secrets" / "cluster.key"
 
     def delta_table(self, name: str) -> Path:
@@ -223,11 +223,11 @@ class AppSettings(RunDirSettings):
         return self.run_dir / "delta" / name
 
     def heartbeat_file(self, app: str) -> Path:
-        """Where an app reports that it lives."""
+        """The file where an app reports that it is alive."""
         return self.run_dir / "heartbeats" / f"{app}.json"
 
     def scale_file(self, app: str) -> Path:
-        """How big an app is to be, where somebody has said so."""
+        """The file with an app's size, if one was set."""
         return self.run_dir / "scale" / f"{app}.json"
 
     def lease_file(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What an app is, as data: its topics and its stores. Whoever starts, watches or snapshots apps needs only this."""
+"""The description of an app, as data: its topics and stores. It suffices to start, watch and snapshot an app."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from state.topology.builder import StreamsBuilder
 class ValueField:
     """A field of a store's JSON value, and the column that it becomes in the store's snapshots.
 
-    `sql_type` is a Spark SQL type. A field of type `timestamp` holds epoch milliseconds. A row may lack one that is
-    `nullable`; a row without any other is not one of the store's, and stops its snapshots. The others say what DAG
-    `check_stores` expects: that it is `never_negative`, and that it `only_grows`, so a later record of its key never
-    makes it less.
+    `sql_type` is a Spark SQL type. A field of type `timestamp` holds epoch milliseconds. A row may lack a field
+    that is `nullable`; a row that lacks any other is invalid and stops the store's snapshots. DAG `check_stores` checks
+    the rest: that the field is `never_negative`, and that it `only_grows`, so a later record of its key never makes it
+    less.
     """
 
     name: str
@@ -37,10 +37,10 @@ class StoreSpec:
         app: the app that keeps it.
         value_fields: the fields of its JSON values.
         schema_version: the version of its values' schema.
-        kind: what its keys are, and so which questions a node answers.
+        kind: the kind of its keys, which decides the queries that a node answers.
         score_field: the field that a ranked store is ranked by; None for every other kind.
         topic: its changelog topic, where that isn't named after app and store.
-        bounded: whether its app bounds the number of its rows by itself, so that no clean-up may delete any.
+        bounded: whether its app itself limits the number of its rows, so that no clean-up may delete any.
     """
 
     name: str
@@ -62,7 +62,7 @@ class StoreSpec:
 
     @property
     def table_name(self) -> str:
-        """The Delta table of its snapshots, whichever generation of the app they are of."""
+        """The Delta table of its snapshots, the same for all generations of the app."""
         return self.name
 
     @property
@@ -73,7 +73,7 @@ class StoreSpec:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What an app wants otherwise than the settings' defaults; None leaves the default.
+    """Where an app differs from the settings' defaults; None keeps the default.
 
     Each field is the setting of its name.
     """
@@ -91,7 +91,7 @@ class AppSpec:
     describes the app's topology: see `topology_app`. An app without one has a `module` with the function `open_stream`,
     which is imported only by the process that runs the app. `resources` are its own, in place of the settings.
     `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
-    steps know them by name. `why_no_generations` says why its state can't be changed by a new generation; None if it
+    steps find them by name. `why_no_generations` says why its state can't be changed by a new generation; None if it
     can.
 
     Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
@@ -118,9 +118,9 @@ class AppSpec:
         return self.why_no_generations is None
 
     def settings(self, settings: AppSettings) -> AppSettings:
-        """The settings that this app runs with: those given, and its own resources in their place.
+        """The settings that this app runs with: the given ones, with its own resources in place of defaults.
 
-        What the environment says about it wins.
+        Explicit settings, such as the environment's, take precedence.
         """
         own = {name: value for name, value in asdict(self.resources).items() if value is not None}
         return settings.model_copy(

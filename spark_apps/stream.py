@@ -1,4 +1,4 @@
-"""What an app's module gives to the runner: a stream, and what is done with each of its batches."""
+"""What an app's module gives to the runner: a stream, and a function that processes its batches."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from spark_apps.generations.journal import Generation
 
 ProcessBatch = Callable[["DataFrame", int], None]
-"""Writes one batch: its rows and its id. Run again with the same rows and id after a crash, it must do no harm."""
+"""Writes one batch: its rows and its id. It must be idempotent: after a crash it gets the same rows and id again."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamContext:
     """What an app may use to open its stream and to write its batches.
 
-    `ledger` is told of what was written. `generation` is what the journal
-    says of the generation that runs; None if the app is run without regard to it. `partitions` is, by topic, the number
+    `ledger` counts what was written. `generation` is the journal's entry
+    of the generation that runs; None if the app is run without regard to it. `partitions` is, by topic, the number
     of partitions that the app's state was made with.
     """
 
@@ -40,7 +40,7 @@ class StreamContext:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A streaming frame and what becomes of its batches.
+    """A streaming frame and the function that processes its batches.
 
     `output_mode` is Spark's. `trigger_interval_ms` takes precedence over the setting for all apps.
     """

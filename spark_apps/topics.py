@@ -1,4 +1,4 @@
-"""What a broker knows of topics: whether they are there, their ids, where their partitions begin and end."""
+"""Topics on the broker: whether they exist, their ids, and where their partitions begin and end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TopicBounds:
 
 
 class Topics:
-    """Questions to the broker about topics. Thread-safe.
+    """Requests to the broker about topics. Thread-safe.
 
     Methods raise `BrokerUnavailableError` when it doesn't answer.
     """
@@ -54,11 +54,11 @@ class Topics:
         return [name for name in names if name not in known]
 
     def names(self) -> list[str]:
-        """All topics that there are."""
+        """All existing topics."""
         return sorted(self._asked(lambda: self._admin.list_topics(timeout=self._timeout_s)).topics)
 
     def ids(self, names: Iterable[str]) -> dict[str, str]:
-        """The id of each existing topic: one that is deleted and made anew gets another."""
+        """The id of each existing topic. A topic that is deleted and created again gets another id."""
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
         return {name: str(self._asked(future.result).topic_id) for name, future in futures.items()}
 
@@ -82,9 +82,9 @@ class Topics:
         return self._offsets(listed, END)
 
     def still_end(self, names: Iterable[str]) -> Position:
-        """Where existing topics end once no transaction is open there; to be asked while nobody writes.
+        """The end offsets of existing topics once no transaction is open there. Call it while nobody writes.
 
-        The broker answers a commit before each partition has its mark, and until then tells an earlier end.
+        The broker confirms a commit before each partition has its commit marker. Until then it reports an earlier end.
 
         Raises:
             BrokerUnavailableError: a transaction stays open.
@@ -109,7 +109,7 @@ class Topics:
         })  # fmt: skip
 
     def rules(self, names: Iterable[str]) -> dict[str, TopicRule]:
-        """What each of the existing topics takes."""
+        """Which records each of the existing topics accepts."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
         found = {}
@@ -120,7 +120,7 @@ class Topics:
         return found
 
     def own_config(self, name: str) -> dict[str, str]:
-        """What was set for an existing topic itself, in Kafka's names."""
+        """The configuration of an existing topic itself, without defaults, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         future = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
         found = self._asked(future.result)
@@ -132,12 +132,12 @@ class Topics:
         }
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes topics; those that don't exist are as good."""
+        """Deletes topics; ignores those that don't exist."""
         for future in self._admin.delete_topics(list(names), operation_timeout=self._timeout_s).values():
             self._done(future.result, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def make_anew(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
-        """Makes a topic that only an app itself uses; one that is there is deleted before."""
+        """Creates a topic that only an app itself uses; an existing one is deleted first."""
         self.delete([name])
         self._await(name, there=False)
         made = self._admin.create_topics([NewTopic(name, partitions, config=dict(config))])
@@ -145,7 +145,7 @@ class Topics:
         self._await(name, there=True)
 
     def delete_records(self, below: Position) -> None:
-        """Deletes the records of partitions below an offset each."""
+        """Deletes the records of each partition below its offset."""
         wanted = [TopicPartition(topic, partition, offset) for topic, partition, offset in below]
         if wanted:
             for future in self._admin.delete_records(wanted, request_timeout=self._timeout_s).values():
@@ -161,7 +161,7 @@ class Topics:
             self._done(more[name].result, KafkaError.INVALID_PARTITIONS)
 
     def _await(self, name: str, *, there: bool) -> None:
-        """Returns once the broker knows of a change, which it hears of a moment after the controller."""
+        """Waits until a change of the controller's has reached the broker, which takes a moment."""
         deadline_s = time.monotonic() + self._timeout_s
         while (not self.missing([name])) != there:
             if time.monotonic() > deadline_s:
@@ -170,7 +170,7 @@ class Topics:
             time.sleep(_RETRY_PAUSE_S)
 
     def _done(self, result: Callable[[], object], harmless: int | None) -> None:
-        """Waits for a change; another's having made it a moment before is as good."""
+        """Waits for a change. Ignores the error `harmless`: somebody else has just made the same change."""
         try:
             result()
         except KafkaException as error:
@@ -209,14 +209,14 @@ class Topics:
 def await_topics(
     topics: Topics, names: Iterable[str], *, timeout_s: float, clock: Clock, wait: Callable[[float], object]
 ) -> None:
-    """Returns once the broker answers and has all of `names`; asks again for `timeout_s`, for it may just be starting.
+    """Waits until the broker answers and has all of `names`; retries for `timeout_s`, as it may just be starting.
 
     Args:
         topics: The broker.
         names: The topics that must exist.
-        timeout_s: How long to go on asking.
-        clock: What the time-out is measured by.
-        wait: Pauses for so many seconds.
+        timeout_s: How long to retry.
+        clock: The clock that measures the time-out.
+        wait: Pauses for a number of seconds.
 
     Raises:
         BrokerUnavailableError: it never answered.

@@ -48,9 +48,9 @@ def topology_app(
         name: the app's name.
         describe: describes the topology.
         title: what it does, in a few words.
-        dead_letters: whether it writes what it can't process to the dead letters' topics. Without, another app does so
-            for all of its sources, and it counts those records only.
-        resources: what it wants otherwise than the settings' defaults.
+        dead_letters: whether it writes records that it can't process to dead-letter topics. If not, another app does
+            so for all of its sources, and this one only counts them.
+        resources: where it differs from the settings' defaults.
         migrations: `<module>:<variable>` of the migrations that its stores can undergo.
 
     Raises:
@@ -85,7 +85,7 @@ def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
 
 
 def kept_inside(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
-    """What an app keeps for itself: kinds of stores that no node serves, and ways of repartitions, by name."""
+    """An app's internals by name: the kinds of stores that no node serves, and the transport of repartitions."""
     stores = {spec.name: spec.kind.value for spec in logged_stores(topology) if not is_served(spec)}
     return stores, {sink.topic: transport(sink) for sink in topology.repartitions}
 
@@ -103,14 +103,14 @@ def with_topology(spec: AppSpec, describe: Describe) -> AppSpec:
 
 
 def internal_name(app: str, generation: int) -> str:
-    """What the names of an app's repartition topics begin with: each generation has its own."""
+    """The prefix of an app's repartition topics: each generation has its own."""
     return app if generation == 1 else f"{app}-gen-{generation}"
 
 
 def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
-    """The topics that Spark reads for an app, and that its progress is told by.
+    """The topics that Spark reads for an app, and that its progress is measured in.
 
-    They are its sources without those of global tables, and the repartition topics that no shuffle stands for.
+    They are its sources without those of global tables, and the repartition topics that no shuffle replaces.
     """
     if spec.describe is None:
         return spec.sources(settings)
@@ -120,7 +120,7 @@ def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
 
 
 def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
-    """The topics that hold an app's state: changelogs, markers, and repartition topics that no shuffle stands for."""
+    """The topics that hold an app's state: changelogs, markers, and repartition topics that no shuffle replaces."""
     if spec.describe is None:
         return ()
     topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
@@ -131,8 +131,8 @@ def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
 
 
 def served_stores(app: str, topology: Topology) -> tuple[StoreSpec, ...]:
-    """The stores of a topology that nodes serve and that have tables: all that have a changelog, but those whose rows
-    mean something to an operator only.
+    """The stores of a topology that nodes serve and that have tables: those with a changelog, except internal ones and
+    kinds that nodes can't serve.
     """
     return tuple(_served(app, spec) for spec in logged_stores(topology) if is_served(spec))
 
@@ -209,13 +209,13 @@ class _Topics:
                                    if sink.topic not in topology.repartition_topics))  # fmt: skip
 
     def dead_letters(self, settings: AppSettings) -> tuple[str, ...]:
-        """Where records of its sources go that can't be processed."""
+        """The topics for records of its sources that can't be processed."""
         return tuple(map(dead_letter_topic, self.sources(settings)))
 
 
 def _default_settings() -> AppSettings:
-    """The settings of a description. Specs are imported wherever DAG files are parsed: nothing is looked for there.
+    """The settings to describe a spec with. Specs are imported when DAG files are parsed, so nothing is read here.
 
-    What the environment says is checked by the commands that use it.
+    The commands that use the environment's settings check them.
     """
     return AppSettings.model_construct(run_dir=Path())

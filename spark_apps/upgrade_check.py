@@ -1,4 +1,4 @@
-"""Whether the code that is installed could run an app in place of the one that runs. Starts and changes nothing."""
+"""Checks whether the installed code could replace the running code of an app. Starts and changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from state.migration.plan import Verdict, plan_changes
 
 
 def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[str, str]:
-    """Imports what the app runs, looks for its topics, and plans what would become of its stores: verdict by store.
+    """Imports the app's code, looks for its topics, and plans the changes of its stores; returns verdicts by store.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.

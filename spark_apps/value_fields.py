@@ -22,12 +22,12 @@ _SQL_TYPES: dict[type[inspect.Type], str] = {
 
 
 def value_fields(rows: type[msgspec.Struct]) -> tuple[ValueField, ...]:
-    """A field for each of the struct's, under the name that it has in JSON.
+    """One field for each field of the struct, under its name in JSON.
 
     The SQL type follows from the field's type: `str` is string, `int` bigint, `float` double, `bool` boolean, `bytes`
     string. `msgspec.Meta(extra={"sql": "timestamp"})` gives another one; a `Decimal` needs one, such as
-    `decimal(18,4)`. A field that may be None is nullable. `Meta(ge=0)` says that it is never negative; where rows may
-    break that and must still be read, `extra={"never_negative": True}` says that it is expected. A field with
+    `decimal(18,4)`. A field that may be None is nullable. `Meta(ge=0)` means that it is never negative; where rows may
+    break that and must still be read, `extra={"never_negative": True}` makes it an expectation. A field with
     `extra={"only_grows": True}` never becomes less.
 
     Args:
@@ -45,7 +45,7 @@ def value_fields(rows: type[msgspec.Struct]) -> tuple[ValueField, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Unwrapped:
-    """A field's type without what stands around it."""
+    """A field's type without its metadata and its union with None."""
 
     kind: inspect.Type
     nullable: bool
@@ -72,7 +72,7 @@ def _field(rows: str, name: str, found: _Unwrapped) -> ValueField:
             'or say which with msgspec.Meta(extra={"sql": "decimal(18,4)"})'
         )
         raise ConfigurationError(msg)
-    decimal_size(sql_type)  # refuses what is none
+    decimal_size(sql_type)  # refuses an invalid type
     return ValueField(
         name,
         sql_type,

@@ -19,16 +19,16 @@ import spark_apps.hadoop_export.app  # noqa: F401 (loaded for the workers)
 from spark_apps.engine.task_input import remembering
 from spark_apps.registry import OWN_APPS
 
-# Workers are handed functions of own apps by their names. Loaded here, they are those of when the app began: a worker
-# that is forked later would run what was written meanwhile. What can't be loaded ends the app that needs it alone.
+# Workers find functions of own apps by their names. They are loaded here, when the app starts: otherwise a worker that
+# is forked later would run code that was changed since. A module that can't be loaded stops only the app that needs it.
 for app in OWN_APPS.values():
     if app.module is not None:
         with contextlib.suppress(Exception):
             importlib.import_module(app.module)
 daemon.worker = remembering(daemon.worker)
 
-# What is loaded stays. The collector would look through all of it again and again, which costs workers that keep many
-# rows a quarter of their time, and memory that forks share.
+# Loaded modules stay. The collector would scan them again and again: that costs workers that keep many rows a quarter
+# of their time, and memory that forks share.
 gc.collect()
 gc.freeze()
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where time comes from, for everything that decides by time. Implementations say whether they are thread-safe."""
+    """The source of time, for everything that decides by time. Implementations say whether they are thread-safe."""
 
     def now_ms(self) -> int:
         """Wall-clock time, epoch milliseconds. May jump; use it for stamps, not for durations."""
@@ -35,7 +35,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when told to: for tests and for replays. Not thread-safe."""
+    """A clock that moves only when it is advanced: for tests and for replays. Not thread-safe."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._now_ms = now_ms

@@ -1,4 +1,4 @@
-"""Keys as they may be shown: enough to tell two rows apart beside their offsets, too little to know a customer by."""
+"""Masks keys for display: enough to tell two rows apart beside their offsets, too little to identify a customer."""
 
 from __future__ import annotations
 

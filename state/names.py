@@ -25,7 +25,7 @@ def checked_name(name: str) -> str:
 
 
 def variant_name(store: str, topic: str) -> str:
-    """The name of the rows that a store has in another topic than the one it was configured with: `store@topic`."""
+    """The name of a store's rows in another topic than the configured one: `store@topic`."""
     return f"{checked_name(store)}@{checked_name(topic)}"
 
 

@@ -51,11 +51,11 @@ log = structlog.get_logger(__name__)
 _STREAM_PAGE_ROWS = 1000
 _STREAM_PAGE_BYTES = 1 << 20
 _REQUEST_LINE_BYTES = 4096
-"""Room for what a request's head has beside the path and the headers' names and values."""
+"""Room for the rest of a request's head, beside the path and the headers' names and values."""
 
 
 class Node:
-    """One node's replicas and queries. `run` serves until told to stop."""
+    """One node's replicas and queries. `run` serves until it is stopped."""
 
     def __init__(self, name: str, settings: NodeSettings, clock: Clock) -> None:
         self._settings = settings
@@ -86,7 +86,7 @@ class Node:
 
         Raises:
             OSError: if the port is taken.
-            ConfigurationError: if another node of this name was started meanwhile.
+            ConfigurationError: if another node of this name was started later.
         """
         settings = self._settings
         self._loop = asyncio.get_running_loop()
@@ -169,7 +169,7 @@ class Node:
 
     @asynccontextmanager
     async def _membership(self) -> AsyncIterator[None]:
-        """A member while the server listens. It goes on answering until the others know that it is gone."""
+        """A member while the server listens. After it leaves, it answers until the other nodes know that."""
         self._part.start()
         try:
             yield
@@ -225,7 +225,7 @@ _SWITCH_INTERVAL_S = 0.001
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a node until it is told to stop; returns the exit code."""
+    """Runs a node until it is stopped; returns the exit code."""
     parser = argparse.ArgumentParser(
         prog="state.node", description="Serve state stores; settings come from STOREKEEPER_*."
     )
@@ -242,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigurationError as error:
         sys.stderr.write(f"node {name}: {error}\n")
         return EXIT_CONFIGURATION
-    # A request waits so long while another thread takes rows in; Python's own 5 ms would show in every 99th percentile.
+    # A request waits this long for a thread that applies rows; Python's 5 ms would show in every 99th percentile.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -265,7 +265,7 @@ def _overrides(options: argparse.Namespace) -> dict[str, object]:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """The loop of uvloop where it is installed: it answers half as many queries again as asyncio's own loop."""
+    """The event loop of uvloop where it is installed: it answers 1.5 times as many queries as asyncio's own loop."""
     try:
         uvloop = importlib.import_module("uvloop")
     except ImportError:

@@ -1,4 +1,4 @@
-"""The log of a node: a JSON object a line, whether the node says it or a library."""
+"""The log of a node: one JSON object per line, for messages of the node and of libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from structlog.typing import Processor
 
 
 def configure_log() -> None:
-    """Sets up the log of this process, on standard error. Of libraries it has warnings and errors."""
+    """Sets up the log of this process, on standard error. Libraries log warnings and errors only."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

@@ -1,4 +1,4 @@
-"""Folders and files for their owner alone: made so, and refused where they are not."""
+"""Private folders and files: made for their owner alone, and refused if they are not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_BYTES = 1 << 20
 
 
 def private_folder(path: Path) -> None:
-    """Makes a folder that nobody else can look into, or makes one that exists so.
+    """Makes a folder that nobody else can look into, or makes an existing one private.
 
     Raises:
         ConfigurationError: there is a link, a file or somebody else's folder, or the folder can't be made.
@@ -39,7 +39,7 @@ def private_folder(path: Path) -> None:
 
 
 def read_secret(path: Path, what: str) -> bytes:
-    """What a file of at most 1 MiB holds that is for its owner alone. Never waits, whatever kind of file it is.
+    """The content of a private file of at most 1 MiB. Never blocks, whatever kind of file it is.
 
     Args:
         path: the file.
@@ -47,7 +47,7 @@ def read_secret(path: Path, what: str) -> bytes:
 
     Raises:
         FileNotFoundError: there is no file.
-        ConfigurationError: it is a link or no regular file, others own, read or write it, or it can't be read.
+        ConfigurationError: it is a link or no regular file, others own it or may read or write it, or it can't be read.
     """
     with _opened(path, f"{what} {path}", os.O_NOFOLLOW) as descriptor:
         _check_regular(os.fstat(descriptor), f"{what} {path}")
@@ -57,7 +57,7 @@ def read_secret(path: Path, what: str) -> bytes:
 
 
 def check_secret(path: Path, what: str) -> None:
-    """Checks a file as `read_secret` does, for a library that reads it by itself. Raises as that does."""
+    """Checks a file as `read_secret` does, for a library that reads it by itself. Raises the same errors."""
     with _opened(path, f"{what} {path}", os.O_NOFOLLOW) as descriptor:
         _check_regular(os.fstat(descriptor), f"{what} {path}")
         _check_private(os.fstat(descriptor), f"{what} {path}")

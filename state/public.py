@@ -1,4 +1,4 @@
-"""What a program that uses the library begins with, by `from state import ...`."""
+"""The public names of the library, for `from state import ...`."""
 
 # ruff: noqa: PLC0414 (an alias marks a name that is passed on)
 

@@ -26,7 +26,7 @@ _FOLDER = ".run"
 
 
 def find_run_dir() -> Path:
-    """The run directory of settings that name none; if nothing is found, `.run` of the current folder, not made yet."""
+    """The default run directory; if nothing is found, `.run` of the current folder, not made yet."""
     return _above() or last_started() or Path.cwd() / _FOLDER
 
 
@@ -54,7 +54,7 @@ def remember_started(run_dir: Path) -> None:
 
 
 def make_private(run_dir: Path) -> None:
-    """Makes a run directory for its owner alone, or mends one that exists. So is all that this process writes later.
+    """Makes a private run directory, or makes an existing one private. All later files of this process are private too.
 
     Raises:
         ConfigurationError: it can't be made, or is another user's.
@@ -81,12 +81,12 @@ class RunDirSettings(BaseSettings):
 
     @property
     def names_run_dir(self) -> bool:
-        """Whether somebody named the run directory, so that it was not searched for."""
+        """Whether the run directory was named explicitly, so that it was not searched for."""
         return "run_dir" in self.model_fields_set
 
     @classmethod
     def of_platform(cls) -> Self:
-        """The settings of a program that works on what is in a run directory.
+        """The settings of a program that works on an existing run directory.
 
         Raises:
             ConfigurationError: there is no such directory.

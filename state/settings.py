@@ -292,7 +292,7 @@ class NodeSettings(RunDirSettings):
 
 
 def load_node_settings(overrides: Mapping[str, object] | None = None) -> NodeSettings:
-    """Reads the environment; `overrides` go before it.
+    """Reads the environment; `overrides` take precedence.
 
     Raises:
         ConfigurationError: with one sentence for each setting that can't work.

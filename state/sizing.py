@@ -36,12 +36,12 @@ ROW_OVERHEAD_BYTES = 24
 LEVELS_FACTOR = 1.1
 COMPACTION_FACTOR = 1.1
 INDEX_AND_FILTER_BYTES_PER_ROW = 2.5
-"""10 bits of Bloom filter and a share of an index entry per 4 KiB block; what a point read wants in the cache."""
+"""10 bits of Bloom filter and a share of an index entry per 4 KiB block; what a point read needs in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is to be held by one process.
+    """The workload of one process.
 
     Attributes:
         partitions: partitions of each store in this process, standbys included.

@@ -1,4 +1,4 @@
-"""Files that are replaced in one step: who reads one finds what was there before, or all that was written since."""
+"""Files that are replaced in one step: a reader sees the old content or the complete new content."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 
 def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool = False) -> None:
-    """Writes a file, replacing what was there in one step; makes its folder if need be.
+    """Writes a file, replacing an existing one in one step; makes its folder if needed.
 
     Args:
         path: the file.
-        data: what it is to hold.
+        data: its new content.
         private: whether it is for its owner alone, from its first byte on, and a folder made for it as well.
         durable: whether to wait until it would survive a crash of the machine.
     """

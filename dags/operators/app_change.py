@@ -1,4 +1,4 @@
-"""What `scale` and `upgrade` do beside a restart: what comes before it, and how to go back."""
+"""What `scale` and `upgrade` do before the restart: write the app's size, or check the installed code."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _UNSAID = "None"
 
 
 def change_scale(app: str, wanted: Mapping[str, str], settings: OperationsSettings) -> AppScale | None:
-    """Writes how big an app is to be from its next start on. Returns how big it was; None if nothing is changed.
+    """Writes an app's size, which applies from its next start. Returns the size before; None if it stays the same.
 
-    `wanted` is text by field of `AppScale`: "None" leaves one as it is, "0" forgets what was said about it.
+    `wanted` maps fields of `AppScale` to text: "None" leaves a field as it is, "0" unsets it.
 
     Raises:
-        AirflowFailException: a value can't be, or nothing is wanted.
+        AirflowFailException: a value isn't valid, or no field is given.
     """
     said = {name: int(text) or None for name, text in wanted.items() if text != _UNSAID}
     if not said:
@@ -44,10 +44,10 @@ def change_scale(app: str, wanted: Mapping[str, str], settings: OperationsSettin
 
 
 def check_code(app: str) -> None:
-    """Has the code that is installed say whether it could run an app, while the app runs on.
+    """Checks whether the installed code can run an app, in a process of its own. The app keeps running.
 
     Raises:
-        AirflowFailException: it couldn't; the message has its reasons.
+        AirflowFailException: it can't; the message has the reasons.
     """
     command = [sys.executable, ends_with_parent.__file__, str(os.getpid())]
     command += [sys.executable, "-m", "spark_apps", "check", app]

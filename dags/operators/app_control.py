@@ -1,4 +1,4 @@
-"""Starting and stopping one app for good: not done before the app itself says so in its heartbeat."""
+"""Starts and stops one app. A start is complete only when the app's own heartbeat says that it runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from state.clock import Clock
 
 _PAUSE_S = 0.5
 _RESPAWN_S = 2.0
-_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other one it starts the app again at once
+_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other code it restarts the app at once
 _LOG_BYTES = 2000
 
 
 class ProcessSupervisor(Protocol):
-    """What is asked of a supervisor; see `SupervisorRpc`."""
+    """The supervisor calls that are needed here; see `SupervisorRpc`."""
 
     def process(self, name: str) -> ProcessInfo:
         """The state of a process."""
@@ -40,7 +40,7 @@ class ProcessSupervisor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long to wait, in seconds. A heartbeat older than `stale_s` says nothing about now."""
+    """How long to wait, in seconds. With a heartbeat older than `stale_s` an app doesn't count as running."""
 
     start_s: float
     stop_s: float
@@ -48,7 +48,7 @@ class Patience:
 
 
 class Need(Enum):
-    """What it takes to have an app running."""
+    """What must be done so that an app runs."""
 
     NOTHING = auto()
     START = auto()
@@ -58,7 +58,7 @@ class Need(Enum):
 class AppControl:
     """Drives the app `name` through its supervisor. Not thread-safe; the supervisor serialises several of them.
 
-    `heartbeat` reads the app's last beat, from whichever process.
+    `heartbeat` reads the app's last heartbeat, which may come from an earlier process.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class AppControl:
         self._came_back = False
 
     def runs(self) -> bool:
-        """Whether the supervised process itself says that it runs, and said so just now."""
+        """Whether the supervised process runs and has a fresh heartbeat of its own that says RUNNING."""
         process = self._supervisor.process(self._name)
         beat = self.heartbeat()
         return (
@@ -92,7 +92,7 @@ class AppControl:
         )
 
     def needs(self) -> Need:
-        """What it takes to have the app running: nothing, a start, or a restart if it is stuck."""
+        """What must be done so that the app runs: nothing, a start, or a restart if it is stuck."""
         if self.runs():
             return Need.NOTHING
         process = self._supervisor.process(self._name)
@@ -100,11 +100,11 @@ class AppControl:
         return Need.RESTART if process.state == "RUNNING" and age_s > self._patience.start_s else Need.START
 
     def begin_start(self) -> bool:
-        """Has the app started, unless it runs. Returns whether it had to be. It must not be stopping."""
+        """Begins to start the app unless it runs. Returns whether it had to. The app must not be stopping."""
         return self._supervisor.start(self._name)
 
     def begin_stop(self) -> bool:
-        """Has the app finish its batch and end. Returns whether it ran."""
+        """Begins to stop the app, which finishes its batch first. Returns whether it ran."""
         return self._supervisor.stop(self._name)
 
     def has_started(self) -> bool:
@@ -121,10 +121,10 @@ class AppControl:
         return False
 
     def has_gone_on(self, drained: Offsets) -> bool:
-        """Whether the app runs after `begin_start`, and has read on from where it had been drained.
+        """Whether the app runs after `begin_start`, and has made progress from its `drained` offsets.
 
         Raises:
-            AppFailedError: it ended instead, or goes on from an earlier place.
+            AppFailedError: it ended instead, or a partition has an earlier offset than `drained`, or none.
         """
         if not self.has_started():
             return False
@@ -143,7 +143,7 @@ class AppControl:
         return beat.last_progress_ms is not None
 
     def has_ended(self) -> bool:
-        """Whether the app has ended after `begin_stop`; stops it anew if it was about to come back by itself."""
+        """Whether the app has ended after `begin_stop`; stops it again if the supervisor was about to restart it."""
         process = self._supervisor.process(self._name)
         if _comes_back(process):
             self._pause(_RESPAWN_S)
@@ -152,11 +152,11 @@ class AppControl:
         return process.state in ENDED_STATES
 
     def overdue(self, wanted: str) -> AppTimeoutError:
-        """What to say when it takes too long: `wanted` is what the app doesn't do."""
+        """The error for an app that takes too long; `wanted` says what it doesn't do."""
         return AppTimeoutError(f"{self._name} {wanted}. {self._situation(self._supervisor.process(self._name))}")
 
     def ensure(self) -> bool:
-        """Leaves a running app alone, starts an ended one, restarts a stuck one. Returns whether it had to.
+        """Leaves a running app alone, starts an ended one, restarts a stuck one. Returns whether it did anything.
 
         Raises what `start` and `restart` raise.
         """
@@ -166,7 +166,7 @@ class AppControl:
         return self.restart() if need is Need.RESTART else self.start()
 
     def restart(self) -> bool:
-        """Stops the app if it runs, then starts it; raises what they raise. Always true."""
+        """Stops the app if it runs, then starts it. Returns True; raises what `stop` and `start` raise."""
         self.stop()
         self.start()
         return True
@@ -176,7 +176,7 @@ class AppControl:
 
         Raises:
             AppFailedError: as `has_started` does.
-            AppTimeoutError: it didn't come to run in time.
+            AppTimeoutError: it didn't run in time.
         """
         if self.is_stopping():
             self._await_end()
@@ -188,14 +188,14 @@ class AppControl:
         """Lets the app finish its batch and waits for its end. Returns whether it ran.
 
         Raises:
-            AppTimeoutError: it is still there.
+            AppTimeoutError: it didn't end in time.
         """
         ran = self.begin_stop()
         self._await_end()
         return ran or self._came_back
 
     def is_stopping(self) -> bool:
-        """Whether the app is on its way to an end that somebody wanted."""
+        """Whether the supervisor is stopping the app."""
         return self._supervisor.process(self._name).state == "STOPPING"
 
     def _await_end(self) -> None:

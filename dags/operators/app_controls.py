@@ -1,4 +1,4 @@
-"""The control of an app, or of the shared driver, from the settings of the process."""
+"""Makes the `AppControl` of an app, or of the shared driver, from the settings of the process."""
 
 from __future__ import annotations
 

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 
 class QueryPageLink(BaseOperatorLink):
-    """To the page of the first query node, where stores are looked at and asked."""
+    """Links to the first query node's page, which shows and queries the stores."""
 
     name = "Query page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page's address; nothing if no node is known. Asked in the task, once it has ended."""
+        """The page's address; empty if no node is known. Called in the task's process once the task has ended."""
         del operator, ti_key
         return _settings().query_url
 
 
 class SparkUiLink(BaseOperatorLink):
-    """To Spark's own page of the app, if it has one (`STOREKEEPER_SPARK_UI_PORT`)."""
+    """Links to the app's Spark UI, if it has one (`STOREKEEPER_SPARK_UI_PORT`)."""
 
     name = "Spark UI"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page's address; nothing if apps run without. Asked in the task, once it has ended."""
+        """The page's address; empty if apps run without. Called in the task's process once the task has ended."""
         del operator, ti_key
         settings = _settings()
         return f"http://127.0.0.1:{settings.spark_ui_port}" if settings.spark_ui_port else ""

@@ -1,4 +1,4 @@
-"""Choosing the processes of stream apps that a run is for. A DAG has a task for each, of its name, behind this one."""
+"""Chooses the app processes that a run is for. The DAG has a task per process, named after it, downstream of this."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ChooseProgramsOperator(BaseBranchOperator):
         """The processes' names.
 
         Raises:
-            AirflowFailException: the action can't be done to what is selected; nothing was changed.
+            AirflowFailException: this platform lacks the process, or `scale` was selected for all. Nothing was changed.
             SupervisorUnreachableError: the supervisor doesn't answer.
         """
         del context

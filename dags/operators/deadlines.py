@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class RunQueuedAt(BaseDeadlineReference):
-    """When a run was queued. A plugin tells Airflow of it.
+    """When a run was queued. Our plugin registers it with Airflow.
 
     Airflow's own `DAGRUN_QUEUED_AT` is not for runs whose tasks may be cleared: from 3.3.0 on that fails with status
     500 for as long as the run's deadline is stored (apache/airflow#70368).
@@ -35,12 +35,12 @@ class RunQueuedAt(BaseDeadlineReference):
 
 
 def done_within(interval: timedelta) -> DeadlineAlert:
-    """The alert of a DAG whose runs are to be done so long after they were queued."""
+    """The alert for runs that aren't done within `interval` after they were queued."""
     return DeadlineAlert(reference=RunQueuedAt(), interval=interval, callback=SyncCallback(report_missed_deadline))
 
 
 def report_missed_deadline(context: Mapping[str, Any] | None = None, **_: Any) -> None:
-    """Says in the scheduler's log which run is late. Add a notifier here to be told elsewhere."""
+    """Logs in the scheduler's log which run is late. Add a notifier here to alert elsewhere."""
     run = (context or {}).get("dag_run") or {}
     named = run if isinstance(run, dict) else {"dag_id": run.dag_id, "run_id": run.run_id}
     log.error("run %s of DAG %s missed its deadline", named.get("run_id"), named.get("dag_id"))

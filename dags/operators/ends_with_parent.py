@@ -1,10 +1,10 @@
-"""Processes that end when the one that started them does, however that ends: killed, crashed or out of memory.
+"""Ends a process when its parent ends, however that happens: killed, crashed or out of memory.
 
 Airflow's scheduler is the parent of its workers, these of the tasks, and these of their jobs. When one of them is
-killed, the system tells its children nothing: workers would wait for ever, and a job would go on while Airflow runs it
-again. So each process asks the kernel for a KILL at its parent's death. Linux only; elsewhere nothing is changed.
+killed, its children get no signal: workers would wait for ever, and a job would go on while Airflow runs it again. So
+each process asks the kernel to KILL it when its parent dies. Linux only; elsewhere it does nothing.
 
-As a program, `python ends_with_parent.py PARENT_PID PROGRAM ARGUMENT...`, it becomes another program that ends so. The
+Run as `python ends_with_parent.py PARENT_PID PROGRAM ARGUMENT...`, it replaces itself with that program. It uses the
 standard library only, since it runs at each start.
 """
 
@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with(parent_pid: int) -> None:
-    """Has this process killed when its parent dies; ends it at once if that has happened already."""
+    """Makes the kernel kill this process when its parent dies; ends it at once if that has already happened."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -28,9 +28,9 @@ def end_with(parent_pid: int) -> None:
 
 
 def have_forks_end_with_parent() -> None:
-    """Has every process that is forked from this one, and from those, killed when its parent dies.
+    """Makes the kernel kill every fork of this process, and their forks, when its parent dies.
 
-    Fork from a thread that lives as long as the process: the kernel means the thread by parent.
+    Fork from a thread that lives as long as the process: to the kernel, the parent is the thread.
     """
     parents: list[int] = []
     os.register_at_fork(
@@ -39,7 +39,7 @@ def have_forks_end_with_parent() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Becomes the program."""
+    """Replaces this process with the program."""
     parent_pid, *command = arguments
     end_with(int(parent_pid))
     os.execvp(command[0], command)  # noqa: S606 (an argv, no shell; replacing this process is the point)

@@ -1,4 +1,4 @@
-"""What keeps an operator from its goal, on top of the library's tree.
+"""Errors of the operators, on top of the library's tree.
 
 StateError
 ├── SupervisorUnreachableError    the supervisor doesn't answer (retriable)
@@ -16,8 +16,8 @@ class SupervisorUnreachableError(RetriableError):
 
 
 class AppFailedError(StateError):
-    """An app ended while it was to start. The message carries its own words and the end of its log."""
+    """An app ended while it was to start. The message has its last heartbeat's error and the end of its log."""
 
 
 class AppTimeoutError(RetriableError):
-    """An app took too long to start or to stop. The message says what it was seen doing last."""
+    """An app took too long to start or to stop. The message has its last known state."""

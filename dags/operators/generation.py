@@ -1,4 +1,4 @@
-"""The operators of migrations: steps of `python -m spark_apps generation`, and what is between them."""
+"""The operators of migrations: steps of `python -m spark_apps generation`, and the tasks between them."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _STALE_MS = 60_000
 
 
 def changeable_app(description: str) -> Param:
-    """The param of a DAG that is for one of the apps that can have generations."""
+    """A DAG param that takes one of the apps that can have generations."""
     return Param(_APPS[0], type="string", enum=_APPS, title="App", description=description)
 
 
 class GenerationOperator(SparkJobOperator):
-    """Runs a command that prints one JSON object last: harmless to repeat, it goes on where it was.
+    """Runs a command whose last output line is a JSON object. Repeating it is harmless: it resumes.
 
     Args:
-        arguments: the command and its arguments, each taken apart at blanks once it is rendered. Templated.
+        arguments: the command and its arguments, each split at blanks after rendering. Templated.
         module: `spark_apps`, or the one that plans.
         **kwargs: those of every operator.
     """
@@ -56,7 +56,7 @@ class GenerationOperator(SparkJobOperator):
 
 
 def snapshot_after(step: str, *, task_id: str, task_display_name: str) -> GenerationOperator:
-    """The task that snapshots an app's stores once another generation is live, so that SQL shows that one at once.
+    """The task that snapshots an app's stores after another generation went live, so that SQL shows it at once.
 
     Args:
         step: the task that changed which generation is live, and pushed the app's own stores.
@@ -78,7 +78,7 @@ class GenerationProcessOperator(StreamAppOperator):
 
 
 class CaughtUpSensor(BaseSensorOperator):
-    """Waits until the generation on its way is at most so many input records behind the live one.
+    """Waits until the candidate generation is at most `max_behind` input records behind the live one.
 
     Args:
         app: the app. Templated.
@@ -95,10 +95,10 @@ class CaughtUpSensor(BaseSensorOperator):
         self.max_behind = max_behind
 
     def poke(self, context: Context) -> bool:
-        """One look.
+        """Checks once.
 
         Raises:
-            AirflowFailException: there is no generation on its way, or its process has failed.
+            AirflowFailException: there is no candidate generation, or its process has failed.
         """
         del context
         status = generation_status(self.app)
@@ -113,11 +113,11 @@ class CaughtUpSensor(BaseSensorOperator):
 
 
 class HealthyAfterwardsOperator(GenerationOperator):
-    """Checks that the generation that was handed over to is live, and that its process runs.
+    """Checks after a hand-over that the expected generation is live, and that its process runs.
 
     Args:
         app: the app. Templated.
-        live: the generation that is to be live. Templated.
+        live: the generation that should be live. Templated.
         **kwargs: those of every operator.
     """
 
@@ -129,7 +129,7 @@ class HealthyAfterwardsOperator(GenerationOperator):
         self.live = live
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """One look.
+        """Checks once.
 
         Raises:
             AirflowFailException: another generation is live, or the process doesn't run.
@@ -143,7 +143,7 @@ class HealthyAfterwardsOperator(GenerationOperator):
 
 
 class DecideOperator(HITLBranchOperator):
-    """Asks somebody which way to go on, unless the run's params say it already.
+    """Asks somebody how to continue, unless the run's params already say so.
 
     Args:
         decided: "ask", or the option to take without asking. Templated.
@@ -165,7 +165,7 @@ class DecideOperator(HITLBranchOperator):
 
 
 class SkipUnlessOperator(BaseOperator):
-    """Is skipped, and so are the tasks behind it, unless `wanted` renders to "True".
+    """Skips itself and the tasks downstream unless `wanted` renders to "True".
 
     Args:
         wanted: whether to go on. Templated.
@@ -179,7 +179,7 @@ class SkipUnlessOperator(BaseOperator):
         self.wanted = wanted
 
     def execute(self, context: Context) -> None:
-        """Goes on or not.
+        """Skips unless wanted.
 
         Raises:
             AirflowSkipException: it isn't wanted.
@@ -190,7 +190,7 @@ class SkipUnlessOperator(BaseOperator):
 
 
 def generation_status(app: str) -> dict[str, Any]:
-    """What `generation status` tells of an app.
+    """The JSON object that `generation status` prints for an app.
 
     Raises:
         AirflowException: it failed.
@@ -211,10 +211,10 @@ def generation_status(app: str) -> dict[str, Any]:
 
 
 def check_process(status: Mapping[str, Any], program: str, *, must_run: bool = False) -> None:
-    """Looks at a process of an app as its heartbeat tells.
+    """Checks a process of an app by its heartbeat.
 
     Raises:
-        AirflowFailException: it has failed; or `must_run`, and it doesn't, or has said nothing for a minute.
+        AirflowFailException: it has failed; or `must_run`, and it doesn't run or its heartbeat is over a minute old.
     """
     process = status["processes"].get(program)
     if process is not None and process["state"] == "FAILED":

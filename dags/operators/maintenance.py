@@ -41,7 +41,7 @@ class MaintenanceOperator(SparkJobOperator):
 
 
 class ApproveUnlessWaivedOperator(ApprovalOperator):
-    """Waits for somebody to approve; whoever rejects skips what follows. Doesn't wait if `needed` renders to "False".
+    """Waits for an approval; a rejection skips what follows. Doesn't wait if `needed` renders to "False".
 
     Args:
         needed: whether to ask at all. Templated.

@@ -10,27 +10,27 @@ from dags.operators.app_control import ProcessSupervisor
 from dags.operators.errors import AppFailedError
 from dags.operators.supervisor_rpc import ENDED_STATES
 
-_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other one it starts the node again at once
+_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other code it restarts the node at once
 _LOG_BYTES = 2000
 
 
 class NodeViews(Protocol):
-    """What is asked of the nodes themselves."""
+    """The node calls that are needed here."""
 
     def is_warm(self, node: str) -> bool:
-        """Whether a node says that all of its replicas can answer."""
+        """Whether all replicas of a node can answer, according to the node."""
         ...
 
     def cluster(self) -> Mapping[str, Any] | None:
-        """What the first node that answers tells at `/state/cluster`; None if none does."""
+        """The `/state/cluster` answer of the first node that answers; None if none does."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRoll:
-    """One round of restarts, which began at `began_s` (epoch seconds): whoever was started before is still to come.
+    """One round of restarts that began at `began_s` (epoch seconds). Nodes started before that are not done yet.
 
-    So it keeps nothing, and whoever goes on with it after a crash goes on where it was.
+    So it keeps no state of its own: after a crash, a new instance resumes the round.
     """
 
     nodes: tuple[str, ...]
@@ -81,7 +81,7 @@ class NodeRoll:
 
 
 def held_alone(cluster: Mapping[str, Any], node: str) -> list[str]:
-    """The replicas of a node, as store/partition, that no other could answer for, by what `/state/cluster` tells."""
+    """A node's serving replicas, as store/partition, that no other healthy member of `/state/cluster` serves."""
     own, elsewhere = set(), set()
     for member in cluster["members"]:
         serving = {(replica["store"], replica["partition"]) for replica in member["replicas"] if replica["serving"]}

@@ -1,4 +1,4 @@
-"""What a run may be given: numbers and patterns that hold what they promise, and no param that the DAG doesn't have."""
+"""Params of runs: strict numbers and patterns, and an error for params that the DAG doesn't have."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refuse_unknown_params(context: Context) -> None:
 
 
 def why_unknown(given: Iterable[str], known: Collection[str]) -> str | None:
-    """What is wrong with the names of given params; None if all are known."""
+    """The error message for the first unknown param; None if all are known."""
     unknown = next((name for name in given if name not in known), None)
     if unknown is None:
         return None
@@ -59,7 +59,7 @@ def why_unknown(given: Iterable[str], known: Collection[str]) -> str | None:
 
 
 def number_param(default: float, *, minimum: float, maximum: float, title: str, description: str) -> Param:
-    """A param that is a finite number within bounds, which are included."""
-    # NaN passes every comparison of JSON schema, so it can be refused only by one that must fail.
+    """A param that is a finite number from `minimum` to `maximum`, inclusive."""
+    # NaN passes every comparison of JSON schema. Only a negated comparison refuses it.
     bounds = {"minimum": minimum, "maximum": maximum, "not": {"exclusiveMinimum": maximum}}
     return Param(default, type="number", title=title, description=description, **bounds)

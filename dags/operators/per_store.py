@@ -1,4 +1,4 @@
-"""What DAGs with a task for each store have in common: their arguments, and the task that chooses the stores."""
+"""Shared by DAGs with a task for each store: their arguments, and the task that chooses the stores."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def per_store(*, retries: int = 2) -> dict[str, Any]:
 
 
 def for_each_store(task: Callable[[str], BaseOperator]) -> None:
-    """Adds to the DAG at hand the task of each store, which `task` makes and names after it, behind their choice."""
+    """Adds a task per store to the current DAG, downstream of the choice. `task` makes it, named after the store."""
     choose = ChooseStoresOperator(stores=list(EVERY_STORE))
     for store in EVERY_STORE:
         choose >> task(store)

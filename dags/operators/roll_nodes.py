@@ -29,8 +29,8 @@ _ASK_S = 5.0
 class RollNodesSensor(BaseSensorOperator):
     """Succeeds once every node was restarted in this run and is warm; restarts one as soon as the others can answer.
 
-    A node whose rows are there is warm within seconds, and waited for at once. One that restores is looked at again
-    later, without a worker. Returns the nodes' names.
+    A node that kept its rows is warm within seconds: the sensor waits for it. A node that restores is checked again
+    later; until then the sensor holds no worker.
 
     Args:
         **kwargs: those of every sensor.
@@ -69,17 +69,17 @@ class RollNodesSensor(BaseSensorOperator):
 
 
 def node_client(settings: ClientSettings) -> httpx2.Client:
-    """What asks nodes, with the token and the trust of the settings.
+    """The HTTP client for nodes, with the settings' credentials and CA.
 
     Raises:
-        ConfigurationError: a file that they name can't be used.
+        ConfigurationError: a file that the settings name can't be used.
     """
     shown = settings.credentials
     return httpx2.Client(timeout=_ASK_S, trust_env=False, headers=shown.headers(), verify=shown.ssl_context())
 
 
 class HttpViews:
-    """What nodes tell of themselves; a node that doesn't answer, or refuses, tells nothing."""
+    """Asks nodes over HTTP. A node that refuses counts as one that doesn't answer."""
 
     def __init__(self, addresses: Mapping[str, str], http: httpx2.Client) -> None:
         self._addresses = addresses
@@ -90,7 +90,7 @@ class HttpViews:
         return self._ask(f"{self._addresses[node]}/readyz") is not None
 
     def cluster(self) -> Mapping[str, Any] | None:
-        """The members as the first node sees them that answers; None if none does."""
+        """The `/state/cluster` answer of the first node that answers; None if none does."""
         for address in self._addresses.values():
             answer = self._ask(f"{address}/state/cluster")
             if answer is not None:

@@ -19,10 +19,10 @@ ALL_STORES = "all"
 
 
 class ChooseStoresOperator(BaseBranchOperator):
-    """Lets the tasks of some stores run, which are named after them, and skips the others.
+    """Runs the tasks of the chosen stores, which are named after them, and skips the others.
 
-    A run that updated snapshots have triggered is for their stores. Any other is for the store of its params, or for
-    all whose apps have ever run in this run directory.
+    A run triggered by updated snapshots is for their stores. Any other run is for the store in its params; "all" means
+    every store whose app has ever run in this run directory.
 
     Args:
         stores: the stores that there are tasks for.

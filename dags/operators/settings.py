@@ -10,7 +10,7 @@ from spark_apps.client_settings import ClientSettings
 
 
 class OperationsSettings(ClientSettings):
-    """How patiently apps are started, watched and stopped. Each field is `STOREKEEPER_<NAME>`."""
+    """Timeouts and limits for starting, watching and stopping apps. Each field is `STOREKEEPER_<NAME>`."""
 
     supervisor_timeout_s: float = Field(20, gt=0, description="How long one call to the supervisor may take.")
     app_start_timeout_s: float = Field(180, gt=0, description="How long an app may take until it runs.")
@@ -29,7 +29,7 @@ class OperationsSettings(ClientSettings):
 
     @property
     def query_url(self) -> str:
-        """Where the page of the stores is; empty if no node is known."""
+        """Address of the stores' page; empty if no node is known."""
         return self.peers.partition(",")[0].partition("=")[2].strip()
 
     @property
@@ -38,5 +38,5 @@ class OperationsSettings(ClientSettings):
         return self.run_dir / "secrets" / "supervisor.json"
 
     def watch_history_file(self, app: str) -> Path:
-        """What the watcher remembers of an app from one minute to the next."""
+        """The file with the watcher's history of an app."""
         return self.run_dir / "watch" / f"{app}.json"

@@ -1,4 +1,4 @@
-"""What several apps in one process say of themselves, as one heartbeat."""
+"""Combines the heartbeats of several apps in one process."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from spark_apps.heartbeat import AppState, Heartbeat, Offsets
 
 
 def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | None:
-    """The heartbeat of a process: runs if all of its apps do, is as old as the oldest, and has read what they all have.
+    """The heartbeat of a process: RUNNING if all apps are, the oldest update time, each partition's lowest offset.
 
     Args:
         name: the process's.
         beats: of each app.
 
     Returns:
-        None if an app has left none. While some beats are of an earlier process it is one of those, so of another pid.
+        None if an app has left none. If the beats have different pids, the pid and state of the one started first.
     """
     there = [beat for beat in beats if beat is not None]
     if not there or len(there) < len(beats):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _CONFIGURATION_ERROR_EXIT = 78
 _LAST_LINES = 20
-_END_S = 4  # Airflow kills a task that doesn't end within five
+_END_S = 4  # Airflow kills a task that doesn't end within five seconds
 
 
 class SparkJobOperator(BaseOperator):
@@ -36,7 +36,7 @@ class SparkJobOperator(BaseOperator):
     Args:
         module: the module to run, of this interpreter's environment.
         arguments: its arguments. Templated.
-        final_exit_codes: exit code to what it means, for those that a retry can't change.
+        final_exit_codes: meaning by exit code, for those where a retry can't help.
         **kwargs: those of every operator.
     """
 
@@ -62,7 +62,7 @@ class SparkJobOperator(BaseOperator):
         del context
         command = [sys.executable, "-m", self.module, *self.arguments]
         self.log.info("running %s", " ".join(command))
-        # A task that is killed itself can't end its job.
+        # A task killed by KILL can't end its job: the kernel does.
         command = [sys.executable, ends_with_parent.__file__, str(os.getpid()), *command]
         with subprocess.Popen(
             command,

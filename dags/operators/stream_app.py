@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AppAction(StrEnum):
-    """What to do with an app. ENSURE leaves one alone that runs."""
+    """What to do with an app. ENSURE leaves a running app alone."""
 
     ENSURE = "ensure"
     START = "start"
@@ -38,22 +38,22 @@ _RESTARTING = frozenset({AppAction.RESTART, AppAction.SCALE, AppAction.UPGRADE})
 
 
 class StreamAppOperator(BaseOperator):
-    """Does `action` to `app` and succeeds when the app's heartbeat agrees.
+    """Does `action` to `app` and succeeds when the app's heartbeat confirms it.
 
     The app runs under supervisor and never as a child of the task, so nothing that happens to the task harms it. The
-    task tells supervisor what is wanted and then waits in a `StreamHealthTrigger`, without a worker; when task, worker,
-    scheduler or triggerer are killed, whoever comes next finds the app as it is. Repeating it is harmless, and there is
-    never a second copy: supervisor has one process for each app, and that takes the app's lease. Returns {"app",
-    "action", "changed", "pid", "state"}.
+    task calls supervisor and then waits in a `StreamHealthTrigger`, without a worker. If task, worker, scheduler or
+    triggerer are killed, the next try finds the app as it is. Repeating it is harmless. There is never a second copy:
+    supervisor has one process for each app, and that process takes the app's lease. Returns {"app", "action",
+    "changed", "pid", "state"}.
 
-    `scale` writes the app's size and restarts it. `upgrade` asks the installed code first whether it can take over,
-    drains the app, starts it, and succeeds when it reads on from where it was drained. If the app doesn't come up after
-    either, it gets its size of before back, is restarted once more, and the task fails.
+    `scale` writes the app's size and restarts it. `upgrade` first checks that the installed code can take over, drains
+    the app, starts it, and succeeds when it reads on from its drained offsets. If the app doesn't come up after either,
+    its old size is restored, it is restarted once more, and the task fails.
 
     Args:
-        app: the app's name, which is its program's in the supervisor.
+        app: the app's name, which is also its program's name in the supervisor.
         action: an `AppAction`. Templated.
-        scale: for `scale`: text by field of `AppScale`; "None" leaves one as it is, "0" forgets it. Templated.
+        scale: for `scale`: text by field of `AppScale`; "None" leaves a field as it is, "0" unsets it. Templated.
         **kwargs: those of every operator.
     """
 
@@ -102,7 +102,7 @@ class StreamAppOperator(BaseOperator):
         raise AssertionError("unreachable: a deferred task ends by an exception")
 
     def on_ended(self, context: Context, event: dict[str, Any]) -> dict[str, object]:
-        """The app has ended: starts it if that is what follows."""
+        """Called when the app has ended, or the wait has failed. Starts the app again if `then_start`."""
         del context
         _check(event)
         told = event["told"]
@@ -111,11 +111,11 @@ class StreamAppOperator(BaseOperator):
         return self._result(told)
 
     def on_running(self, context: Context, event: dict[str, Any]) -> dict[str, object]:
-        """The app runs, or doesn't.
+        """Called when the app runs, or couldn't.
 
         Raises:
-            AirflowFailException: it can't run before something is changed, or it runs again as before.
-            AirflowException: it doesn't run yet.
+            AirflowFailException: it can't run until something is changed, or it was restarted as before the action.
+            AirflowException: it didn't run in time.
         """
         del context
         told = event["told"]

@@ -20,11 +20,11 @@ _PAUSE_S = 1.0
 
 
 class Wanted(StrEnum):
-    """What is waited for."""
+    """What to wait for."""
 
     RUNNING = "running"
     GOING_ON = "going on"
-    """It runs and reads on from `told["drained"]`, the offsets that it had come to."""
+    """It runs and has made progress from `told["drained"]`, its offsets when it was drained."""
     ENDED = "ended"
 
 
@@ -36,7 +36,7 @@ _LATE = {
 
 
 class Seen(StrEnum):
-    """What a trigger saw in the end: what was wanted, an app that can't get there, or nothing in time."""
+    """How the wait ended: the app is as wanted, can't get there, or didn't in time."""
 
     REACHED = "reached"
     FAILED = "failed"
@@ -44,16 +44,16 @@ class Seen(StrEnum):
 
 
 class StreamHealthTrigger(BaseTrigger):
-    """Fires once `app` is as `wanted`, can't be before something is changed, or hasn't been until `deadline_ms`.
+    """Fires once `app` is as `wanted`, can't be until something is changed, or `deadline_ms` has passed.
 
-    The event is {"seen", "message", "told"}; the message has the app's own words and the end of its log. A triggerer
-    that takes over from a killed one looks anew, and finds the same. It only looks: what happens to it harms no app.
+    The event is {"seen", "message", "told"}; the message has the heartbeat's error and the end of the app's log. A
+    triggerer that takes over from a killed one checks again, with the same result. A killed trigger harms no app.
 
     Args:
         app: the app's name.
         wanted: a `Wanted`.
         deadline_ms: the last moment, in epoch milliseconds. A supervisor that doesn't answer is asked again until then.
-        told: what the task that waits wants to be told again with the event.
+        told: passed back to the waiting task with the event.
     """
 
     def __init__(self, *, app: str, wanted: str, deadline_ms: int, told: dict[str, Any]) -> None:
@@ -64,17 +64,17 @@ class StreamHealthTrigger(BaseTrigger):
         self.deadline_ms = deadline_ms
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """How Airflow keeps it."""
+        """The class path and arguments, which Airflow stores."""
         return (
             f"{type(self).__module__}.{type(self).__name__}",
             {"app": self.app, "wanted": str(self.wanted), "deadline_ms": self.deadline_ms, "told": self.told},
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Looks about once a second."""
+        """Checks about once a second."""
         control = await asyncio.to_thread(lambda: app_control(self.app, OperationsSettings()))  # type: ignore[call-arg]
         seen = None
-        while seen is None:  # what changes is in other processes: nothing could set an event
+        while seen is None:  # the change happens in other processes: nothing could set an event
             seen, _ = await asyncio.gather(asyncio.to_thread(self._look, control), asyncio.sleep(_PAUSE_S))
         yield TriggerEvent({**seen, "told": self.told})
 

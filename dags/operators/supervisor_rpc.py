@@ -1,4 +1,4 @@
-"""A client of supervisor's XML-RPC, as far as apps are started, stopped and watched."""
+"""A client of supervisor's XML-RPC for starting, stopping and watching apps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NOT_RUNNING = 70
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """What the supervisor knows about a process. `pid` is 0 without one; `started_at_ms` is exact to a second, and
+    """A process as the supervisor reports it. `pid` is 0 without one; `started_at_ms` is exact to a second, and
     0 if it was never started since the supervisor began.
     """
 
@@ -67,11 +67,11 @@ class SupervisorRpc:
         return ProcessInfo(fields["statename"], fields["pid"], fields["start"] * 1000, fields["exitstatus"])
 
     def names(self) -> list[str]:
-        """The processes that it knows."""
+        """The names of its processes."""
         return [str(found["name"]) for found in self._call("getAllProcessInfo")]
 
     def start(self, name: str) -> bool:
-        """Starts a process unless it runs; doesn't wait for it. Returns whether it had to."""
+        """Starts a process unless it runs; doesn't wait for it. Returns whether it wasn't running."""
         return self._changes("startProcess", name, _ALREADY_STARTED)
 
     def stop(self, name: str) -> bool:

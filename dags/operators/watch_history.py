@@ -12,7 +12,7 @@ from state.whole_files import write_whole
 
 
 def read_history(path: Path) -> WatchHistory:
-    """What was written last; an empty memory if there is nothing, or nothing that this version understands."""
+    """The history written last; an empty one if the file is missing or can't be parsed."""
     try:
         fields = orjson.loads(path.read_bytes())
         return WatchHistory(fields["unhealthy_since_ms"], tuple(map(int, fields["restarts_ms"])))

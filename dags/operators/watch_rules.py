@@ -1,4 +1,4 @@
-"""When a watched app is restarted and when people are told: pure rules on what was seen."""
+"""Decides when a watched app is restarted and when people are alerted: pure functions of what was observed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WatchLimits:
 
 @dataclass(frozen=True, slots=True)
 class WatchHistory:
-    """What is remembered of an app: since when it hasn't been healthy (None: it was), and when it was restarted."""
+    """What is remembered of an app: since when it has been unhealthy (None: it was healthy), and its restart times."""
 
     unhealthy_since_ms: int | None = None
     restarts_ms: tuple[int, ...] = ()
@@ -54,7 +54,7 @@ class _Health(Enum):
     """From the best to the worst."""
 
     HEALTHY = auto()
-    STOPPED = auto()  # somebody wanted it so
+    STOPPED = auto()  # stopped on purpose
     WAITING = auto()  # time may heal it
     SICK = auto()  # a restart may heal it
     MISCONFIGURED = auto()  # only people can heal it
@@ -65,9 +65,9 @@ def judge(
 ) -> Judgement:
     """Decides about one app at `now_ms`.
 
-    A restart follows on the first sign of illness, the next one after a pause that doubles, until there were as many
-    as allowed within the window. From then on, or when the app has not been healthy for too long for whatever reason,
-    each judgement is an alert until the app is healthy or stopped.
+    A sick app is restarted at once, then again after pauses that double, up to the allowed number of restarts within
+    the window. After that, on a configuration error, or if the app has been unhealthy for too long for any reason, each
+    judgement is an alert until the app is healthy or stopped.
     """
     health, reason = _health(process, beat, limits, now_ms)
     restarts = tuple(at for at in history.restarts_ms if now_ms - at < limits.window_ms)
@@ -93,7 +93,7 @@ def judge(
 def sickest(
     process: ProcessInfo, beats: Iterable[Heartbeat | None], limits: WatchLimits, now_ms: int
 ) -> Heartbeat | None:
-    """Of a process that runs several apps, the heartbeat that says the worst of it."""
+    """The heartbeat with the worst health, for a process that runs several apps."""
     return max(beats, key=lambda beat: _health(process, beat, limits, now_ms)[0].value)
 
 

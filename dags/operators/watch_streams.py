@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 class WatchStreamsOperator(BaseOperator):
     """Judges each process of apps that must run (`watched_programs`), restarts those that a restart may heal, and fails
-    if people are to be told.
+    if there is an alert.
 
-    It doesn't wait for a restarted one: the next look is a minute away. Returns {program: {"action", "reason"}}.
+    It doesn't wait until a restarted one is healthy: the next run checks that. Returns {program: {"action", "reason"}}.
     """
 
     ui_color = "#f6e3c5"
@@ -34,7 +34,7 @@ class WatchStreamsOperator(BaseOperator):
         """Looks at all of them once.
 
         Raises:
-            AirflowFailException: at least one needs people; the message has the reasons and the ends of the logs.
+            AirflowFailException: there is an alert; the message has the reasons and the ends of the logs.
         """
         del context
         settings = OperationsSettings()  # type: ignore[call-arg]
@@ -58,7 +58,7 @@ class WatchStreamsOperator(BaseOperator):
         beat = sickest(process, beats, limits, now_ms)
         judgement = judge(process, beat, read_history(history_file), limits, now_ms)
         self.log.info("%s: %s (%s)", program, judgement.action, judgement.reason)
-        # Remembered before it is tried, so that a restart that takes the task with it counts too.
+        # Written before the restart, so that the restart counts even if the task dies during it.
         write_history(history_file, judgement.history)
         try:
             if judgement.action is WatchAction.RESTART:

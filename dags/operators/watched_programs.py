@@ -14,8 +14,8 @@ def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[s
     """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
 
     Args:
-        known: the programs that the supervisor has: those of the apps that this platform runs.
-        run_dir: where the journals of generations are: one that isn't live has a process of its own.
+        known: the supervisor's programs: those of the apps that this platform runs.
+        run_dir: holds the generations' journals: a generation that isn't live has a process of its own.
     """
     found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
     for app in [app for apps in found.values() for app in apps]:

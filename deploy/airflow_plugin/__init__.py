@@ -1,1 +1,1 @@
-"""What Airflow's UI gets from us: the page "Stores"."""
+"""Our page "Stores" in Airflow's UI."""

@@ -34,9 +34,9 @@ _HEADERS = {
 
 
 def page_app(look: Callable[[], Glance] | None = None) -> FastAPI:
-    """The ASGI app; `look` is asked for each glance, None looks at the platform of this process's settings.
+    """The ASGI app. `look` is called for each glance; None: a look at the platform of this process's settings.
 
-    The files hold no data and are open; all else needs a user of Airflow who may see the cluster's activity.
+    The files hold no data and need no login; all else needs an Airflow user who may see the cluster's activity.
     """
     app = FastAPI(title="Stores", docs_url=None, redoc_url=None, openapi_url=None)
     allowed = Depends(requires_access_view(AccessView.CLUSTER_ACTIVITY))

@@ -26,7 +26,7 @@ class _LazyApp:
 
 
 class StoresPlugin(AirflowPlugin):
-    """Adds the page "Stores" to Airflow's navigation, and tells it when the deadlines of our DAGs begin."""
+    """Adds the page "Stores" to Airflow's navigation, and registers the reference time of our DAGs' deadlines."""
 
     name = "storekeeper"
     fastapi_apps: ClassVar[list[Any]] = [{"app": _LazyApp(), "url_prefix": PREFIX, "name": "Stores"}]

@@ -37,7 +37,7 @@ _CONTENT = """<div class="scroll">{picture}</div>
 
 
 def topology_page(app: str) -> tuple[int, str]:
-    """HTTP status and page of what a registered app's live generation runs; 404 if there is nothing to show."""
+    """HTTP status and page of the topology that an app's live generation runs; 404 if there is nothing to show."""
     # Not `app_named`: a path must not name a module to import.
     if app not in APPS:
         return 404, _page(app, f"<p>There is no app {escape(app)}.</p>")

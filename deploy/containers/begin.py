@@ -29,7 +29,7 @@ from state.errors import StateError
 
 
 class ContainerSettings(BaseSettings):
-    """What a one-shot service is told beside `PlatformSettings` and `AppSettings`."""
+    """The settings of a one-shot service beside `PlatformSettings` and `AppSettings`."""
 
     model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
 

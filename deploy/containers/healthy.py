@@ -42,7 +42,7 @@ def listens(host: str, port: int) -> bool:
 
 
 def all_beat(folder: Path, now_ms: int) -> bool:
-    """Whether every app that should run says so in `folder`, freshly. An app that was stopped is not asked for."""
+    """Whether every heartbeat in `folder` is fresh and not FAILED. Those of stopped apps don't count."""
     found = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
     wanted = [beat for beat in found if beat is not None and beat.state is not AppState.STOPPED]
     return all(beat.state is not AppState.FAILED and beat.age_ms(now_ms) <= _STALE_MS for beat in wanted)

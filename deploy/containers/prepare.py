@@ -1,6 +1,6 @@
 """Generates what the compose file mounts: secrets, certificates, and the folders that containers write to.
 
-Nothing in the folder has a default value, and nothing that is there is written anew: it is safe to repeat.
+Nothing in the folder has a default value, and existing files are not overwritten: it is safe to repeat.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from state.whole_files import write_whole
 NODES = ("node-a", "node-b", "node-c")
 """The query nodes of the compose file, by their host names."""
 METRICS = "metrics"
-"""The process that tells of apps, snapshots and verdicts, by its host name."""
+"""The process that exports metrics of apps, snapshots and verdicts, by its host name."""
 FOLDERS = ("run", "run/secrets", "run/delta", "prometheus", "grafana")
 
 
 def prepare_containers(folder: Path) -> list[Path]:
-    """Makes in `folder` what is missing and returns the files that are new. Files are 0600, folders 0700.
+    """Makes what is missing in `folder` and returns the new files. Files are 0600, folders 0700.
 
     `folder/.env` holds what compose itself reads (user and group that containers run as): no secret.
     """
@@ -90,7 +90,7 @@ def _certificates(made: _Made) -> None:
 
 
 def _authority(made: _Made, now: dt.datetime) -> Authority:
-    """The authority that is there, so that who trusts it trusts what it signs now; else a new one."""
+    """The existing authority, so that its clients trust new certificates, too; a new one if there is none."""
     folder = made.folder / "secrets"
     files = [folder / name for name in _pair("ca")]
     if not any(file.exists() for file in files) and not any(folder.glob("*.pem")):

@@ -24,7 +24,7 @@ from state.whole_files import write_whole
 
 
 def supervise_apps(settings: PlatformSettings) -> NoReturn:
-    """Becomes the supervisor. It starts no app by itself: Airflow does. TERM stops the apps, then it ends."""
+    """Replaces this process with the supervisor. Airflow starts the apps. On TERM it stops the apps, then ends."""
     layout = RunLayout(settings.run_dir)
     require_platform()
     make_private(layout.root)

@@ -31,7 +31,7 @@ def read_snapshot(delta_root: Path) -> dict[str, Reward]:
     rows = query(delta_root, sql).rows
     found = {card: Reward(Decimal(total), int(count), _epoch_ms(last)) for card, total, count, last in rows}
     if len(found) != len(rows):
-        # One row too many must not hide behind its twin.
+        # A repeated row must not be lost in the dict.
         found[f"{len(rows) - len(found)} repeated rows"] = Reward(Decimal(0), 0, 0)
     return found
 

@@ -1,4 +1,4 @@
-"""Compares what came out with what must come out, one check for each kind of output, and lists every difference."""
+"""Compares the actual output with the expected, one check for each kind of output, and lists every difference."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPORT = "published export"
 
 
 def compare(expected: Expectation, observed: Observation) -> list[Difference]:
-    """Every difference, none if all is as it must be."""
+    """Every difference; none if all is as expected."""
     differences = [
         *compare_shipments(expected, observed.shipments),
         *compare_notifications(expected, observed.notifications),
@@ -91,7 +91,7 @@ def _notification_differences(
         "EarnedLoyaltyPoints": earning.points,
         "TotalLoyaltyPoints": total,
     }
-    # Go on from what was found, so that one wrong total is one difference and not one for each that follows.
+    # Continue from the total found, so that one wrong total is one difference and not one for each that follows.
     found_total = fields.get("TotalLoyaltyPoints")
     totals[earning.card] = found_total if isinstance(found_total, Decimal) else total
     differences = [

@@ -1,6 +1,6 @@
 """Turns each real purchase into the invoice that a till would have sent.
 
-The data set knows customer, day, number of CDs and dollar value. Everything else is derived from these and the row's
+The data set has customer, day, number of CDs and dollar value. Everything else is derived from these and the row's
 number by a hash, so that the same row always makes the same invoice, byte for byte:
 
 - InvoiceNumber is 10,000,000 plus the row's number. The hash of the row gives the time of day, from 9 to 21 o'clock
@@ -96,13 +96,13 @@ def invoice(purchase: Purchase) -> dict[str, Any]:
 
 
 def card_number(customer: int) -> str:
-    """The ten digits of a customer's card: another for each customer, in no order."""
+    """The ten digits of a customer's card: different for each customer, in no order."""
     # A prime step makes neighbours differ in most digits; 23,570 steps stay below ten digits and never meet.
     return str(4_000_000_000 + customer * 104_729)
 
 
 def line_items(cds: int, cents: int, draw: _Draw) -> list[dict[str, Any]]:
-    """Lines of in all `cds` pieces whose values sum up to `cents` exactly."""
+    """Lines with `cds` pieces in total, whose values sum up to `cents` exactly."""
     if cds == 1:
         return [_line(1, cents, draw)]
     rest, remaining, lines = cds - 1, cents, []
@@ -115,7 +115,7 @@ def line_items(cds: int, cents: int, draw: _Draw) -> list[dict[str, Any]]:
 
 
 class _Draw:
-    """Numbers that look random and follow from a text alone, at most 32 digits' worth of them."""
+    """Pseudo-random numbers derived from a text alone, at most 32 digits' worth of them."""
 
     def __init__(self, text: str) -> None:
         self._number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=64).digest(), "big")

@@ -38,7 +38,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it must be."""
+    """One difference from what is expected."""
 
     check: str
     subject: str

@@ -1,4 +1,4 @@
-"""What the platform must have made of the demo's input, recomputed in plain Python from the input alone.
+"""The platform's expected output, recomputed in plain Python from the demo's input alone.
 
 It shares no code with the apps that it checks: the rules are written down a second time, in the simplest words, with
 exact decimals and no batches.
@@ -52,7 +52,7 @@ class Earning:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """All that is known of one prime customer in the end. The time is in epoch milliseconds."""
+    """A prime customer's final totals. The time is in epoch milliseconds."""
 
     points: Decimal
     invoices: int
@@ -61,7 +61,7 @@ class Reward:
 
 @dataclass(slots=True)
 class Expectation:
-    """Everything that must come out. Counters hold how often each record must occur."""
+    """The whole expected output. Counters hold how often each record must occur."""
 
     shipments: Counter[tuple[bytes, bytes]] = field(default_factory=Counter)
     masked: Counter[MaskedRow] = field(default_factory=Counter)
@@ -71,7 +71,7 @@ class Expectation:
 
 
 def expect(records: Iterable[Input], loyalty_factor: Decimal = LOYALTY_FACTOR) -> Expectation:
-    """What must come out when `records` go in."""
+    """The expected output for the input `records`."""
     expected = Expectation()
     for record in records:
         invoice = json.loads(record.value, parse_float=Decimal)
@@ -85,7 +85,7 @@ def expect(records: Iterable[Input], loyalty_factor: Decimal = LOYALTY_FACTOR) -
 
 
 def masked_rows(invoice: dict[str, Any]) -> list[MaskedRow]:
-    """The rows that an invoice leaves for analysis, one a line item."""
+    """The masked rows of an invoice, one per line item."""
     address = invoice.get("DeliveryAddress") or {}
     head = tuple(invoice[name] for name in MASKED_INVOICE_FIELDS)
     place = tuple(address.get(name) for name in MASKED_ADDRESS_FIELDS)

@@ -38,7 +38,7 @@ def spread(poison: Sequence[Any], among: Sequence[Any]) -> list[Any]:
 
 def _spoilt(index: int, fields: dict[str, Any]) -> PoisonRecord:
     key: bytes | None = str(fields["StoreID"]).encode()
-    # A number of its own keeps every poison record apart from all others, and from the good one that it came from.
+    # A unique number makes every poison record differ from all others, and from the good one that it came from.
     fields["InvoiceNumber"] = f"poison-{index}"
     kind, change = _KINDS[index % len(_KINDS)]
     value = change(fields, index)
@@ -58,7 +58,7 @@ def _without(fields: dict[str, Any], name: str) -> bytes:
 
 
 def _null_value(_: dict[str, Any], index: int) -> bytes | None:
-    # Null values can't be told apart; the first is null, the later ones are JSON's null with their number of blanks.
+    # Null values can't be distinguished: the first is null, later ones are JSON's null with ever more blanks.
     return None if index < len(_KINDS) else b"null" + b" " * (index // len(_KINDS))
 
 

@@ -1,4 +1,4 @@
-"""How far the apps and nodes have come with the demo's input, and waiting until they have done all of it."""
+"""The apps' progress with the demo's input, and waiting until they have processed all of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_apps.topics import Topics
 
 @dataclass(frozen=True, slots=True)
 class AppProgress:
-    """How many records of its sources an app has processed, of how many."""
+    """How many records of its sources an app has processed, and the total."""
 
     app: str
     processed: int
@@ -50,7 +50,7 @@ def wait_until_processed(
 
     Raises:
         StartError: it took longer than `timeout_s`; the message names the app that is behind.
-        DiskSpaceError: the disk ran full meanwhile.
+        DiskSpaceError: the disk ran full during the wait.
     """
     topics = Topics(instance.settings.kafka_bootstrap)
     deadline = time.monotonic() + timeout_s

@@ -1,4 +1,4 @@
-"""The demo's verdict as `demo-report.json` and as what people see."""
+"""The demo's verdict as `demo-report.json` and for people."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DemoReport:
 
     @contextmanager
     def phase(self, name: str, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
-        """Measures a phase, also one that fails."""
+        """Measures a phase, even if it fails."""
         begun = clock()
         try:
             yield

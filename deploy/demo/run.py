@@ -59,7 +59,7 @@ _TOP_TEN = (
 
 @dataclass(frozen=True, slots=True)
 class DemoInput:
-    """What goes in, and what must come out of it."""
+    """The demo's input and its expected output."""
 
     invoices: list[InvoiceRecord]
     poison: list[PoisonRecord]
@@ -150,7 +150,7 @@ class Demo:
         self._screen.note(f"Airflow: {self._settings.airflow_url}, user {AIRFLOW_USER}, password {password}")
 
     def check(self) -> None:
-        """Sends the input through the platform, and writes what came out and what differs into the report.
+        """Sends the input through the platform, and writes the results and differences into the report.
 
         Raises:
             PlatformError: a part failed.

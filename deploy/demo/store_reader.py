@@ -1,4 +1,4 @@
-"""Reads the rewards store over HTTP, as any outsider would."""
+"""Reads the rewards store over HTTP, as any client would."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StoreReader:
         self._http.close()
 
     def get(self, node: str, card: str) -> Reward | None:
-        """A customer's entry, asked of one node, which forwards if it must; None if there is none."""
+        """A customer's entry, from one node, which forwards the request if needed; None if there is none."""
         answer = self._http.get(f"{self._urls[node]}/state/keyvalue/{_STORE}/{card}")
         if answer.status_code == httpx2.codes.NOT_FOUND:
             return None
@@ -80,7 +80,7 @@ class StoreReader:
 
 
 def wait_until_served(stores: StoreReader, bootstrap: str, changelogs: Sequence[str], timeout_s: float) -> None:
-    """Waits until every node has applied its partitions of all changelogs to their ends as of now.
+    """Waits until every node has applied its partitions of all changelogs to their end offsets.
 
     Raises:
         StartError: it took longer than `timeout_s`.

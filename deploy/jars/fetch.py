@@ -21,7 +21,7 @@ def fetch_jars(pom: str, folder: Path) -> None:
 
     Raises:
         OSError: Maven can't be run, or the folder can't be written.
-        subprocess.CalledProcessError: Maven failed; it has said why on standard error.
+        subprocess.CalledProcessError: Maven failed; the reason is on standard error.
     """
     target = folder.resolve() / pom
     command = ["mvn", "-q", "-B", "-ntp", "-f", str(Path(__file__).parent / pom / "pom.xml"), "package"]

@@ -1,4 +1,4 @@
-"""Metrics of the stream apps, the snapshots and the quality gate for Prometheus, read from what they leave in files.
+"""Metrics of the stream apps, the snapshots and the quality gate for Prometheus, read from their files.
 
-A process of its own serves them. So no stream depends on being watched, and the metrics of one that died stay there.
+A separate process serves them. So no stream depends on monitoring, and the metrics of a dead app stay available.
 """

@@ -1,4 +1,4 @@
-"""From heartbeats, snapshots and verdicts to metric families, each time that Prometheus asks."""
+"""Makes metric families from heartbeats, snapshots and verdicts at each scrape."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from state.metrics.names import Kind, Metric
 
 Family = CounterMetricFamily | GaugeMetricFamily
 Sample = tuple[tuple[str, ...], float | None]
-"""The values of a metric's labels, and its own; None where there is nothing to tell."""
+"""The label values of a metric, and its own value; None if there is none."""
 
 _log = structlog.get_logger(__name__)
 
 
 class PlatformCollector(Collector):
-    """Reads a run directory. What can't be read is left out, and said in the log."""
+    """Reads a run directory. What can't be read is left out and logged."""
 
     def __init__(self, layout: RunLayout, clock: Clock) -> None:
         self._layout = layout
@@ -41,7 +41,7 @@ class PlatformCollector(Collector):
         yield from self._checks()
 
     def describe(self) -> Iterator[Family]:
-        """Nothing beforehand, so that making a registry reads no files."""
+        """Empty, so that making a registry reads no files."""
         yield from ()
 
     def _verdicts(self) -> Iterator[Family]:

@@ -1,4 +1,4 @@
-"""The HTTP server of the metrics: plain and open on loopback; elsewhere with TLS and tokens, by the rules of nodes."""
+"""The HTTP server of the metrics: plain and open on loopback; elsewhere with TLS and tokens, as for nodes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def metrics_server(registry: CollectorRegistry, host: str, port: int, clock: Clock) -> WSGIServer:
-    """A server that listens already; `serve_forever` has it answer, each connection in a thread of its own.
+    """A server that listens already; `serve_forever` answers each connection in a thread of its own.
 
-    Beyond loopback it takes certificate and tokens from the settings that nodes take them from.
+    Beyond loopback it takes certificate and tokens from the nodes' settings.
 
     Raises:
         ConfigurationError: it would listen beyond loopback without TLS or without authentication.
@@ -39,14 +39,14 @@ def metrics_server(registry: CollectorRegistry, host: str, port: int, clock: Clo
     gate = Gate(tokens, certificates=tls is not None and tls.client_ca is not None)
     server = make_server(host, port, guarded(make_wsgi_app(registry), gate), _Server, _Handler)
     if tls is not None:
-        # The handshake is left to the connection's own thread, lest a client that stalls keeps all others out.
+        # The handshake runs in the connection's own thread, so that a stalled client doesn't block the others.
         server.socket = tls.server_context().wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     return server
 
 
 def guarded(metrics: Wsgi, gate: Gate) -> Wsgi:
     """`metrics` for known callers only, and `/livez` for everybody."""
-    lock = threading.Lock()  # a token book belongs to one thread at a time
+    lock = threading.Lock()  # a token book isn't thread-safe
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ["PATH_INFO"].encode() == LIVE_PATH:

@@ -1,4 +1,4 @@
-"""What there is to see, as data: pure functions of heartbeats, replicas, snapshots and verdicts."""
+"""The overview as data: pure functions of heartbeats, replicas, snapshots and verdicts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SILENT = "SILENT"
 
 @dataclass(frozen=True, slots=True)
 class AppGlance:
-    """A stream app. Ages and durations in milliseconds, None where it hasn't told.
+    """A stream app. Ages and durations in milliseconds, None where unknown.
 
     Attributes:
-        state: what it says of itself; `SILENT` if it should run and has said nothing for half a minute.
+        state: its heartbeat's; `SILENT` if it should run and its heartbeat is older than half a minute.
         input_rows_per_second: the rate of the last seconds; 0 unless it runs.
-        lag_records: offsets of its sources that it has still to read; None before it has looked.
+        lag_records: offsets of its sources that it has still to read; None before they are known.
         last_batch_age_ms: since its last batch ended; None if none has since its start.
         up_ms: since its start; None unless it runs.
         dropped: records that came too late or had no key.
@@ -56,8 +56,8 @@ class StoreGlance:
 
     Attributes:
         estimated_entries: RocksDB's estimate, which may be far off after updates; None if no node reports it.
-        replicas: that there are, or should be if every node answered.
-        serving: replicas that answer questions.
+        replicas: the expected number, or the number found if that is higher.
+        serving: replicas that answer queries.
         lag_records: of the replica that is furthest behind; None if unknown.
         snapshot_age_ms: of the newest snapshot; None without one.
         snapshot_rows: rows of that snapshot, exactly; None if its manifest can't be read.
@@ -81,7 +81,7 @@ class NodeGlance:
 
     Attributes:
         replicas: that it holds; None if it doesn't answer.
-        state: `answers`, `hangs` if it lets the time run out, or `does not answer`.
+        state: `answers`, `hangs` if the request timed out, or `does not answer`.
         error: why it doesn't answer, None if it does.
     """
 
@@ -121,7 +121,7 @@ class ExitGlance:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """All of it, at `at_ms`. `unreachable` says why no node could be asked, None if one answered."""
+    """The whole overview, at `at_ms`. `unreachable` is why no node could be asked, None if one answered."""
 
     at_ms: int
     apps: Sequence[AppGlance] = ()
@@ -162,12 +162,12 @@ def app_glance(beat: Heartbeat, now_ms: int) -> AppGlance:
 
 @dataclass(frozen=True, slots=True)
 class Holders:
-    """Who is to hold what: the nodes' names by address, and how many copies of a partition there are to be.
+    """The expected placement: the nodes' names by address, and the number of copies of each partition.
 
     Attributes:
         names: of the nodes that are known, by address.
         standbys: of each partition, beside the active replica.
-        standbys_of: of some stores.
+        standbys_of: the same for some stores, by name.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -188,7 +188,7 @@ def store_glances(
     holders: Holders,
     now_ms: int,
 ) -> list[StoreGlance]:
-    """The stores by name: those that a node lists, with what all nodes hold of the changelogs that answer for them."""
+    """The listed stores, sorted by name, with all nodes' replicas of the changelog that serves each store."""
     replicas = [replica for lag in lags for replica in lag.replicas]
     found = []
     for row in sorted(listed, key=lambda row: str(row["store"])):
@@ -236,7 +236,7 @@ def _node_state(error: str | None) -> str:
 
 
 def verdict_glance(last: LastVerdict, now_ms: int) -> VerdictGlance:
-    """The last verdict on a table, with what became of the batch."""
+    """The last verdict on a table, with any later decision on the batch."""
     verdict = last.verdict
     return VerdictGlance(
         verdict.table, last.outcome, last.is_open, verdict.rows, max(0, now_ms - verdict.decided_at_ms)

@@ -1,4 +1,4 @@
-"""Looks at a running platform: the run directory and the query nodes. What can't be read is left out, and said."""
+"""Looks at a running platform: the run directory and the query nodes. What can't be read is left out and reported."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from state.errors import StateError
 
 
 class Look:
-    """Looks again at each call. Not thread-safe, since a `StateClient` of its own is made for each look anyway."""
+    """Looks again at each call, with a new `StateClient` each time. Not thread-safe."""
 
     def __init__(
         self, layout: RunLayout, clock: Clock, client: Callable[[], StateClient], holders: Holders | None = None
     ) -> None:
         """Args:
         layout: the run directory.
-        clock: says what is old.
+        clock: for the ages.
         client: makes a client of the nodes; it is closed after each look.
-        holders: who is to hold what; None where that isn't known.
+        holders: the expected placement; None if unknown.
         """
         self._holders = holders or Holders()
         self._layout = layout
@@ -40,7 +40,7 @@ class Look:
         self._client = client
 
     def __call__(self) -> Glance:
-        """Everything, now. Never raises for a node that is away or a file that isn't there."""
+        """Everything, now. Never raises for a node that doesn't answer or a missing file."""
         now_ms = self._clock.now_ms()
         apps = [app_glance(beat, now_ms) for beat in heartbeats(self._layout)]
         verdicts = [verdict_glance(one, now_ms) for one in last_verdicts(self._layout)]

@@ -116,7 +116,7 @@ def _good(words: str, good: bool) -> Text:
 def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     table = Table(title=title, title_justify="left", expand=False)
     for column in columns:
-        # A narrow terminal breaks titles, never what a row is about.
+        # A narrow terminal may wrap every column but the first, which names the row.
         table.add_column(column, justify="right" if column in _RIGHT else "left", no_wrap=column == columns[0])
     for row in rows:
         table.add_row(*row)

@@ -7,7 +7,7 @@
 | `products`     | ProductID | {Name}, or null                                           |
 
 A player's row holds sums and extremes only, so it does not depend on the order in which results come. A result that
-comes twice counts once if it is among the player's last 64. Store `standings` knows those, and the names of players
+comes twice counts once if it is among the player's last 64. Store `standings` keeps those, and the names of players
 who have not played yet.
 """
 
@@ -43,7 +43,7 @@ class GameResult(
         "played_time_ms": "PlayedTime",
     },
 ):
-    """What a player achieved in one game. `result_id` tells results apart."""
+    """What a player achieved in one game. `result_id` distinguishes results."""
 
     result_id: Code
     player_id: Code
@@ -53,7 +53,7 @@ class GameResult(
 
 
 class Named(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """What topics say of a player or product."""
+    """The value of a record of `players` or `products`."""
 
     name: Name
 
@@ -90,7 +90,7 @@ class Player(
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What a player is called from now on; None if the player leaves."""
+    """The new name of a player; None if the player leaves."""
 
     name: str | None
 
@@ -110,7 +110,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     seen: bytes = b""
 
     def with_result(self, result: GameResult) -> Standing:
-        """The standing with one more result. Of equal high scores, the one of the product first by name stands."""
+        """The standing with one more result. Of equal high scores, the one with the smaller product id counts."""
         digest = xxhash.xxh3_64_digest(result.result_id.encode())
         if digest in {self.seen[at : at + _DIGEST_BYTES] for at in range(0, len(self.seen), _DIGEST_BYTES)}:
             return self
@@ -160,7 +160,7 @@ def player_of(result: GameResult) -> str:
 
 
 def entry(named: Named | None) -> Entry:
-    """What a record of `players` says."""
+    """The entry of a record of `players`."""
     return Entry(None if named is None else named.name)
 
 

@@ -1,4 +1,4 @@
-"""Repeated events: each counts once for as long as it is remembered; what is older than that is late."""
+"""Leaves out repeated events: each counts once for as long as it is remembered. Older events are late."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Seen(msgspec.Struct, frozen=True, rename="pascal"):
 def once(
     streams: StreamsBuilder, events: KStream[str, V], identity: Callable[[V], str], *, store: str, memory_ms: int
 ) -> KStream[str, V]:
-    """The events without repeats: those of one key, time and identity.
+    """The events without repeats, which have the same key, time and identity.
 
     An event whose time is `memory_ms` or more behind stream time could be a repeat that is not remembered any more: it
     is late, left out and counted.
 
     Args:
-        streams: gets the store.
-        events: what may come repeatedly.
-        identity: tells events of one key and time apart.
-        store: the name of the store of what was seen, a window of one millisecond for each key and time.
+        streams: the builder that gets the store.
+        events: the events, which may repeat.
+        identity: returns what distinguishes events of one key and time.
+        store: the name of the store of seen events, with a window of one millisecond for each key and time.
         memory_ms: how long an event is remembered, in stream time.
     """
     retention = timedelta(milliseconds=memory_ms)
@@ -51,7 +51,7 @@ def once(
 
 @dataclass(slots=True)
 class Once(Generic[V]):
-    """Lets the first coming of each event through."""
+    """Passes on the first occurrence of each event."""
 
     identity: Callable[[V], str]
     store_name: str

@@ -1,7 +1,7 @@
-"""Where the orders on their way are.
+"""The locations of the orders on their way.
 
 Topic `order-events`, key OrderNumber: {OrderNumber, Status, Latitude, Longitude, EventTime}. The event with the newest
-time tells where the order is, in whatever order events come; of two with the same time, the one that came later. A
+time has the order's location, whatever order events arrive in; of two with the same time, the later arrival counts. A
 delivered or cancelled order leaves the stores. It stays known for `order_memory_ms` more, so that an event that
 overtook another one does not bring it back; an event older than that is late.
 
@@ -97,7 +97,7 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
 
 @dataclass(slots=True)
 class NewestOnly:
-    """Lets an event through unless a newer one of its order came before. Each order has one row of its newest time."""
+    """Passes an event on unless a newer one of its order came before. Keeps each order's newest time in one row."""
 
     memory_ms: int
     _context: ProcessorContext[str, OrderEvent] = field(init=False)
@@ -131,7 +131,7 @@ def location(event: OrderEvent) -> OrderLocation | None:
 
 
 def known_status(_key: Any, event: OrderEvent, _timestamp_ms: int) -> None:
-    """Refuses an event with another status.
+    """Refuses an event with an unknown status.
 
     Raises:
         PoisonRecordError: the status is none of `STATUSES`.
@@ -142,12 +142,12 @@ def known_status(_key: Any, event: OrderEvent, _timestamp_ms: int) -> None:
 
 
 def order_of(event: OrderEvent) -> str:
-    """Whose event it is."""
+    """The order of an event."""
     return event.order_number
 
 
 def time_of(event: OrderEvent) -> int:
-    """When it happened."""
+    """The time of an event, epoch ms."""
     return event.event_time_ms
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the invoices of the tills.
+"""Processes the invoices of the tills.
 
 | topic         | key             | value                                                                    |
 |---------------|-----------------|--------------------------------------------------------------------------|
@@ -32,7 +32,7 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     rewards = purchases.group_by_key().aggregate(
         Rewards, with_key(Rewards.with_purchase), store=Store("rewards", Rewards, profile="read_heavy")
     )
-    # The table is there first: so a purchase meets the total that includes it.
+    # The table comes first, so that a purchase is joined to the total that includes it.
     purchases.join(rewards, with_key(Notification.of)).to(settings.topic_loyalty)
 
 
@@ -56,7 +56,7 @@ def masked_lines(code_digits: int, _key: bytes, sale: Sale) -> list[tuple[bytes,
 
 
 def shipment(_key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:
-    """The invoice as it came, if it is a home delivery."""
+    """The original invoice, if it is a home delivery."""
     return [(sale.invoice.store_id.encode(), sale.data)] if sale.invoice.is_home_delivery else []
 
 

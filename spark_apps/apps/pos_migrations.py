@@ -1,4 +1,4 @@
-"""Changes of the store `rewards`, each with the topology that runs from then on.
+"""Migrations of the store `rewards`, each with the topology that runs after it.
 
 1: key is the card; CustomerCardNo, TotalLoyaltyPoints (four decimals), InvoiceCount, LastInvoiceTime
 2: key is the card; CustomerCardNo, Tier, TotalLoyaltyPointsCents, HundredthsOfCent (0 to 99), InvoiceCount,
@@ -23,7 +23,7 @@ from state.topology import Store, StreamsBuilder, with_key
 
 _UNITS_PER_CENT = UNITS_PER_ONE // 100
 _TIERS = ((10_000, "GOLD"), (1_000, "SILVER"))
-"""From how many points on."""
+"""Each tier with the points that it begins at."""
 _LOWEST_TIER = "BRONZE"
 _REGIONS = ("north", "east", "south", "west")
 _NO_REGION = "other"
@@ -100,12 +100,12 @@ def notification(key: str, purchase: PrimePurchase, rewards: TieredRewards) -> N
 
 
 def tiered_row(key: bytes, value: bytes) -> list[StoreRecord]:
-    """From a row of version 1 to that of version 2."""
+    """Converts a row of version 1 to version 2."""
     return [(key, _TIERED.serialize(TieredRewards.of(_PLAIN.deserialize(value))))]
 
 
 def regional_row(key: bytes, value: bytes) -> list[StoreRecord]:
-    """From a row of version 2 to that of version 3: `4629185207` is from then on `west|4629185207`."""
+    """Converts a row of version 2 to version 3: key `4629185207` becomes `west|4629185207`."""
     return [(regional_key(key.decode()).encode(), value)]
 
 
@@ -120,12 +120,12 @@ def card_of(key: str) -> str:
 
 
 def tier_of(units: int) -> str:
-    """The tier that so many points, in 1/10,000, belong to."""
+    """The tier of a number of points, in 1/10,000."""
     return next((tier for points, tier in _TIERS if units >= points * UNITS_PER_ONE), _LOWEST_TIER)
 
 
 def region_of(card: str) -> str:
-    """The region that issued a card, by the last digit but one of its number."""
+    """The region that issued a card, by the second to last digit of its number."""
     digits = card[-2:-1]
     return _REGIONS[int(digits) % len(_REGIONS)] if digits.isascii() and digits.isdecimal() else _NO_REGION
 

@@ -1,11 +1,11 @@
 """Sales per store and item in windows of time.
 
 The key of the window stores is `<StoreID>/<ItemCode>` (a slash inside the StoreID is written `%2F`, a percent sign
-`%25`). A window takes sales until `sales_grace_ms` after its end, by stream time; what comes later is left out of that
+`%25`). A window takes sales until `sales_grace_ms` after its end, by stream time; later sales are left out of that
 window and counted. A window stays in its store for `sales_retention_ms` after its end.
 
 Each invoice counts once for each of its items: it is recognised by store, item, number and time for as long as a window
-of its time is open. Store `seen-sales` knows those.
+of its time is open. Store `seen-sales` keeps those.
 """
 
 from __future__ import annotations
@@ -126,17 +126,17 @@ def with_sale(window: Windowed[str], row: ItemSales, item: SoldItem) -> ItemSale
 
 
 def number_of(item: SoldItem) -> str:
-    """What tells it from other sales of its item and time."""
+    """The invoice number, which distinguishes sales of one item and time."""
     return item.invoice_number
 
 
 def store_of(sale: Sale) -> str:
-    """Where it was sold."""
+    """The store of a sale."""
     return sale.invoice.store_id
 
 
 def time_of(sale: Sale) -> int:
-    """When it was sold."""
+    """The time of a sale, epoch ms."""
     return sale.invoice.created_time_ms
 
 

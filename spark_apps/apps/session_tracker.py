@@ -3,8 +3,8 @@
 Topic `user-events`, key UserID: {EventID, UserID, EventTime}. A session of the store `user-sessions` is replaced when
 an event prolongs it, since start and end are in its key. Sessions that an event connects become one.
 
-Each event counts once: it is recognised by EventID and EventTime for as long as it is not late. So the store is what
-the set of events in time makes it, in whatever order and however often they came. Store `seen-events` knows the events.
+Each event counts once: it is recognised by EventID and EventTime for as long as it is not late. So the store
+depends only on the set of events in time, not on their order or repeats. Store `seen-events` keeps the events.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class UserEvent(
     gc=False,
     rename={"event_id": "EventID", "user_id": "UserID", "event_time_ms": "EventTime"},
 ):
-    """Something that a user did. `event_id` tells events of the same time apart."""
+    """Something that a user did. `event_id` distinguishes events of the same time."""
 
     event_id: Code
     user_id: Code
@@ -67,7 +67,7 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
         check=all_of(keyed_by("UserID", user_of), not_ahead(time_of, settings.max_ahead_ms)),
         timestamps=lambda _, event: event.event_time_ms,
     )  # fmt: skip
-    # An event of its own is late once its session would be closed.
+    # A single event is late once its own session would be closed.
     memory_ms = settings.session_gap_ms + settings.session_grace_ms + 1
     once(streams, events, id_of, store="seen-events", memory_ms=memory_ms).group_by_key().windowed_by(
         sessions(gap, grace=grace)
@@ -82,22 +82,22 @@ def with_event(session: Windowed[str], row: UserSession, _event: UserEvent) -> U
 
 
 def merged(one: UserSession, two: UserSession) -> UserSession:
-    """The events of both sessions. The event that connects them brings the bounds."""
+    """The events of both sessions. The event that connects them sets the bounds."""
     return UserSession(events=one.events + two.events)
 
 
 def id_of(event: UserEvent) -> str:
-    """What tells it from others of its user and time."""
+    """The id, which distinguishes events of one user and time."""
     return event.event_id
 
 
 def user_of(event: UserEvent) -> str:
-    """Whose event it is."""
+    """The user of an event."""
     return event.user_id
 
 
 def time_of(event: UserEvent) -> int:
-    """When it happened."""
+    """The time of an event, epoch ms."""
     return event.event_time_ms
 
 

@@ -1,7 +1,7 @@
 """The last price of each symbol: a topic read as a table, filtered, and kept under a name.
 
 The key is the symbol, the value its price as text, such as `1250.40`. Each record replaces the one before it; no value,
-or an empty one, deletes the symbol. Symbols that the pattern does not match as a whole never get in.
+or an empty one, deletes the symbol. Symbols that the pattern does not match as a whole are left out.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class PriceSerde:
     """Prices as text."""
 
     def deserialize(self, data: bytes) -> Decimal | None:
-        """The price; None for an empty text, which deletes as no value does.
+        """The price; None for an empty text, which deletes like a missing value.
 
         Raises:
-            PoisonRecordError: it is no such number.
+            PoisonRecordError: it is not a valid price.
         """
         if data and not _is_price(data):
             raise PoisonRecordError("the price is not a number with at most ten digits and eight decimals")

@@ -1,4 +1,4 @@
-"""Clients that a worker process keeps."""
+"""Kafka clients that a worker process caches."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from state.changelog.log_bounds import offset_client
 
 @lru_cache(maxsize=2)
 def asking_client(bootstrap: str) -> Consumer:
-    """A client to ask for offsets. Kept: a new one asks before it is connected."""
+    """A client for offset requests. Cached, because a new one sends requests before it is connected."""
     return offset_client(bootstrap, more=CONNECT_AT_ONCE)

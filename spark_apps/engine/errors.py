@@ -1,7 +1,7 @@
-"""Errors of tasks on their way to the driver.
+"""Passes errors of tasks to the driver.
 
-Spark tells a driver of a task's error only as text. So the name and the message of an error of ours are put where the
-driver finds them again.
+Spark reports a task's error to the driver only as text. So the text contains the name and the message of a `StateError`
+as JSON.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _KINDS = {
 
 
 class TaskError(Exception):
-    """What a task failed with, as text that Spark passes on."""
+    """The error of a task, as text that Spark passes on."""
 
 
 def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """A stage whose errors of ours reach the driver."""
+    """Wraps a stage so that its `StateError`s reach the driver."""
 
     @wraps(stage)
     def run(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
@@ -57,11 +57,11 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
 
 @contextmanager
 def errors_of_tasks() -> Iterator[None]:
-    """In the driver: what runs inside raises the error of ours with which a task failed, instead of Spark's.
+    """In the driver: raises the `StateError` that a task failed with, instead of Spark's exception.
 
     Raises:
         StateError: a task failed with it.
-        PySparkException: the failure is not ours.
+        PySparkException: no task failed with a `StateError`.
     """
     try:
         yield
@@ -70,7 +70,7 @@ def errors_of_tasks() -> Iterator[None]:
 
 
 def _told_error(text: str) -> StateError | None:
-    """The error of ours in what Spark tells of a failure; None if it is another's."""
+    """The `StateError` in the text of Spark's exception; None if there is none."""
     found = _TOLD.search(text)
     if found is None:
         return None

@@ -1,7 +1,7 @@
-"""Global tables: each worker process has a copy of its own, and brings it up to date before each task.
+"""Global tables: each worker process has its own copy, and brings it up to date before each task.
 
-A copy is a folder that the process locks: RocksDB lets one process open a store. The next process that needs one goes
-on with a copy that nobody holds.
+A copy is a folder that the process locks: RocksDB lets only one process open a store. A new process takes over
+a copy that no process has locked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class GlobalTable:
 
     Args:
         sub: the sub-topology that reads the topic.
-        partitions: how many the topic has.
+        partitions: the topic's number of partitions.
         folder: where the copies are.
         bootstrap: the brokers.
     """
@@ -57,7 +57,7 @@ class GlobalTable:
         self._open()
 
     def catch_up(self) -> None:
-        """Reads what the topic holds now and the copy doesn't.
+        """Reads the topic's records that the copy doesn't have, up to the current end offsets.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
@@ -83,7 +83,7 @@ class GlobalTable:
         return self._task.store(self.name).get(key)
 
     def put(self, key: Any, row: Any) -> None:
-        """Refused: its topic alone writes it."""
+        """Always raises: only the topic's records change a global table."""
         raise InvalidArgumentError("a global table is written by its topic alone")
 
     def _open(self) -> None:
@@ -125,7 +125,7 @@ def global_tables(plan: Plan, folder: Path, bootstrap: str) -> dict[str, GlobalT
 
 
 def _locked_copy(folder: Path) -> tuple[Path, int]:
-    """The first copy that no process holds, and its lock."""
+    """Locks the first copy that no process holds; returns its folder and the lock's file descriptor."""
     for number in count():
         copy = folder / f"copy-{number}"
         copy.mkdir(parents=True, exist_ok=True, mode=0o700)

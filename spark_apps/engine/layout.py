@@ -17,12 +17,12 @@ from state.topology.plan import Plan, SubTopology, Topology
 
 @dataclass(frozen=True)
 class Layout:
-    """The tasks of a topology over topics of known numbers of partitions.
+    """The tasks of a topology, given its topics' numbers of partitions.
 
     Attributes:
         plan: the topology with the numbers of partitions.
-        topics: those that Spark reads: repartition topics included, but not those that are shuffles.
-        shuffles: by the name of the repartition topic that a shuffle stands for, the sub-topology that gathers it.
+        topics: those that Spark reads, with repartition topics, but without those that a shuffle replaces.
+        shuffles: by repartition topic that a shuffle replaces, the sub-topology that gathers the shuffle.
         stages: by the number of a sub-topology, its stage. Sub-topologies of global tables have none.
     """
 
@@ -49,7 +49,7 @@ class Layout:
 
     @property
     def repartition_topics(self) -> dict[str, int]:
-        """The repartition topics that no shuffle stands for, with their numbers of partitions."""
+        """The repartition topics that no shuffle replaces, with their numbers of partitions."""
         return {topic: self.plan.partitions[topic] for topic in self.topology.repartition_topics - self.shuffles.keys()}
 
     @property
@@ -58,7 +58,7 @@ class Layout:
         return max(self.stages.values(), default=0)
 
     def sub_topologies(self, stage: int) -> list[SubTopology]:
-        """Those of a stage."""
+        """The sub-topologies of a stage."""
         return [sub for sub in self._running if self.stages[sub.number] == stage]
 
     def tasks(self, stage: int) -> list[tuple[SubTopology, int]]:
@@ -100,9 +100,9 @@ class Layout:
 
 
 def slot_name(sub: SubTopology) -> str:
-    """What a sub-topology's tasks are called in markers and transactional ids: after the first topic that it reads.
+    """A sub-topology's name in markers and transactional ids: of the topics that it reads, the alphabetically first.
 
-    A topic is read by one sub-topology alone, so operators that are added elsewhere change no name.
+    Only one sub-topology reads a topic, so operators that are added elsewhere change no name.
     """
     return min(source.topic for source in sub.sources)
 

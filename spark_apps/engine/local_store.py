@@ -1,9 +1,9 @@
 """A task's local stores: replicas of their changelogs that the task itself writes.
 
-A store's metadata say how far it follows its changelog, in the same write as its rows. Each batch's commit adds the
-batch's changes and a mark of the transaction to the changelog, so the store knows where the changelog ends if nobody
-else writes there. If it ends elsewhere, somebody did: a clean-up, an attempt that was given up, or this task on another
-machine. Then the store reads on from where it stood.
+A store's metadata hold its offset in the changelog, in the same write as its rows. Each commit adds the batch's changes
+and Kafka's commit marker to the changelog, so the expected end offset is known. If the actual end offset differs, there
+was another writer: a clean-up, an abandoned attempt, or this task on another machine. Then the store reads on from its
+offset.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class LocalStore:
         self._position = 0
 
     def catch_up(self, bootstrap: str, end: int, report: Callable[[Restored], None]) -> None:
-        """Reads what is in the changelog below `end` and not in the store.
+        """Restores the changelog records below `end` that the store doesn't have.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
@@ -121,7 +121,7 @@ class LocalStore:
         self._position = end
 
     def written(self, changes: int) -> Mapping[bytes, bytes | None]:
-        """What to write with a batch's rows, `changes` of which are in the committed transaction."""
+        """The metadata to write with a batch's rows, for `changes` changelog records in the committed transaction."""
         end = self._position + changes + 1 if changes else self._position
         return {METADATA_KEY: self._mark(self._position), _OWN_END: b"%d" % end}
 
@@ -161,9 +161,9 @@ class LocalStore:
 
 
 def _opened(spec: StoreSpec, folder: Path) -> BytesStore:
-    """The store in a folder; a damaged one is set aside and begins anew.
+    """Opens the store in a folder. A damaged store is set aside, and an empty one takes its place.
 
-    An attempt that was given up may have it open for a moment more.
+    Waits if the store is locked: an abandoned attempt may still have it open for a moment.
     """
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     options = RocksDBOptions(profile=Profile(spec.options.profile))
@@ -180,7 +180,7 @@ def _opened(spec: StoreSpec, folder: Path) -> BytesStore:
 
 
 def _changes(store: str, messages: list[Message]) -> Iterator[StoreChange]:
-    """The rows and tombstones in records of a changelog. A record that is no row deletes its key, as for any reader."""
+    """The rows and tombstones in changelog records. An invalid row deletes its key, as for any reader."""
     for message in messages:
         key, value, (_, timestamp_ms) = message.key(), message.value(), message.timestamp()
         if key is None:

@@ -1,10 +1,10 @@
-"""What a task has committed last: one record in the same transaction as its output.
+"""A task's last committed batch: one record in the same transaction as its output.
 
-Topic `<app>-gen-<n>-<slot>-markers`, compacted, made by the app itself. Each task of a sub-topology has a partition of
-its own: an open transaction of another task would hide what lies behind it.
+Topic `<app>-gen-<n>-<slot>-markers`, compacted, created by the app itself. Each task of a sub-topology has its own
+partition: an open transaction of another task would hide the records behind it.
 
-The key is the query's id, the value JSON: {"batch": 17, "rows": 20000, "progress": {…}}. A query id is new with each
-checkpoint: what an abandoned one has written says nothing about a new one's batches.
+The key is the query's id, the value JSON: {"batch": 17, "rows": 20000, "progress": {…}}. Each checkpoint has a
+new query id, so markers of an abandoned checkpoint don't count for a new one's batches.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Marker:
 
     Attributes:
         batch_id: the batch.
-        rows: how many records it took.
-        progress: what the task needs to go on after it, JSON.
+        rows: how many records it read.
+        progress: what the task needs to continue after it, as JSON.
     """
 
     batch_id: int
@@ -50,7 +50,7 @@ class Marker:
         """Reads a marker's value.
 
         Raises:
-            ChangelogError: it is none.
+            ChangelogError: the value is not a marker.
         """
         try:
             content = orjson.loads(value)

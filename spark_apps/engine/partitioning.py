@@ -13,7 +13,7 @@ _M = np.uint32(0x5BD1E995)
 
 
 def partitions_of(keys: Sequence[bytes], partitions: int) -> npt.NDArray[np.int32]:
-    """The partition of each key, as `state.changelog.partitioner.partition_for` tells it: 30 times as fast.
+    """The partition of each key, as `state.changelog.partitioner.partition_for` computes it: 30 times as fast.
 
     The formula is that of `org.apache.kafka.common.utils.Utils.murmur2`. Keys of one length are hashed together.
     """

@@ -1,4 +1,4 @@
-"""Repartition topics hold records until they are read, and no longer: what is processed is deleted now and then."""
+"""Repartition topics keep records only until they are processed: processed records are deleted regularly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 
 class RepartitionPurge:
-    """Deletes what an app has read from its own repartition topics. Not thread-safe."""
+    """Deletes the records that an app has processed from its own repartition topics. Not thread-safe."""
 
     def __init__(self, topics: Topics, names: Collection[str]) -> None:
         self._topics = topics
@@ -26,9 +26,9 @@ class RepartitionPurge:
         self._last_s = time.monotonic()
 
     def __call__(self, processed: Position) -> None:
-        """Deletes the records below a position that is committed for good, if it is time to.
+        """Deletes the records below a committed position, at most once per `PURGE_INTERVAL_S`.
 
-        A broker that does not answer is asked again later: nothing depends on it.
+        If the broker doesn't answer, a later call tries again.
         """
         if not self._names or time.monotonic() - self._last_s < PURGE_INTERVAL_S:
             return

@@ -1,4 +1,4 @@
-"""What tasks restore at the moment: each worker process reports into a file, and the driver reads them all."""
+"""The running restores of tasks: each worker process writes a file, and the driver reads all files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from state.whole_files import write_whole
 
 _EVERY_S = 0.5
 _SILENT_S = 60
-"""A report that is older was left behind by a process that was killed."""
+"""An older report is a leftover of a killed process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Restoring:
     Attributes:
         store, partition: which one.
         done, total: offsets of its changelog.
-        eta_s: how long it will take at the rate so far.
+        eta_s: the remaining seconds at the rate so far.
     """
 
     store: str
@@ -39,7 +39,7 @@ class Restoring:
 
 @contextlib.contextmanager
 def reporting(folder: Path) -> Iterator[Callable[[Restored], None]]:
-    """A function that reports how far a restore of this process has come. Nothing is left behind at the end."""
+    """Yields a function that reports the progress of this process's restores. The report is deleted at the end."""
     file = folder / f"{socket.gethostname()}-{os.getpid()}.json"
     began_s, last_s, wrote = time.monotonic(), 0.0, False
 
@@ -61,7 +61,7 @@ def reporting(folder: Path) -> Iterator[Callable[[Restored], None]]:
 
 
 def restores(folder: Path) -> list[Restoring]:
-    """What is being restored now. A file that vanishes meanwhile is a restore that has ended."""
+    """The running restores. A file that disappears before it is read belongs to a finished restore."""
     found = []
     for file in sorted(folder.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Rows between the stages of a batch: records on their way to a task, and what became of tasks.
+"""Rows between the stages of a batch: records for tasks, and outcomes of tasks.
 
 | column         | of a record                                                     | of an outcome |
 |----------------|-----------------------------------------------------------------|---------------|
@@ -6,10 +6,10 @@
 | `stage`        | that stage                                                      | null          |
 | `topic`        | the source topic, or the one that the shuffle stands for        | null          |
 | `partition`    | its partition; behind a shuffle the place of the task before it | null          |
-| `offset`       | its offset; behind a shuffle its place among what a task gave   | null          |
+| `offset`       | its offset; behind a shuffle its index in that task's output    | null          |
 | `timestamp_ms` | its timestamp                                                   | null          |
 | `key`, `value` | its key and value                                               | null          |
-| `headers`      | its headers, as Spark's `to_json` tells them; null for none     | null          |
+| `headers`      | its headers, as Spark's `to_json` gives them; null for none     | null          |
 | `outcome`      | null                                                            | it, packed    |
 """
 
@@ -46,7 +46,7 @@ DDL = (
     "headers string, outcome binary"
 )
 RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
-"""What a record is made of, in the order of `Record`'s fields."""
+"""The columns of a record, in the order of `Record`'s fields."""
 
 
 def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
@@ -61,22 +61,22 @@ def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
 
 
 def encoded_headers(headers: Sequence[Header]) -> str | None:
-    """Headers as Spark's `to_json` tells them; None if there are none. A missing value becomes an empty one."""
+    """Headers in the format of Spark's `to_json`; None if there are none. A value of None becomes empty."""
     if not headers:
         return None
     return orjson.dumps([{"key": name, "value": b64encode(value or b"").decode()} for name, value in headers]).decode()
 
 
 def decoded_headers(text: str) -> list[Header]:
-    """The headers in such a text."""
+    """The headers in a text of that format."""
     return [(header["key"], b64decode(header.get("value", ""))) for header in orjson.loads(text)]
 
 
 def in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Gathered rows in the order in which their task takes them.
+    """Gathered rows in the order in which their task processes them.
 
-    Those of one topic and partition keep their order. Partitions of one topic are merged by timestamp. So the order is
-    the same in each attempt, whatever order the shuffle brings.
+    Rows of one topic and partition stay in offset order. Partitions are merged by timestamp. So the order is the same
+    in each attempt, whatever order the shuffle brings.
     """
     if not batch.num_rows:
         return batch
@@ -95,14 +95,14 @@ def in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
 def forwarded_rows(
     stage: int, tasks: npt.ArrayLike, place: int, topic: str, outputs: Sequence[tuple[Any, ...]]
 ) -> pa.RecordBatch:
-    """Rows of records that go on by a shuffle.
+    """Rows of records that go to a shuffle.
 
     Args:
         stage: the stage that they go to.
-        tasks: the place of each one's task there.
+        tasks: for each record, its task's place in that stage.
         place: the place of the task that they come from.
         topic: the topic that the shuffle stands for.
-        outputs: key, value, timestamp and headers of each, behind the topic.
+        outputs: the records as topic, key, value, timestamp and headers.
     """
     count = len(outputs)
     _, keys, values, times, headers = zip(*outputs, strict=True)
@@ -123,7 +123,7 @@ def forwarded_rows(
 
 
 def passed_rows(batch: pa.RecordBatch, stage: int, tasks: npt.ArrayLike) -> pa.RecordBatch:
-    """Rows as Spark reads them from Kafka, on their way to a task that gathers."""
+    """Rows as Spark reads them from Kafka, addressed to tasks of a later stage."""
     count = batch.num_rows
     columns = [
         pa.array(tasks, pa.int32()),
@@ -141,7 +141,7 @@ def outcome_row(outcome: bytes) -> pa.RecordBatch:
 
 
 def cells(column: pa.Array) -> list[Any]:
-    """A column's values as Python's own, None for null: four times as fast as Arrow's way for texts and bytes."""
+    """A column's values as Python objects, None for null. Four times as fast as `to_pylist` for texts and bytes."""
     if pa.types.is_binary(column.type) or pa.types.is_string(column.type) or not column.null_count:
         listed: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
         return listed

@@ -38,7 +38,7 @@ encode_outcome = msgspec.msgpack.Encoder().encode
 
 @task_errors
 def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterator[pa.RecordBatch]:
-    """Stage 0: the rows of one partition of one topic, as Spark reads them. A task runs here or later."""
+    """Stage 0, for one partition of one topic: runs its task, or passes the rows on to the task's later stage."""
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return
@@ -57,7 +57,7 @@ def run_sources(batches: Iterator[pa.RecordBatch], *, work: BatchWork) -> Iterat
 
 @task_errors
 def run_gathered(batches: Iterator[pa.RecordBatch], *, work: BatchWork, stage: int) -> Iterator[pa.RecordBatch]:
-    """A later stage: the rows of one task. Outcomes and what goes to stages after it pass."""
+    """A later stage: runs one task on its gathered rows. Outcomes and rows of later stages pass through."""
     own: list[pa.RecordBatch] = []
     for batch in batches:
         is_own = pc.fill_null(pc.equal(batch.column("stage"), stage), False)
@@ -90,7 +90,7 @@ def _run(
 
 
 def _destinations(layout: Layout, topic: str, outputs: Iterable[Output]) -> tuple[int, npt.NDArray[np.int32]]:
-    """The stage that the records of a shuffle go to, and the place there of each one's task."""
+    """The stage that a shuffle's records go to, and for each record its task's place in that stage."""
     sub = layout.shuffles[topic]
     count = layout.plan.tasks(sub)
     keys = [key or b"" for _, key, *_ in outputs]
@@ -99,7 +99,7 @@ def _destinations(layout: Layout, topic: str, outputs: Iterable[Output]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class _App:
-    """What a worker process keeps of the app that it works for."""
+    """What a worker process caches for an app."""
 
     layout: Layout
     global_tables: Mapping[str, GlobalTable]
@@ -110,8 +110,8 @@ _APPS: dict[str, _App] = {}
 
 @contextmanager
 def collector_off() -> Iterator[None]:
-    """Keeps the garbage collector from running. It would look through a batch's records again and again for cycles, of
-    which they have none: a fifth of the time of app `pos`. All of a batch should be gone at the end.
+    """Disables the garbage collector. It would scan a batch's records again and again for cycles, and they have none:
+    that took a fifth of the time of app `pos`. Reference counting should free the whole batch at the end.
     """
     gc.disable()
     try:
@@ -121,7 +121,7 @@ def collector_off() -> Iterator[None]:
 
 
 def _app(work: AppWork) -> _App:
-    """The app; described once in each worker process, as its query never changes."""
+    """What this process caches for the app; built once per worker process and query."""
     if work.query_id not in _APPS:
         bound_process_memory(work.memory_bytes)
         layout = work.layout()

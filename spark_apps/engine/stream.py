@@ -39,20 +39,20 @@ _decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
 
 CHANGELOG_CONFIG = {
     "cleanup.policy": "compact",
-    # A snapshot folds up to the last committed batch: records that a newer batch supersedes must still be there then.
+    # A snapshot ends at the last committed batch: records that a newer batch supersedes must still be there.
     "min.compaction.lag.ms": str(10 * 60 * 1000),
-    # So long a clean-up can be undone, and a replica can be away and still be sure of what was deleted meanwhile.
+    # How long a clean-up can be undone, and how long a replica can be offline without missing deletions.
     "delete.retention.ms": str(7 * 24 * 60 * 60 * 1000),
 }
 REPARTITION_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
-"""As in Kafka Streams, records go when they have been read, and not before."""
+"""As in Kafka Streams, records are deleted once they are processed, not by age."""
 
 
 def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     """The stream of an app that is a topology.
 
     Raises:
-        ConfigurationError: the topology can't run on the topics that there are.
+        ConfigurationError: the topology can't run on the existing topics.
     """
     settings, app = context.settings, context.spec.name
     topology = described(internal_name(app, settings.generation), describe, settings)
@@ -62,14 +62,14 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     layout = planned(topology, topics, None if generation is None else generation.partitions)
     make_topics(app, layout, topics, settings.generation)
     frame = read_stream(context.spark, settings, *layout.topics, headers=True)
-    # As text: to know the size of a batch, Spark goes through all rows of a list once for each row.
+    # As text: to measure a batch, Spark goes through all rows of a list column once per row.
     told = F.when(F.col("headers").isNotNull(), F.to_json("headers"))
     frame = frame.withColumns({"timestamp_ms": F.unix_millis("timestamp"), "headers": told}).select(*RECORD_COLUMNS)
     return Stream(frame, Batches(context, describe, layout))
 
 
 def planned(topology: Topology, topics: Topics, repartitioned: int | None = None) -> Layout:
-    """The topology's tasks on the topics that there are.
+    """The topology's tasks on the existing topics.
 
     Args:
         topology: the topology.
@@ -98,7 +98,7 @@ class Batches:
         """Runs all tasks of a batch, and returns once each has committed.
 
         Raises:
-            StateError: a task failed. Nothing of it is visible; other tasks may be complete.
+            StateError: a task failed. None of its writes are visible; other tasks may have committed.
         """
         with errors_of_tasks():
             rows = self.tasks(batch, batch_id, self._layout.last_stage).select("outcome").collect()
@@ -107,7 +107,7 @@ class Batches:
             self._purge(self._context.checkpoint.end_position(batch_id - 1))
 
     def tasks(self, batch: DataFrame, batch_id: int, last_stage: int) -> DataFrame:
-        """A frame that runs the tasks of a batch up to a stage when it is collected: rows as `engine.rows` has them."""
+        """A frame that, when collected, runs a batch's tasks up to and with a stage. For its rows see `engine.rows`."""
         context = self._context
         if self._work is None:  # Spark gives a query its id when it starts
             self._work = self._app_work()
@@ -183,7 +183,7 @@ def restore_dir(settings: AppSettings, app: str) -> Path:
 def changelogs_of(
     topics: Mapping[str, str], versions: Mapping[str, int], settings: AppSettings
 ) -> dict[str, Changelog]:
-    """Changelogs by store, as the broker describes them. Rows of a store without a version are of version 1."""
+    """Changelogs by store, as the broker describes them. A store without a version gets version 1."""
     found = {}
     with closing(ChangelogReader(ReaderSettings(settings.kafka_bootstrap))) as reader:
         for store, topic in topics.items():
@@ -203,7 +203,7 @@ def changelog_partitions(layout: Layout, changelogs: Mapping[str, Changelog]) ->
 
 
 def make_topics(app: str, layout: Layout, topics: Topics, generation: int) -> None:
-    """Makes the topics that only a generation of the app itself writes, where they are missing."""
+    """Creates a generation's internal topics where they are missing: markers, repartition topics, changelogs."""
     for slot, count in layout.slots().items():
         topics.ensure_internal(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
     for topic, count in layout.repartition_topics.items():

@@ -1,8 +1,8 @@
-"""Whether a task has seen all of its input.
+"""Checks whether a task has read all of its input.
 
-A Python worker reads its rows as an Arrow stream over a socket. A JVM that is killed between two messages of the stream
-leaves what looks like its proper end, and a task that took it for one would commit half of its rows for good. The
-socket knows better: after a proper end it is still open.
+A Python worker reads its rows as an Arrow stream over a socket. If the JVM is killed between two messages, the stream
+seems to end properly, and the task would commit only a part of its rows. The socket shows the difference: after a
+proper end it is still open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TruncatedInputError(StateError):
 
 
 def remembering(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
-    """Spark's entry of a Python worker, made to remember the socket that its input comes from."""
+    """Wraps the entry point of Spark's Python worker so that it remembers its input socket."""
 
     def remembered(connection: socket.socket, authenticated: bool) -> int:
         _JVM[:] = [connection]
@@ -30,10 +30,10 @@ def remembering(worker: Callable[[socket.socket, bool], int]) -> Callable[[socke
 
 
 def check_input_complete() -> None:
-    """Returns if the JVM is still there after the end of the rows, or if this is no worker of Spark's.
+    """Checks that the JVM is still there after the end of the rows. Does nothing outside a Spark worker.
 
     Raises:
-        TruncatedInputError: it is gone, so the end may be none.
+        TruncatedInputError: the JVM is gone, so rows may be missing.
     """
     for connection in _JVM:
         try:

@@ -49,10 +49,10 @@ class TaskRun:
     Attributes:
         work: the batch.
         layout: the app's tasks.
-        sub: what the task runs.
-        partition: of all that it reads, and of its stores.
+        sub: the sub-topology that the task runs.
+        partition: its partition of the topics that it reads, and of its stores.
         global_tables: this process's copies, by store.
-        clock: tells the time to wall-clock timers.
+        clock: the time source of wall-clock timers.
     """
 
     work: BatchWork
@@ -63,13 +63,13 @@ class TaskRun:
     clock: Clock = field(default_factory=SystemClock)
 
     def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Outcome, Outputs]:
-        """Runs the task; returns what became of it, and the records that go on by a shuffle.
+        """Runs the task; returns its outcome, and by topic the records that go to a shuffle.
 
         Args:
-            records: all of the task's in this batch, in parts.
+            records: all of the task's records in this batch, in parts.
 
         Raises:
-            StateError: it can't be committed. Nothing of it is visible, and its local stores are as they were.
+            StateError: the task can't commit. None of its writes are visible, and its local stores are unchanged.
         """
         app, began_s = self.work.app, time.monotonic()
         slot = app.slot(self.sub, self.partition)
@@ -104,7 +104,7 @@ class TaskRun:
         for part in records:
             self._check_keys(part)
             task.process(part)
-            # Written at once: a batch's outputs together would be memory that is touched for the first time.
+            # Written part by part: collecting all outputs of a batch would touch new memory.
             self._write(task.take_outputs(), transaction, forwarded)
             rows += len(part)
         task.advance(self.clock.now_ms())
@@ -130,14 +130,14 @@ class TaskRun:
         return outcome, forwarded
 
     def _set_stores_aside(self) -> None:
-        """Lets the next attempt restore the stores. RocksDB notices damage inside a file only when it reads it."""
+        """Sets stores aside for the next attempt to restore. RocksDB finds damage in a file only on reading it."""
         folder = self.work.app.store_dir(self.sub, self.partition)
         for spec in self.sub.stores:
             if spec.options.logging:
                 _log.warning("local_store_damaged", store=spec.name, aside=str(set_aside(folder / spec.name)))
 
     def _write(self, outputs: Outputs, transaction: Transaction, forwarded: dict[str, list[Output]]) -> None:
-        """Writes outputs, but for those that go on by a shuffle."""
+        """Writes outputs; collects those for a shuffle in `forwarded`."""
         for topic, written in outputs.items():
             if topic in self.layout.shuffles:
                 forwarded.setdefault(topic, []).extend(written)
@@ -160,10 +160,10 @@ class TaskRun:
         }
 
     def _check_keys(self, records: Sequence[RecordFields]) -> None:
-        """Refuses records whose key is in another partition than nodes would look for its row in.
+        """Refuses records whose key is not in the partition where nodes look for its row.
 
         Raises:
-            MisplacedKeyError: a source topic is not partitioned as Kafka's own producer does it.
+            MisplacedKeyError: a source topic is not partitioned as by Kafka's default partitioner.
         """
         if not any(map(is_served, self.sub.stores)):
             return
@@ -180,7 +180,7 @@ class TaskRun:
             raise MisplacedKeyError(msg)
 
     def _forwarded_again(self, records: Iterable[Sequence[RecordFields]]) -> tuple[int, Outputs]:
-        """What a committed attempt took and passed on: that came of operators that give the same again."""
+        """Recomputes a committed attempt's row count and shuffle records; their operators are deterministic."""
         rows, sinks = 0, [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
         with closing(Task(self.sub.leading_to(sinks), self.partition, _NO_STORES)) as task:
             for part in records:
@@ -217,7 +217,7 @@ class _LocalStores:
             raise
 
     def catch_up(self) -> int:
-        """Brings all stores up to the ends of their changelogs; returns how many records that took.
+        """Restores all stores to the end offsets of their changelogs; returns the number of records read.
 
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
@@ -241,15 +241,15 @@ class _LocalStores:
         return self._logged[name].backend if name in self._logged else self._others[name]
 
     def written(self, name: str, changes: int) -> Mapping[bytes, bytes | None]:
-        """What to write with a store's rows; see `LocalStore.written`."""
+        """The metadata to write with a store's rows; see `LocalStore.written`."""
         return self._logged[name].written(changes) if name in self._logged else {}
 
     def rows(self) -> int:
-        """About how many rows all stores have."""
+        """The approximate number of rows in all stores."""
         return sum(store.backend.approximate_num_entries() for store in self._logged.values())
 
     def close(self) -> None:
-        """Closes all."""
+        """Closes all stores."""
         for store in self._logged.values():
             store.close()
         for other in self._others.values():

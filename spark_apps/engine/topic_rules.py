@@ -1,4 +1,4 @@
-"""What a task writes, and which records no broker would take."""
+"""The records that a task writes, and which of them a topic accepts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Headers: TypeAlias = "list[Header] | None"
 SinkRecord: TypeAlias = "tuple[str, bytes | None, bytes | None, Headers, int]"
 """Topic, key, value (None is a tombstone), headers, partition or `BY_KEY`. A plain tuple: there are millions."""
 
-# What a record batch and a record cost beside keys, values and headers, generously.
+# A generous estimate of what a record batch and a record add to keys, values and headers.
 _OVERHEAD_BYTES = 128
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRule:
-    """What a topic takes: records of at most `max_record_bytes`, and with a key only if it is compacted."""
+    """What a topic accepts: records of at most `max_record_bytes`; if it is compacted, only records with a key."""
 
     max_record_bytes: int
     keys_required: bool = False
 
     def refusal(self, record: SinkRecord) -> str | None:
-        """Why the broker would refuse a record; None if it takes it."""
+        """Why the broker would refuse a record; None if it would accept it."""
         _, key, value, headers, _ = record
         size = _OVERHEAD_BYTES + len(key or b"") + len(value or b"")
         if headers:
@@ -42,9 +42,9 @@ class TopicRule:
 
 
 def dead_letter(record: SinkRecord, reason: str, *, app: str, topic: str, rule: TopicRule | None) -> SinkRecord:
-    """The record for topic `topic` that stands for one that its own topic would refuse.
+    """The dead letter, for topic `topic`, of a record that its own topic would refuse.
 
-    Its value is left out if not even the dead letters' topic takes it.
+    If topic `topic` would refuse it too, its value is left out and its key is cut to 1024 bytes.
     """
     wanted, key, value, _, _ = record
     headers = reason_headers(app, wanted, "RefusedRecordError", reason)

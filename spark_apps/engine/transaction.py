@@ -1,8 +1,8 @@
 """One task of a batch writing its records: outputs, changes and marker in one Kafka transaction.
 
-In order: take over the task's transactional id, which ends whatever an earlier attempt left open and shuts out one that
-still runs; read the task's marker; write records and the new marker in one transaction. If the marker is this batch's
-already, everything is there and nothing is written.
+Steps: initialise the task's transactional id, which aborts an earlier attempt's open transaction and fences an attempt
+that still runs; read the task's marker; write records and the new marker in one transaction. If the marker is already
+this batch's, the batch is committed and nothing is written.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from state.topology.records import Output, StoreChange
 _POLL_EVERY = 4096
 _ABORT_TIMEOUT_S = 5.0
 _EARLIEST_MS = 1
-"""A record of time 0 gets this one: the client takes 0 for now."""
+"""Replaces timestamp 0, which the client would take for the current time."""
 _ROOM_BYTES = 4096
-"""A value this much smaller than its topic's limit fits with any key and headers of ours."""
+"""A value this much smaller than its topic's limit fits with any of our keys and headers."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterPlan:
-    """What every task of an app must know to write.
+    """The settings that every task of an app writes with.
 
     Attributes:
         bootstrap: the brokers.
         app: the app's name.
         partitions: by topic, the number of partitions that a topic of changes must have.
-        rules: by topic, what it takes.
+        rules: by topic, which records it accepts.
         refused_to: the topic for records that their own topic would refuse; None if there is none.
-        producer: the client's settings, in its own names.
+        producer: the producer's settings, by librdkafka name.
         timeout_s: how long a step of a transaction may take.
     """
 
@@ -56,12 +56,12 @@ class WriterPlan:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A task's place among those that write.
+    """A task's transactional id and the place of its marker.
 
     Attributes:
         name: its transactional id.
         markers: the topic of its marker.
-        partition: its partition there, and of its stores' changelogs.
+        partition: its partition in that topic and in its stores' changelogs.
         key: the key of its marker.
     """
 
@@ -72,13 +72,13 @@ class Slot:
 
 
 def producer_options(settings: AppSettings) -> dict[str, str | int]:
-    """The client's settings for many small records, in its own names."""
+    """Producer settings for many small records, by librdkafka name."""
     return {
         "partitioner": "murmur2_random",
         "enable.idempotence": "true",
         "compression.type": "lz4",
         "linger.ms": 50,
-        # Below what any topic takes by default: a batch that is too large would be refused as a whole.
+        # Below the default limit of topics: the broker refuses a batch that is too large as a whole.
         "batch.size": 512 * 1024,
         "message.max.bytes": settings.max_request_bytes,
         "queue.buffering.max.messages": 200_000,
@@ -133,7 +133,7 @@ class Transaction:
         return self.committed is not None and self.committed.batch_id == self._batch_id
 
     def check_replay(self, rows: int) -> None:
-        """Refuses a replay with other input than the committed batch had.
+        """Checks that a replay has as many records as the committed batch.
 
         Raises:
             UnrepeatableBatchError: the numbers of records differ.
@@ -144,18 +144,18 @@ class Transaction:
             raise UnrepeatableBatchError(self._described(told))
 
     def write(self, outputs: Iterable[Output]) -> None:
-        """Hands over outputs. Their keys decide on the partition."""
+        """Produces outputs, partitioned by key."""
         self._produce_all(outputs, BY_KEY)
 
     def change(self, topic: str, headers: Sequence[Header], changes: Iterable[StoreChange]) -> int:
-        """Hands over changes of a store; returns how many there were."""
+        """Produces a store's changes to the task's partition of the changelog; returns their number."""
         before = self.records
         records = ((topic, key, value, timestamp_ms, headers) for _, key, value, timestamp_ms in changes)
         self._produce_all(records, self._slot.partition)
         return self.records - before
 
     def commit(self, rows: int, progress: bytes) -> None:
-        """Makes everything visible at once."""
+        """Writes the marker and commits the transaction, which makes all records visible at once."""
         self._check_partitions()
         slot, marker = self._slot, Marker(self._batch_id, rows, progress)
         try:
@@ -165,14 +165,14 @@ class Transaction:
         self._until_done(self._producer.commit_transaction)
 
     def abandon(self) -> None:
-        """Undoes what was written, as far as that can be done; the task's next writer does the rest."""
+        """Aborts the transaction. If that fails, the task's next writer aborts it."""
         if not self.is_replay:
             with contextlib.suppress(KafkaException):
                 self._producer.purge()
                 self._producer.abort_transaction(_ABORT_TIMEOUT_S)
 
     def _produce_all(self, records: Iterable[Output], partition: int) -> None:
-        # A loop over millions: what nearly every record passes is decided by comparisons alone.
+        # Runs for millions of records: for nearly all of them, comparisons alone decide.
         produce, plain_bytes, count = self._producer.produce, self._plain_bytes, 0
         for count, (topic, key, value, timestamp_ms, headers) in enumerate(records, 1):
             if value is None or key is None or len(value) > plain_bytes:
@@ -187,7 +187,7 @@ class Transaction:
                     produce(topic, value, key, partition, timestamp=timestamp_ms)
             except BufferError:
                 self._produce_later(topic, value, key, partition, timestamp=timestamp_ms, headers=list(headers))
-            except KafkaException as error:  # a producer that is fenced or broken takes nothing any more
+            except KafkaException as error:  # a fenced or failed producer accepts no more records
                 raise self._error(self._cause(error)) from error
             if not count % _POLL_EVERY:
                 self._producer.poll(0)
@@ -205,7 +205,7 @@ class Transaction:
             return
 
     def _checked(self, record: tuple[str, bytes | None, bytes | None, Sequence[Header], int]) -> SinkRecord:
-        """The record, or a dead letter in its place if its topic would not take it."""
+        """The record, or a dead letter instead if its topic would refuse it."""
         plan, (topic, key, value, headers, partition) = self._plan, record
         rule = plan.rules.get(topic)
         plain: SinkRecord = topic, key, value, list(headers) or None, partition
@@ -217,10 +217,10 @@ class Transaction:
         return dead_letter(plain, reason, app=plan.app, topic=plan.refused_to, rule=plan.rules.get(plan.refused_to))
 
     def _check_partitions(self) -> None:
-        """Refuses to go on if keys may be in other partitions than their earlier rows are in.
+        """Fails if a topic's number of partitions has changed: a key's new rows may be in another partition.
 
-        A transaction is checked after its last record. Partitions are only ever added, so whatever number the producer
-        knew while it wrote is known by then.
+        Called after the last record of a transaction. Partitions are only ever added, so this count includes all
+        that the producer saw while it wrote.
         """
         for topic in self._plan.partitions:
             try:
@@ -230,7 +230,7 @@ class Transaction:
             check_partitions(self._plan.app, self._plan.partitions, {topic: len(found)})
 
     def _until_done(self, step: object) -> None:
-        """Repeats a step of a transaction for as long as its failure is one that passes."""
+        """Retries a transaction call after retriable errors, until `timeout_s` has passed."""
         deadline = time.monotonic() + self._plan.timeout_s
         while True:
             try:
@@ -243,7 +243,7 @@ class Transaction:
                 return
 
     def _cause(self, error: KafkaException) -> KafkaError:
-        """What an error comes of. Who writes is told only that the producer takes nothing any more; a commit, why."""
+        """The reason behind an error. `produce` reports only that the producer has failed; a commit reports why."""
         reason: KafkaError = error.args[0]
         if reason.code() not in (KafkaError._FATAL, KafkaError._STATE):  # noqa: SLF001 (librdkafka's own codes)
             return reason

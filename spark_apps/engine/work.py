@@ -1,4 +1,4 @@
-"""What the driver tells the tasks: once for an app, and for each batch. Travels to the workers."""
+"""What the driver sends to its workers: the description of the app and of each batch."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class AppWork:
 
     Attributes:
         app: its name.
-        generation: which one runs.
-        query_id: of its Spark query.
+        generation: the number of the running generation.
+        query_id: the id of its Spark query.
         describe: describes its topology.
-        settings: with which it does.
-        partitions: of the topics that it reads.
+        settings: the settings for `describe`.
+        partitions: by topic that it reads, the number of partitions.
         changelogs: by store.
-        dead_letters: by source topic, where records go that can't be processed. Those of other topics are counted only.
-        writer: how its tasks write.
-        state_dir: where its tasks keep their local stores: a folder of the machine that they run on.
-        progress_dir: where its tasks report what they restore: a folder that the driver reads.
-        memory_bytes: for the local stores of one worker process.
+        dead_letters: by source topic, the topic of its dead letters. Dead letters of other topics are only counted.
+        writer: the settings that its tasks write with.
+        state_dir: the folder of the tasks' local stores, on the machine that they run on.
+        progress_dir: the folder where tasks report their restores; the driver reads it.
+        memory_bytes: the memory limit for the local stores of one worker process.
     """
 
     app: str
@@ -57,7 +57,7 @@ class AppWork:
         return Layout(Plan(described(name, self.describe, self.settings), self.partitions))
 
     def slot(self, sub: SubTopology, partition: int) -> Slot:
-        """A task's place among the writers."""
+        """A task's transactional id and the place of its marker."""
         name = slot_name(sub)
         return Slot(
             name=f"{self.app}-gen-{self.generation}-{name}-{partition}",
@@ -68,7 +68,7 @@ class AppWork:
 
     @property
     def store_root(self) -> Path:
-        """Where all of the generation's local stores are: where this machine's environment says, else the driver's."""
+        """The folder of the generation's local stores: `executor_state_dir` of this machine, else the driver's."""
         return (_own_state_dir() or self.state_dir) / self.app / f"gen-{self.generation}"
 
     def store_dir(self, sub: SubTopology, partition: int) -> Path:
@@ -83,8 +83,8 @@ class BatchWork:
     Attributes:
         app: the app.
         batch_id: Spark's number of the batch.
-        source: its input.
-        speaks: whether its outputs are written; a generation that only catches up keeps quiet.
+        source: the offset ranges of its input.
+        speaks: whether its outputs are written; a generation that only catches up writes none.
     """
 
     app: AppWork
@@ -97,7 +97,7 @@ class BatchWork:
 
         Args:
             store: the store.
-            topics: the source topics that its changes come of.
+            topics: the source topics that its changes derive from.
         """
         return ChangelogHeaders(
             app=self.app.app,
@@ -110,19 +110,19 @@ class BatchWork:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one task in one batch.
+    """The result of one task in one batch.
 
     Attributes:
         slot: the task's transactional id.
-        rows: how many records it took.
+        rows: how many records it read.
         records: how many it wrote.
         dead_letters: how many of these are dead letters.
         dropped: how many records were left out, by reason.
         replayed: whether an earlier attempt had committed it.
-        restored: how many records of changelogs its local stores were behind.
+        restored: how many changelog records were read to restore its local stores.
         stream_time_ms: the newest timestamp that it has seen, -1 before the first.
-        state_rows: about how many rows its stores have.
-        open_ms: how long it took to take over and to catch up.
+        state_rows: the approximate number of rows in its stores.
+        open_ms: how long taking over and restoring took.
         process_ms: how long its operators took.
         commit_ms: how long writing, committing and applying took.
     """

@@ -1,4 +1,4 @@
-"""What can go wrong when a batch is written."""
+"""Errors of writing a batch."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from state.errors import ConfigurationError, RetriableError, StateError
 
 
 class FencedWriterError(RetriableError):
-    """A newer attempt writes in this one's place; what this one wrote is undone. Nothing needs to be done."""
+    """A newer attempt took over, or the broker aborted this one because it took too long. Its writes are undone."""
 
 
 class BrokerRefusedError(StateError):
-    """The broker did not take a record, and the batch is undone. The message has the broker's words."""
+    """The broker refused a record or a transaction call; the transaction is aborted. The message says why."""
 
 
 class UnrepeatableBatchError(ConfigurationError):
-    """A batch that is written already was to be written with other content. Start a new generation of the app."""
+    """A committed batch came again with other input, or a later one is committed. Start a new generation of the app."""

@@ -1,8 +1,8 @@
-"""Where a batch of a stopped query ends: deciding it in Spark's own offset log.
+"""Setting the end of a stopped query's next batch, in Spark's own offset log.
 
 Spark plans a batch by writing `offsets/<n>` and runs whatever is planned there, after a restart too. So writing that
-file for a stopped query makes its next batch end at an offset of our choice, and deleting it takes a batch back that
-was planned and never begun. That is how two generations come to hold exactly the same input.
+file for a stopped query makes its next batch end at an offset of our choice, and deleting it cancels a batch that was
+planned and never begun. This brings two generations to exactly the same input position.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
 
 _NO_OFFSETS = "-"
-"""What Spark writes of a source that has none yet."""
+"""What Spark writes for a source that has no offsets yet."""
 
 
 def begin_behind(
@@ -25,7 +25,7 @@ def begin_behind(
 ) -> None:
     """Makes the checkpoint of a query whose first batch is 1 and begins at `start`. Replaces what was there.
 
-    So batch 0 is what the query's state was seeded with.
+    Batch 0 stands for the seed of the query's state.
 
     Args:
         checkpoint: of the query, which has never been started.
@@ -79,7 +79,7 @@ def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> Non
 
 
 def _with_end(text: str, end: Position) -> str:
-    """A plan's text with the offsets of its Kafka sources replaced; what it says of other sources stays."""
+    """A plan's text with the offsets of its Kafka sources replaced; those of other sources stay."""
     version, settings, *sources = text.splitlines()
     replaced = [end.to_json().decode() if _is_of(source, end) else source for source in sources]
     return "\n".join([version, settings, *replaced])

@@ -1,4 +1,4 @@
-"""The changes that there are, by name, and what an app and its store are in one of its generations. Free of Spark."""
+"""The migrations by name, and an app and its stores in one of its generations. Free of Spark."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def registered_migrations() -> Mapping[str, StoreMigration]:
     """The migrations that the registered apps name in their specs, by name.
 
     Raises:
-        ConfigurationError: an app names what is none, or two migrations have one name.
+        ConfigurationError: an app names something that is no migration, or two migrations have the same name.
     """
     found: dict[str, StoreMigration] = {}
     for app in APPS.values():
@@ -75,7 +75,7 @@ def chain_of(names: Sequence[str]) -> Chain:
     """The migrations of these names, one after the other.
 
     Raises:
-        GenerationRefusedError: there is none of a name, or one doesn't begin where the one of its store before it ends.
+        GenerationRefusedError: a name is unknown, or a migration doesn't begin at the version of its store before it.
     """
     steps = tuple(map(migration_named, names))
     versions: dict[str, int] = {}
@@ -103,7 +103,7 @@ def check_changeable(spec: AppSpec) -> None:
 
 
 def check_since(since: str | None) -> None:
-    """Refuses a place where no input can begin.
+    """Refuses a `since` that is no valid start of the input.
 
     Raises:
         GenerationRefusedError: it is neither `beginning` nor a time with its zone.
@@ -120,7 +120,7 @@ def check_since(since: str | None) -> None:
 
 
 def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str], partitions: int | None = None) -> None:
-    """Refuses changes that are not of the app's stores, or of a kind that these can't undergo.
+    """Refuses migrations that are not of the app's stores, or that these can't undergo.
 
     Args:
         spec: the app.
@@ -129,7 +129,7 @@ def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str],
         partitions: of its changelogs; None leaves them to its topology.
 
     Raises:
-        GenerationRefusedError: one of them is.
+        GenerationRefusedError: a migration doesn't fit, or the number of partitions is fixed.
     """
     kinds = {store.name: store.kind for store in spec.stores}
     for step in map(migration_named, migrations):
@@ -150,7 +150,7 @@ def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, StoreKind]) -> st
 
 
 def check_repartitioned(app: str, topology: Topology) -> None:
-    """Refuses another number of partitions for stores whose topics fix it.
+    """Refuses to change the number of partitions if an input topic of a store fixes it.
 
     Raises:
         GenerationRefusedError: the topology has such a store.
@@ -181,10 +181,10 @@ def first_journal(spec: AppSpec) -> Journal:
 
 
 def describe_of(spec: AppSpec, migrations: Sequence[str]) -> Describe:
-    """What describes an app's topology after migrations.
+    """The function that describes an app's topology after migrations.
 
     Raises:
-        GenerationRefusedError: it has none, or there is none of the migrations.
+        GenerationRefusedError: the app can't have generations; or as `chain_of`.
     """
     check_changeable(spec)
     assert spec.describe is not None  # noqa: S101 (it can have generations)
@@ -198,7 +198,7 @@ def topology_of(spec: AppSpec, migrations: Sequence[str]) -> Topology:
 
 
 def spec_of(spec: AppSpec, generation: Generation) -> AppSpec:
-    """The app as it is in one of its generations: its topology then, its stores with their topics and versions.
+    """The app in one of its generations: its topology, and its stores with their topics and versions.
 
     Raises:
         GenerationRefusedError: the generation was made with stores that its topology doesn't have any more.
@@ -234,7 +234,7 @@ def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:
 
 
 def known(names: Iterable[str]) -> str:
-    """Migrations for a reader, in the order in which they are applied."""
+    """The names of migrations as one text, in the order in which they are applied."""
     return " -> ".join(names) or "no migration"
 
 

@@ -40,7 +40,7 @@ from state.security.cluster_secret import load_cluster_secret
 EXIT_FAILED = 1
 EXIT_REFUSED = 3
 _OWN_TOPICS = ("-markers", "-repartition")
-"""How the names of the topics end that a generation makes for itself, its changelogs apart."""
+"""Suffixes of a generation's own topics, other than its changelogs."""
 _REMOVALS = 50
 _REMOVAL_PAUSE_S = 0.2
 
@@ -130,7 +130,7 @@ def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None, s
         check_known(spec.name, candidate.migrations, settings)
         file.write(journal)
         if candidate.state is GenerationState.PLANNED:
-            # Only now, for this is what loads Spark.
+            # Imported here because it loads Spark.
             from spark_apps.generations.seeding import make_seed  # noqa: PLC0415
 
             made = make_seed(spec, settings, journal, candidate.number, taken.clock)
@@ -157,19 +157,19 @@ def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
 
 
 def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) -> None:
-    """Removes a folder into which a JVM that is about to end, or has other work now, may still put a file.
+    """Removes a folder to which a JVM that is ending, or is busy with other work, may still write files.
 
     Raises:
-        OSError: it can't be removed, or something was put there again and again.
+        OSError: it can't be removed, or files keep appearing in it.
     """
     for _ in range(_REMOVALS):
         try:
             shutil.rmtree(folder)
-        except FileNotFoundError:  # of a file that the JVM has removed meanwhile, or of the folder itself
+        except FileNotFoundError:  # the JVM removed a file first, or there is no folder
             if not folder.exists():
                 return
         except OSError as error:
-            # Spark's upkeep of state runs on for a moment after the query's end.
+            # Spark's state maintenance runs on briefly after the query has ended.
             if error.errno != errno.ENOTEMPTY:
                 raise
         else:
@@ -179,13 +179,13 @@ def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) ->
 
 
 def delete_generation(taken: Steps, generation: Generation) -> None:
-    """Deletes the topics, the checkpoint and the local stores of a generation, also of one whose seed broke off."""
+    """Deletes the topics, the checkpoint and the local stores of a generation, even if its seed is incomplete."""
     settings = settings_of(taken.settings, generation)
     checkpoint = settings.checkpoint_dir(taken.spec.name)
     prefix = f"{taken.spec.name}-gen-{generation.number}-"
     topics = Topics(settings.kafka_bootstrap)
     own = {name for name in topics.names() if name.startswith(prefix) and name.endswith(_OWN_TOPICS)}
-    # The first generation's repartition topics have no number: only its checkpoint tells them from others.
+    # The first generation's repartition topics have no number in their names: its checkpoint lists them.
     topics.delete([*generation.topics.values(), *(own | taken.repartition_topics(generation))])
     for folder in (
         checkpoint,
@@ -207,7 +207,7 @@ def _answered(
     max_behind: int = 100_000,
     accepts_differences: bool = False,
 ) -> None:
-    """Takes a step, and tells what came of it."""
+    """Takes a step, prints the result and exits."""
     try:
         taken = _steps(app, timeout_s, max_behind, accepts_differences=accepts_differences)
         made = step(taken)
@@ -241,7 +241,7 @@ def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: 
 
 
 def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
-    # Both hold, and a commit is answered before each partition has its mark: without it rows would be missing.
+    # The broker confirms a commit before each partition has its commit marker: without this wait rows would be missing.
     Topics(settings.kafka_bootstrap).still_end([*source.topics.values(), *target.topics.values()])
     return compare_generations(settings.kafka_bootstrap, settings.run_dir / "generations", source, target)
 

@@ -1,6 +1,6 @@
-"""Whether two generations hold the same: every row of the one, converted, is a row of the other, and there is no more.
+"""Whether two generations have the same content: the converted rows of the one are exactly the rows of the other.
 
-Both must hold, so that their changelogs end at the same place of the input.
+Both must be paused, so that their changelogs end at the same input position.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ def chain_between(older: Generation, newer: Generation) -> Chain:
     """The migrations that one generation has beyond another.
 
     Raises:
-        GenerationRefusedError: it doesn't follow on the other.
+        GenerationRefusedError: `newer` doesn't begin with the migrations of `older`.
     """
     shared = len(older.migrations)
     if newer.migrations[:shared] != older.migrations:
         msg = f"generation {newer.number} does not follow on generation {older.number}: they can't be compared"
         raise GenerationRefusedError(msg)
-    # The steps of a chain can be taken apart, since each takes the version before it.
+    # A chain can be split anywhere: each step takes the version before it.
     return Chain(chain_of(newer.migrations).steps[shared:])
 
 
 def compare_generations(bootstrap: str, folder: Path, one: Generation, other: Generation) -> ComparisonVerdict:
-    """Compares two generations of an app, which hold.
+    """Compares two paused generations of an app.
 
-    The rows of the one with fewer migrations are converted. All stores that both have are compared as one content, in
-    which a row is the same only if it is in the same store. `folder` takes files meanwhile, as large as the
-    changelogs' content.
+    The rows of the one with fewer migrations are converted. All stores that both have are compared together;
+    a row is the same only if it is in the same store. `folder` holds temporary files, as large as the changelogs'
+    content.
 
     Raises:
-        GenerationRefusedError: neither of them follows on the other.
-        ChangelogError: one of the changelogs isn't there, or the broker doesn't answer: that is retriable.
+        GenerationRefusedError: the migrations of neither begin with those of the other.
+        ChangelogError: a changelog is missing, or the broker doesn't answer, which is retriable.
     """
     folder.mkdir(parents=True, exist_ok=True)
     older, newer = sorted((one, other), key=lambda generation: len(generation.migrations))
@@ -83,5 +83,5 @@ def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:
 
 
 def behind(ahead: Position, other: Position) -> int:
-    """How many records of the input one position is behind another."""
+    """How many input records `other` is behind `ahead`."""
     return sum(max(0, offset - (other.offset(topic, partition) or 0)) for topic, partition, offset in ahead)

@@ -1,12 +1,12 @@
-"""What stops a change of generation, on top of the library's tree.
+"""Errors of a change of generation, below the library's `StateError`.
 
 StateError
 ├── ConfigurationError
 │   └── GenerationRefusedError     the step can't be taken in this state, or the change can't work
 │       ├── UnconvertibleRowsError rows of the store that the change can't convert
-│       └── GenerationsDifferError old and new generation don't hold the same
-├── GenerationPendingError         not there yet: the same step may be taken again (retriable)
-└── NotesGoneError                 what was to be noted of a batch is gone: a later one has it (retriable)
+│       └── GenerationsDifferError old and new generation have different rows
+├── GenerationPendingError         a process is not far enough yet: take the same step again (retriable)
+└── NotesGoneError                 the progress after a batch is gone: use a later batch (retriable)
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class UnconvertibleRowsError(GenerationRefusedError):
 
 
 class GenerationsDifferError(GenerationRefusedError):
-    """Old and new generation differ at the same place of the input. Roll back; the old one has lost nothing."""
+    """Old and new generation differ at the same input position. The old one stays live and has lost nothing."""
 
 
 class GenerationPendingError(RetriableError):
-    """A process has not come as far as the step needs. Take the same step again."""
+    """A process is not as far as the step needs. Take the same step again."""
 
 
 class NotesGoneError(RetriableError):
-    """The app has gone on and keeps only what belongs to later batches. Begin with the newest one."""
+    """The app's markers have only the progress after later batches. Begin again with the newest batch."""

@@ -1,7 +1,7 @@
-"""Taking steps with an app's generations: the journal's truth brought about in processes, checkpoints and topics.
+"""The steps of a generation change: they apply the journal to processes, checkpoints and topics.
 
-Every step may be taken again, by whoever, after its process died at any place: it goes on from the journal. Only what
-stands in the journal has happened; what it rests on (a plan, a published alias) is done before and is safe to repeat.
+Any process may repeat a step after a crash at any point: it continues from the journal. A change counts once the
+journal has it. What an entry depends on (a planned batch, a published alias) is done first and is safe to repeat.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from state.migration.compare import ComparisonVerdict
 
 _POLL_S = 0.1
 _MOST_ROUNDS = 20
-"""Of batches until nothing is on its way: each takes the records of one repartition topic to the next."""
+"""Maximum rounds of batches until the repartition topics are drained: each moves records on to the next topic."""
 
 _log = structlog.get_logger(__name__)
 
@@ -45,13 +45,13 @@ class Steps:
 
     Attributes:
         spec, settings, clock: the app, the run directory and broker, and the time.
-        wait: pauses for so many seconds.
-        publish: tells readers which changelog is behind the store's name.
-        compare: compares two generations that hold.
-        log_ends: tells where topics end that nobody writes.
-        timeout_s: how long a step waits for processes before it is given up for now.
+        wait: sleeps for the given number of seconds.
+        publish: publishes an alias: the changelog behind a store's name.
+        compare: compares two paused generations.
+        log_ends: the end offsets of topics that nobody writes to.
+        timeout_s: how long a step waits for processes before it raises GenerationPendingError.
         max_behind: how many records of input the successor may be behind when a hand-over begins.
-        accepts_differences: whether a backfill takes over though it differs. One that was seeded never does.
+        accepts_differences: whether a backfill takes over even if it differs. A seeded generation never does.
     """
 
     spec: AppSpec
@@ -67,30 +67,30 @@ class Steps:
 
     @property
     def journal_file(self) -> JournalFile:
-        """The truth."""
+        """The app's journal file."""
         return JournalFile(self.settings.run_dir, self.spec.name)
 
     def read(self) -> Journal:
-        """The journal as it is."""
+        """The current journal; that of an app that has never changed if there is no file."""
         return self.journal_file.read() or first_journal(self.spec)
 
     def hand_over(self, target: int | None = None) -> tuple[Journal, ComparisonVerdict | None]:
-        """Makes the generation that runs beside the live one live itself.
+        """Makes `target` live; None: the generation that runs beside the live one.
 
         Returns:
-            The journal, and what the comparison found; None if an earlier attempt has compared.
+            The journal, and the comparison's verdict; None if this call compared nothing.
 
         Raises:
-            GenerationPendingError: processes have not come as far within the time. Take the step again.
-            GenerationsDifferError: they don't hold the same. The hand-over is called off.
-            GenerationRefusedError: it can't be.
+            GenerationPendingError: a process is too far behind or timed out. Take the step again.
+            GenerationsDifferError: their rows differ. The hand-over is called off.
+            GenerationRefusedError: the hand-over is not possible.
         """
         with self.journal_file.locked():
             journal = self.read()
             chosen = _successor(journal) if target is None else target
             if journal.live == chosen and journal.transfer is None:
                 return journal, None
-            # First: no patience helps a generation whose seed was refused.
+            # Checked first: waiting doesn't help a generation whose seed was refused.
             begun = steps.begun(journal, chosen, compares=True)
             if journal.transfer is None:
                 self._check_ready(journal, journal.generation(chosen))
@@ -98,12 +98,12 @@ class Steps:
             return self._transferred()
 
     def roll_back(self) -> Journal:
-        """Calls off the hand-over that is under way; or makes the generation that was live before live again.
+        """Calls off the hand-over that is under way, or makes the previous live generation live again.
 
-        Readers are sent back first, as soon as that generation has what they have seen; then the outputs follow.
+        Readers switch back first, once that generation has reached what they have seen. The outputs follow.
 
         Raises:
-            GenerationPendingError: it has not come as far, or the processes have not. Take the step again.
+            GenerationPendingError: that generation or a process is not far enough yet. Take the step again.
             GenerationRefusedError: there is nothing to roll back.
         """
         with self.journal_file.locked():
@@ -124,7 +124,7 @@ class Steps:
             return self._transferred()[0]
 
     def retire(self, number: int) -> Journal:
-        """Ends a generation that is not live; nodes let its changelog go.
+        """Ends a generation that is not live; nodes drop its changelog.
 
         Raises:
             GenerationPendingError: its process has not ended yet. Take the step again.
@@ -137,20 +137,20 @@ class Steps:
                 return journal
 
     def checkpoint(self, generation: Generation) -> SparkCheckpoint:
-        """Where Spark keeps a generation's progress."""
+        """The checkpoint of a generation's query."""
         return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
 
     def prepare(self, journal: Journal, number: int) -> None:
-        """Tells nodes to have a generation's changelog ready beside the one that they answer from."""
+        """Publishes aliases that make nodes warm a generation's changelogs beside the live ones."""
         self._tell(journal.live_generation, journal.generation(number), prepare=True)
 
     def input_of(self, position: Position) -> Position:
-        """A position without that in repartition topics, of which each generation has its own."""
+        """A position without the repartition topics: each generation has its own."""
         sources = self.spec.sources(self.settings)
         return Position({topic: ends for topic, ends in position.offsets.items() if topic in sources})
 
     def repartition_topics(self, generation: Generation) -> set[str]:
-        """The repartition topics that a generation reads; none before its checkpoint is there."""
+        """The repartition topics that a generation reads; none before its checkpoint exists."""
         position = self.checkpoint(generation).committed_position()
         return position.offsets.keys() - self.input_of(position).offsets.keys()
 
@@ -186,7 +186,7 @@ class Steps:
                 self._write(steps.aligning(journal, end, *batches))
 
     def _planned_to(self, generation: Generation, checkpoint: SparkCheckpoint, end: Position) -> int:
-        """The batch that ends at `end` of the input and takes all that is on its way; planned if it is not run yet."""
+        """The batch that ends at input position `end` and at the repartition topics' ends; planned if not yet run."""
         through, last = self.repartition_topics(generation), _last(checkpoint)
         wanted = end.merged(self.log_ends(through)) if through else end
         if checkpoint.committed_position() == wanted:
@@ -253,7 +253,7 @@ class Steps:
         batch: int | None = None,
         reaching: Position | None = None,
     ) -> Iterator[SparkCheckpoint]:
-        """Holds a generation's lease, once it has come so far; so nothing of it runs meanwhile."""
+        """Waits until a generation is that far, then holds its lease so that its query can't run."""
         checkpoint = self.checkpoint(generation)
         lease: Lease | None = None
 
@@ -265,7 +265,7 @@ class Steps:
             lease = Lease(self.settings.lease_file(name), clock=self.clock, wait=self.wait)
             with contextlib.suppress(AppRunningError):
                 lease.acquire(0)
-                # It may have gone on until the lease was had.
+                # It may have run on before the lease was acquired.
                 if _is_at(checkpoint, settled=settled, batch=batch, reaching=reaching):
                     return True
                 lease.release()
@@ -305,9 +305,9 @@ class Steps:
         return GenerationPendingError(msg)
 
     def _tell(self, chosen: Generation, other: Generation | None, *, prepare: bool = False) -> None:
-        """Publishes that readers are to read `chosen`, and to keep `other` warm; or to prepare it, with `prepare`.
+        """Publishes aliases: nodes serve `chosen` and keep `other` warm; with `prepare` they restore `other` beside it.
 
-        Stores change over one by one: whoever reads two of them may for a moment meet one before and one after it.
+        Stores switch one by one: a reader of two stores may briefly see one before and one after the switch.
         """
         newer, before = (other, chosen) if prepare and other is not None else (chosen, other)
         for store in (store.name for store in self.spec.stores):
@@ -359,7 +359,7 @@ def _successor(journal: Journal) -> int:
     if found is not None:
         return found.number
     if journal.standby is not None:
-        # The newer of the two: it is live already, or was rolled back and is to have another try.
+        # The newer of the two: it is live already, or it was rolled back and is tried again.
         return max(journal.live, journal.standby.number)
     raise GenerationRefusedError("there is no generation to hand over to: `generation seed` makes one")
 

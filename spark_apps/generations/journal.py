@@ -1,6 +1,6 @@
-"""What is known of an app's generations, in one file: `generations/<app>.json` in the run directory.
+"""The journal of an app's generations, in one file: `generations/<app>.json` in the run directory.
 
-Every step writes down what it did before the next begins, so that whoever comes after a crash goes on from there. A
+Every step records what it did before the next begins, so that work continues from there after a crash. A
 generation that the journal doesn't name has no seed: it is the app as it starts by itself.
 """
 
@@ -22,20 +22,20 @@ from state.whole_files import write_whole
 
 FIRST_GENERATION = 1
 BEGINNING = "beginning"
-"""Where a backfill reads the whole input from."""
+"""The `since` of a backfill that reads the whole input."""
 
 
 class GenerationState(StrEnum):
-    """Where a generation is in its life."""
+    """The state of a generation."""
 
     PLANNED = "PLANNED"
     """Written down; nothing else exists."""
     SEEDED = "SEEDED"
     """Its changelogs and its checkpoint are complete, up to where its input begins."""
     STARTED = "STARTED"
-    """Nodes were told, and it runs beside the live one, writing nothing but its own changelogs."""
+    """Nodes prepare it. It runs beside the live one, and writes only its own changelogs."""
     VERIFIED = "VERIFIED"
-    """It has held the same as the live one at the same place of the input."""
+    """It had the same content as the live one at the same input position."""
     LIVE = "LIVE"
     """Readers read it."""
     STANDBY = "STANDBY"
@@ -48,21 +48,21 @@ class TransferPhase(StrEnum):
     """How far a hand-over from one generation to another has come."""
 
     BEGUN = "BEGUN"
-    """The successor is being stopped."""
+    """The successor is being paused."""
     WAITING = "WAITING"
-    """The successor has ended; the predecessor is to come as far, and is then stopped."""
+    """The successor is paused; the predecessor runs until it is as far, and is then paused."""
     ALIGNING = "ALIGNING"
-    """Both are brought to the end of the same input, with nothing left in topics of their own, and compared."""
+    """Both run to the same input position, with nothing left in repartition topics, and are compared."""
     ALIGNED = "ALIGNED"
-    """They hold the same, and who writes the outputs from which batch on is decided; readers are told next."""
+    """They have the same content, and it is decided which of them writes which batch's outputs; readers switch next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """A hand-over under way. The batches are known from ALIGNING on: both are to end at `end` of the input.
+    """A hand-over under way. The batches are known from ALIGNING on: both end at input position `end`.
 
-    In WAITING, `end` is where the target has ended. With `compares` it takes place only between equals; a roll-back
-    doesn't ask.
+    In WAITING, `end` is where the target has paused. With `compares`, their contents must be the same; a roll-back
+    doesn't compare.
     """
 
     source: int
@@ -80,10 +80,10 @@ class Generation:
 
     Attributes:
         number: from 1.
-        state: where it is in its life.
+        state: its state.
         topics: the changelog of each store of its topology that has one.
         origin: the generation that was live when it was planned; None for the first.
-        migrations: names of all migrations from version 1 to what it holds, in order.
+        migrations: names of all migrations from version 1 to its rows' version, in order.
         partitions: of each of its changelogs; None leaves it to the topology.
         since: from where a backfill reads the input: `beginning`, or a time as ISO 8601. None: it is seeded from its
             origin.
@@ -105,7 +105,7 @@ class Generation:
     outputs: tuple[tuple[int, int | None], ...] = ()
 
     def writes_outputs(self, batch_id: int) -> bool:
-        """Whether that batch's outputs are this generation's to write."""
+        """Whether this generation writes that batch's outputs."""
         return any(first <= batch_id and (last is None or batch_id <= last) for first, last in self.outputs)
 
     def silenced_after(self, batch_id: int) -> Self:
@@ -164,11 +164,11 @@ class Journal:
 
     @property
     def other(self) -> Generation | None:
-        """The one that there is beside the live one; None if there is none."""
+        """The candidate, or else the standby; None if there is neither."""
         return self.candidate or self.standby
 
     def updated(self, *generations: Generation, **changes: Any) -> Journal:
-        """The journal with these generations in place of those of their numbers, and other fields changed."""
+        """The journal with these generations added or replaced by number, and other fields changed."""
         return replace(self, generations={**self.generations, **{g.number: g for g in generations}}, **changes)
 
     def to_json(self) -> bytes:
@@ -181,10 +181,10 @@ class Journal:
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
-        """Reads such JSON.
+        """Reads the JSON of `to_json`.
 
         Raises:
-            GenerationRefusedError: it is none.
+            GenerationRefusedError: the JSON is no journal.
         """
         try:
             content = orjson.loads(data)
@@ -198,14 +198,14 @@ class Journal:
 
 
 class JournalFile:
-    """The journal of one app in a run directory. Reading needs no lock; changing is for one at a time."""
+    """The journal of one app in a run directory. Reading needs no lock; a change needs `locked`."""
 
     def __init__(self, run_dir: Path, app: str) -> None:
         self._path = run_dir / "generations" / f"{app}.json"
 
     @property
     def exists(self) -> bool:
-        """Whether there is one, be it damaged."""
+        """Whether the file exists, even if it is damaged."""
         return self._path.exists()
 
     def read(self) -> Journal | None:
@@ -216,7 +216,7 @@ class JournalFile:
             return None
 
     def write(self, journal: Journal) -> None:
-        """Replaces the journal in one step, for good."""
+        """Replaces the journal, atomically and durably."""
         write_whole(self._path, journal.to_json(), durable=True)
 
     @contextmanager
@@ -224,7 +224,7 @@ class JournalFile:
         """Held while a step is taken.
 
         Raises:
-            GenerationRefusedError: another process takes one just now.
+            GenerationRefusedError: another process is taking a step.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.with_suffix(".lock").open("ab") as file:

@@ -1,6 +1,6 @@
-"""What a store or an app is now. Which generation is live is told by the journal alone.
+"""Stores and apps in their live generations. Only the journal decides which generation is live.
 
-Jobs that maintain stores ask here. Readers ask the alias that the journal's steps publish. Free of Spark.
+Maintenance jobs use this module. Readers follow the aliases that the steps publish. Free of Spark.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def live_store(name: str, settings: AppSettings) -> tuple[StoreSpec, AppSettings
 
 
 def live_topology(spec: AppSpec, settings: AppSettings) -> Topology:
-    """What an app's live generation runs.
+    """The topology of an app's live generation.
 
     Raises:
         ConfigurationError: the app is no topology.
-        GenerationRefusedError: there is none of the generation's migrations any more.
+        GenerationRefusedError: one of the generation's migrations doesn't exist any more.
     """
     if spec.describe is None:
         read, written = (", ".join(names(settings)) or "none" for names in (spec.sources, spec.sinks))
@@ -61,5 +61,5 @@ def journal_of(store: StoreSpec, settings: AppSettings) -> Journal | None:
 
 
 def _of(app: AppSpec, store: StoreSpec) -> StoreSpec:
-    """The store as an app in one of its generations has it."""
+    """The app's own spec of a store; `store` itself if the app has none."""
     return next((item for item in app.stores if item.name == store.name), store)

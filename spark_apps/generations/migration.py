@@ -19,7 +19,7 @@ StoreRecord = tuple[bytes, bytes]
 """Key and value of a store's row; never a tombstone."""
 
 Convert = Callable[[bytes, bytes], Sequence[StoreRecord]]
-"""From a row to those that take its place: none drops it. It must depend on nothing else.
+"""From a row to the rows that replace it; an empty sequence drops it. The result must depend on the row alone.
 
 Raises any exception for a row that it can't convert.
 """
@@ -33,9 +33,9 @@ class StoreMigration:
         name: what the change is called on the command line and in journals.
         store: the store's name.
         summary: one sentence for the person who approves it.
-        to_version: schema version of what `convert` makes; it takes that of the version before.
+        to_version: schema version of the rows that `convert` makes; its input has the version before.
         convert: `module:function`, a `Convert`.
-        describe: `module:function`, which describes the topology that runs from then on. None: the one before it stays.
+        describe: `module:function`, which describes the topology after the change. None: the topology stays.
         changes_key: whether `convert` makes other keys.
         offered: whether a plan proposes the change by itself. Otherwise it is made only if somebody names it.
     """
@@ -61,7 +61,7 @@ class Chain:
     steps: tuple[StoreMigration, ...] = ()
 
     def of(self, store: str) -> Chain:
-        """Those of one store."""
+        """The migrations of one store."""
         return Chain(tuple(step for step in self.steps if step.store == store))
 
     @property
@@ -71,12 +71,12 @@ class Chain:
 
     @property
     def describe(self) -> str | None:
-        """What describes the topology after all of them; None: the app's own stays."""
+        """The `module:function` that describes the topology after all of them; None: the app's own stays."""
         named = [step.describe for step in self.steps if step.describe is not None]
         return named[-1] if named else None
 
     def convert(self, key: bytes, value: bytes) -> list[StoreRecord]:
-        """The rows that take the place of one. Raises what the functions raise."""
+        """The rows that replace one row. Raises what the functions raise."""
         records: list[StoreRecord] = [(key, value)]
         for step in self.steps:
             function = function_named(step.convert)

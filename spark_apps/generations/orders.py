@@ -1,8 +1,8 @@
-"""Who runs which generation, how far, and when it holds: read from the journal alone.
+"""Which process runs which generation, how far, and when it pauses. Only the journal decides.
 
-Two processes may belong to an app. The one in role LIVE runs the generation that readers read; the one in role NEXT
-runs the other one, be it on its way or kept for a roll-back. When the journal makes another generation live, the
-processes change places.
+An app may have two processes. The one in role LIVE runs the generation that readers read; the one in role NEXT
+runs the other one, a candidate or the standby for a roll-back. When the journal makes another generation live, the
+processes swap their generations.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ _RUNNABLE = frozenset({GenerationState.STARTED, GenerationState.VERIFIED, Genera
 
 
 class Role(StrEnum):
-    """What a process of an app is for."""
+    """The role of a process of an app."""
 
     LIVE = "live"
     NEXT = "next"
 
     def program(self, app: str) -> str:
-        """What the process is called: its lease, its heartbeat and its scratch folder bear this name."""
+        """The process's name, which its lease, its heartbeat and its scratch folder have too."""
         return app if self is Role.LIVE else f"{app}-next"
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a process is to do.
+    """What a process must do.
 
     Attributes:
         generation: the one that it runs.
-        holds: whether it is to stop between two batches and wait, once it has come as far as told.
-        batch: the batch that it is to finish before, and after which no other may begin.
-        position: the place of the input that it must have reached before.
+        holds: whether it pauses between two batches once it has reached `batch` and `position`.
+        batch: the batch that it must finish before it pauses; no later batch may begin.
+        position: the input position that it must reach before it pauses.
     """
 
     generation: Generation
@@ -46,10 +46,10 @@ class Orders:
     position: Position | None = None
 
     def reached(self, checkpoint: SparkCheckpoint, *, owed: int | None = None) -> bool:
-        """Whether it has come as far as told. Only ever of orders to hold.
+        """Whether it has reached `batch` and `position`. Always False without `holds`.
 
-        `owed` is a batch that was planned when it began, and may have been begun by a process that died: that is to be
-        finished, too.
+        `owed` is a batch that was already planned when the query started. It must be finished too, because a process
+        that crashed may have begun it.
         """
         if not self.holds:
             return False
@@ -60,13 +60,13 @@ class Orders:
         return self.position is None or checkpoint.committed_position().reaches(self.position)
 
     def fulfilled(self, checkpoint: SparkCheckpoint) -> bool:
-        """Whether nothing needs to run: it is where it was told to be, and no batch is under way there."""
+        """Whether nothing needs to run: the orders are reached, and no batch is unfinished."""
         unused = checkpoint.last_planned_batch() is None
         return self.reached(checkpoint) and (unused or is_settled(checkpoint))
 
 
 def orders_for(journal: Journal, role: Role) -> Orders | None:
-    """What the process in that role is to do now; None if there is no generation for it."""
+    """The current orders of the process in that role; None if there is no generation for it."""
     generation = journal.live_generation if role is Role.LIVE else journal.other
     if generation is None or (role is Role.NEXT and generation.state not in _RUNNABLE):
         return None

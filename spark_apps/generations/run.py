@@ -1,8 +1,8 @@
-"""A process of an app that has generations: runs what the journal tells its role to, and holds when it says so.
+"""A process of an app with generations: it runs and pauses the generation of its role, as the journal says.
 
-The process lives through hand-overs: it ends a query between two batches, gives the generation's lease back, waits,
-and goes on with what it is told next, on the same JVM. The lease is what tells whoever takes a step that nothing of
-that generation runs. A change of the journal is seen within `POLL_S`.
+The process survives hand-overs: it ends a query between two batches, releases the generation's lease, waits, and
+follows its next orders on the same JVM. A step that acquires the lease can be sure that nothing of that generation
+runs. The process sees a change of the journal within `POLL_S` seconds.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(slots=True)
 class BatchLimit:
-    """Lets an app's batches through up to one, and remembers which were begun. Called by Spark's thread.
+    """Lets batches up to `last` run, and remembers the newest one that began. Called by Spark's thread.
 
-    `last` is None while there is no limit.
+    `last` is None if there is no limit.
     """
 
     last: int | None
@@ -136,7 +136,7 @@ class GenerationRun:
             )
         )
         _log.info("holding", app=self.spec.name, generation=orders.generation.number)
-        # A step that died may have left a plan behind, which is run to its end under the same orders.
+        # A crashed step may have left a planned batch behind, which must run under the same orders.
         checkpoint = self._checkpoint(orders.generation)
         while not self.stop.wait(POLL_S) and self._orders() == orders and orders.fulfilled(checkpoint):
             pass
@@ -147,7 +147,7 @@ class GenerationRun:
         pulse.become(self._heartbeat(orders.generation, AppState.STARTING))
         with Lease(settings.lease_file(name), clock=self.clock, wait=time.sleep) as lease:
             lease.acquire(settings.lease_timeout_s)
-            # Whoever held the lease until now may have changed what is to be done.
+            # The previous holder of the lease may have changed the orders.
             if self._orders() != orders:
                 return
             spark = self._session(process_lease)
@@ -174,13 +174,13 @@ class GenerationRun:
             term.run(spark, pulse)
         planned = checkpoint.last_planned_batch()
         never_begun = planned is not None and planned > max(limit.begun, planned_before or 0)
-        # So that a generation that holds has no batch under way. One that was begun is run to its end instead.
+        # A paused generation must have no unfinished batch. A batch that was begun is finished instead.
         if planned is not None and never_begun and not self.stop.is_set():
             take_back(checkpoint, planned)
 
     @contextmanager
     def _watching(self, orders: Orders, reached: Callable[[], bool], ended: threading.Event) -> Iterator[None]:
-        """Ends the term when the process is to stop, the orders change, or the query is where it was told to be."""
+        """Ends the term when the process must stop, the orders change, or the query has reached them."""
 
         def watch() -> None:
             while not ended.wait(POLL_S):
@@ -190,8 +190,8 @@ class GenerationRun:
                 except OSError:
                     continue
                 except Exception:
-                    # A term that nobody watches would hear neither orders nor the end: whoever begins the next one
-                    # meets the same error, and tells it.
+                    # An unwatched term would miss new orders and the stop signal. So it ends, and `_follow` meets
+                    # the same error and raises it.
                     _log.exception("orders_not_watched", app=self.spec.name)
                     ended.set()
 
@@ -250,9 +250,9 @@ class GenerationRun:
 
 
 def _last_batch(orders: Orders, checkpoint: SparkCheckpoint) -> int | None:
-    """The batch after which none may begin; None if it is not known beforehand.
+    """The last batch that may begin; None if it is not known beforehand.
 
-    What is planned is run first, for it may have been begun by a process that died.
+    Planned batches run first: a process that crashed may have begun them.
     """
     if not orders.holds or orders.position is not None:
         return None

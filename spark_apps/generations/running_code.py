@@ -1,4 +1,4 @@
-"""What the process that runs an app knows of changes: it began with the code of then, and goes on with that."""
+"""Which migrations an app's running process has the code of: it keeps the code that it started with."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from spark_apps.settings import AppSettings
 
 
 def check_known(app: str, migrations: Sequence[str], settings: AppSettings) -> None:
-    """Returns unless the process that is to go on with the next generation runs, and knows one of its migrations not.
+    """Checks that the app's live process, which will run the next generation, has the code of its migrations.
 
-    A migration that is named by its variable is imported when it is needed.
+    Passes if that process isn't running. A migration that is named by its variable is imported when it is needed.
 
     Raises:
-        GenerationRefusedError: it would end at the hand-over, and its store would stand still.
+        GenerationRefusedError: it hasn't: it would end at the hand-over, and its store would get no more updates.
     """
     program = Role.LIVE.program(app)
     beat = read_heartbeat(settings.heartbeat_file(program))

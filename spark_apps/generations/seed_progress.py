@@ -1,6 +1,6 @@
-"""What the tasks of a generation begin with beside rows: stream times, what was emitted, timers.
+"""The progress that a generation's tasks begin with, besides rows: stream times, what was emitted, timers.
 
-It is in the markers of the live generation's tasks, and the new generation's tasks find it in markers of their own.
+It is read from the markers of the live generation's tasks. The new generation's tasks read it from their own markers.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from state.topology.operators.repartition import RepartitionSource
 from state.topology.plan import SubTopology
 
 Progress = Mapping[int, bytes]
-"""Progress by partition of the tasks of a sub-topology; those that have not run yet are not there."""
+"""Progress of a sub-topology's tasks, by partition; without the tasks that have not run yet."""
 
 
 def live_progress(
     bootstrap: str, app: str, generation: int, layout: Layout, *, query_id: str, batch_id: int
 ) -> dict[str, Progress]:
-    """What the tasks of a generation had come to after a batch, by slot name.
+    """The progress of a generation's tasks after a batch, by slot name.
 
     Raises:
-        NotesGoneError: what there is of a task is of later batches.
+        NotesGoneError: a task has only markers of later batches.
     """
     found: dict[str, Progress] = {}
     for slot in layout.slots():
@@ -44,9 +44,9 @@ def live_progress(
 
 
 def peer_of(sub: SubTopology, live: Layout) -> SubTopology | None:
-    """The live generation's sub-topology that a new one takes the place of: it keeps the same stores or reads the same.
+    """The live sub-topology that a new one replaces: it shares a store, or else an input topic; None if none does.
 
-    Names of repartition topics differ from one generation to the next.
+    Repartition topics don't count: their names differ between generations.
     """
     stores, topics = {spec.name for spec in sub.stores}, _plain_topics(sub)
     others = [other for other in live.topology.sub_topologies if not other.is_global]
@@ -60,10 +60,10 @@ def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:
     Args:
         before: that of the live tasks.
         partitions: how many tasks it has.
-        moved: whether keys come to other tasks. Then each may get keys of every live one, and is as far as the first.
+        moved: whether keys move to other tasks. A task may then get keys of any live one, and takes the latest times.
 
     Raises:
-        GenerationRefusedError: keys come to other tasks, and the progress can't be put together.
+        GenerationRefusedError: keys move to other tasks, and the progress can't be merged.
     """
     if not moved:
         return before

@@ -1,4 +1,4 @@
-"""The rows that a generation begins with: converted, and put where its tasks look for them. Run by Spark's workers."""
+"""Converts the rows of a seed and writes them to the partitions of their tasks. Run by Spark's workers."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _KEYS: Mapping[StoreKind, Callable[[bytes], bytes]] = {
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where the tasks of a generation look for a store's rows.
+    """The partitions in which a generation's tasks expect a store's rows.
 
     Attributes:
-        kind: what the store's keys are.
-        partitions: of its new changelog, if rows may come to another one than the one that they are in; else None.
+        kind: the store's kind, which sets the format of its row keys.
+        partitions: of its new changelog, if rows may move to other partitions; else None.
     """
 
     kind: StoreKind
@@ -65,7 +65,7 @@ def converted_rows(
 ) -> Iterator[pa.RecordBatch]:
     """From rows `_partition`, `_key`, `_value`, `_timestamp_ms` to those of `ROWS`.
 
-    A row that can't be converted becomes its problem, without a byte of it.
+    A row that can't be converted is replaced by its problem, which has no data of the row.
     """
     names = ("_partition", "_key", "_value", "_timestamp_ms")
     for batch in batches:
@@ -74,7 +74,7 @@ def converted_rows(
         for partition, key, value, timestamp_ms in zip(*(cells(batch.column(name)) for name in names), strict=True):
             try:
                 made += [(partition, *record, timestamp_ms) for record in chain.convert(key, value)]
-            except Exception as error:  # whatever a function of the app's own raises; it may quote the row
+            except Exception as error:  # an app's function may raise anything, and quote the row
                 problems.append(type(error).__name__)
         if made:
             partitions, keys, values, times = zip(*made, strict=True)
@@ -97,7 +97,7 @@ class SeedTarget:
         producer: the client's settings, in its own names.
         topics: changelog by store.
         headers: of the rows of each store.
-        timeout_s: how long the broker may take for the last of them.
+        timeout_s: how long the final flush may take.
     """
 
     producer: Mapping[str, str | int]
@@ -108,9 +108,9 @@ class SeedTarget:
 
 @task_errors
 def written_rows(batches: Iterator[pa.RecordBatch], *, target: SeedTarget) -> Iterator[pa.RecordBatch]:
-    """Writes rows of `ROWS` to their changelogs; tells how many.
+    """Writes rows of `ROWS` to their changelogs; yields how many.
 
-    Nobody reads these before the seed is complete, and one that is not is made anew. So no transaction is needed.
+    Nobody reads them before the seed is complete, and an incomplete seed is made again. So no transaction is needed.
 
     Raises:
         BrokerRefusedError: the broker did not take them all.

@@ -1,7 +1,7 @@
-"""Making what a generation begins with: its changelogs, the progress of its tasks, and its checkpoint.
+"""Seeding a generation: making its changelogs, the progress of its tasks, and its checkpoint.
 
-All of it is as the live generation was after one finished batch, and the new one's input begins behind that batch.
-The live generation runs on meanwhile. An attempt that is repeated makes everything anew.
+The seed is the live generation's state after one finished batch, and the new one's input begins after that batch.
+The live generation keeps running. A repeated attempt makes everything again.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """A seed that is complete: where the input goes on after it, and how many rows it has."""
+    """A complete seed: the position where the input continues, and the number of rows."""
 
     start: Position
     rows: int
 
 
 def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: int, clock: Clock) -> Seed:
-    """Makes what a planned generation begins with; an earlier attempt's is made anew.
+    """Makes the seed of a planned generation; replaces that of an earlier attempt.
 
     Raises:
         GenerationRefusedError: it can't begin with the live generation's content.
@@ -105,7 +105,7 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
 
 @dataclass(frozen=True)
 class Seeding:
-    """The seed of generation `new`, made of generation `live`, which runs on."""
+    """The seed of generation `new`, made from generation `live`, which keeps running."""
 
     spec: AppSpec
     settings: AppSettings
@@ -113,13 +113,13 @@ class Seeding:
     new: Generation
 
     def check(self) -> None:
-        """Refuses what can be seen before Spark is started. Raises as `make_seed`."""
+        """Runs the checks that need no Spark session. Raises as `make_seed`."""
         self._check_sources()
         self._check_nothing_on_its_way()
         self._moves()
 
     def from_live(self, spark: SparkSession) -> Seed:
-        """Copies and converts what the live generation holds after a finished batch. Raises as `make_seed`."""
+        """Copies and converts the live generation's rows as of a finished batch. Raises as `make_seed`."""
         moves = self._moves()
         batch, before = self._pinned()
         progress = self._progress(before, moves)
@@ -134,7 +134,7 @@ class Seeding:
         return self._made(batch.source, count)
 
     def from_input(self) -> Seed:
-        """Makes a generation without rows, which reads the input from where its `since` says. Raises as `make_seed`."""
+        """Makes a generation without rows that reads the input from its `since`. Raises as `make_seed`."""
         self._check_sources()
         batch = CommittedBatch.of(self._live_checkpoint, self.live.number)
         if batch is None:
@@ -190,7 +190,7 @@ class Seeding:
             raise GenerationRefusedError(msg)
 
     def _check_nothing_on_its_way(self) -> None:
-        """Refuses to copy rows of an app that has records in repartition topics: the rows alone are not its state."""
+        """Refuses to copy rows of an app with repartition topics: the records in them are part of its state."""
         through = self._live_layout.repartition_topics or self._new_layout.repartition_topics
         if through:
             msg = (
@@ -200,10 +200,10 @@ class Seeding:
             raise GenerationRefusedError(msg)
 
     def _moves(self) -> dict[str, bool]:
-        """By store of the new generation, whether its rows may come to other partitions.
+        """For each store of the new generation: whether its rows may move to other partitions.
 
         Raises:
-            GenerationRefusedError: a store has nothing to begin with, or it can't be told where its rows would go.
+            GenerationRefusedError: the live generation has no such store, or the store's rows would move and can't.
         """
         chain = chain_between(self.live, self.new)
         before = {spec.name: (sub, spec) for sub, spec in _stores(self._live_layout)}
@@ -257,7 +257,7 @@ class Seeding:
         return found
 
     def _frames(self, spark: SparkSession, batch: CommittedBatch, moves: Mapping[str, bool]) -> Iterator[DataFrame]:
-        """The rows that the new generation begins with, or what is wrong with them: a frame for each store."""
+        """The rows that the new generation begins with, or their problems: one frame per store."""
         served = {store.name: store for store in stores_of(self.spec, self.live)}
         chain = chain_between(self.live, self.new)
         for sub, spec in _stores(self._new_layout):
@@ -286,10 +286,10 @@ class Seeding:
         return SnapshotTable(spark, path, store).rows(manifest.delta_version)
 
     def _folded(self, spark: SparkSession, topic: str, batch: CommittedBatch) -> DataFrame:
-        """The rows at the end of that batch of a store that has no snapshots."""
+        """The rows of a store without snapshots, as of the end of that batch."""
         whole = range_to_fold(topic, None, self._topics.bounds([topic]))
         records = read_changelog(spark, self._live_settings, whole)
-        # Asked for after the range's end: every batch with records before it was planned by now.
+        # Read after the range's end: every batch with records before that end is planned by now.
         part = cut(records, whole, batch, planned_batches(self._live_checkpoint))
         return newest_by_key(records, part).where("_value is not null")
 
@@ -311,7 +311,7 @@ class Seeding:
             raise UnconvertibleRowsError(msg)
 
     def _make_topics(self) -> None:
-        """Makes the changelogs, set as the live ones are, and the markers' topics."""
+        """Makes the changelogs, with the settings of the live ones, and the repartition and markers topics."""
         for sub, spec in _stores(self._new_layout):
             like = self.live.topics.get(spec.name)
             config = CHANGELOG_CONFIG if like is None else self._topics.own_config(like)
@@ -351,7 +351,7 @@ class Seeding:
         query_id, number = str(uuid4()), self.new.number
         self._write_markers(query_id, progress)
         checkpoint = SparkCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
-        # With its repartition topics, which are empty: the hand-over reads their names from there.
+        # Includes the empty repartition topics: the hand-over reads their names from the checkpoint.
         empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.repartition_topics.items()}
         begin_behind(checkpoint, self._live_checkpoint, live_batch, start.merged(Position(empty)), query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())

@@ -1,4 +1,4 @@
-"""What each step makes of the journal: pure functions. Each refuses what can't be, and changes nothing if it is done.
+"""The steps, as pure functions of the journal. Each refuses what isn't possible, and changes nothing if it is done.
 
     plan -> seed -> start -> hand over -> (roll back) -> retire
 
@@ -21,7 +21,7 @@ from state.changelog.position import Position
 def planned(
     journal: Journal, spec: AppSpec, migrations: Sequence[str], partitions: int | None = None, since: str | None = None
 ) -> Journal:
-    """The journal with a generation on its way that changes the live one by `migrations`, which fit the app.
+    """The journal with a planned generation, which adds `migrations` to the live one's. They must fit the app.
 
     Args:
         journal: the journal.
@@ -31,7 +31,7 @@ def planned(
         since: from where it reads the input, if it is not seeded; see `Generation`.
 
     Raises:
-        GenerationRefusedError: another one is on its way or stands by, or the migrations don't follow on what is live.
+        GenerationRefusedError: there is a candidate or a standby, or the migrations don't continue the live ones.
     """
     wanted = (*journal.live_generation.migrations, *migrations)
     candidate = journal.candidate
@@ -63,12 +63,12 @@ def seeded(journal: Journal, number: int, start: Position, rows: int) -> Journal
 
 
 def started(journal: Journal, number: int) -> Journal:
-    """The journal once nodes were told, so that the generation may run."""
+    """The journal once the aliases are published that prepare the generation: it may run."""
     return journal.updated(replace(journal.generation(number), state=GenerationState.STARTED))
 
 
 def begun(journal: Journal, target: int, *, compares: bool) -> Journal:
-    """The journal of a hand-over that begins, or of the one that is under way.
+    """The journal with a hand-over to `target` begun; unchanged if it is under way.
 
     Raises:
         GenerationRefusedError: another one is under way, or the target can't become live.
@@ -87,7 +87,7 @@ def begun(journal: Journal, target: int, *, compares: bool) -> Journal:
 
 
 def waiting(journal: Journal, end: Position) -> Journal:
-    """The journal once the target holds at `end`."""
+    """The journal once the target is paused at input position `end`."""
     return journal.updated(transfer=replace(_transfer(journal), phase=TransferPhase.WAITING, end=end))
 
 
@@ -100,7 +100,7 @@ def aligning(journal: Journal, end: Position, source_batch: int, target_batch: i
 
 
 def aligned(journal: Journal) -> Journal:
-    """The journal once both hold the same at the same place. There the outputs change hands."""
+    """The journal once both are aligned and, with `compares`, compared. The target writes the outputs from there."""
     transfer = replace(_transfer(journal), phase=TransferPhase.ALIGNED)
     source, target = journal.generation(transfer.source), journal.generation(transfer.target)
     assert transfer.source_batch is not None  # noqa: S101 (for the type checker)
@@ -113,7 +113,7 @@ def aligned(journal: Journal) -> Journal:
 
 
 def completed(journal: Journal) -> Journal:
-    """The journal once readers were told: the target is live, and the source stands by."""
+    """The journal once the aliases are published: the target is live, the source is the standby."""
     transfer = _transfer(journal)
     return journal.updated(
         replace(journal.generation(transfer.source), state=GenerationState.STANDBY),
@@ -132,7 +132,7 @@ def called_off(journal: Journal) -> Journal:
     if transfer.phase is TransferPhase.ALIGNED:
         assert transfer.source_batch is not None  # noqa: S101 (for the type checker)
         assert transfer.target_batch is not None  # noqa: S101
-        # Neither has run a batch since, so the source goes on right where it fell silent.
+        # Neither has run a batch since, so the source writes outputs again from its next batch.
         source = source.heard_after(transfer.source_batch)
         target = target.silenced_after(transfer.target_batch)
     if target.state is GenerationState.VERIFIED:
@@ -141,7 +141,7 @@ def called_off(journal: Journal) -> Journal:
 
 
 def retired(journal: Journal, number: int) -> Journal:
-    """The journal without a generation that is not live.
+    """The journal with a generation retired.
 
     Raises:
         GenerationRefusedError: it is live, or a hand-over is under way.

@@ -66,7 +66,7 @@ def open_stream(context: StreamContext) -> Stream:
 
 
 class Exporter:
-    """Writes batches to the table. What it remembers between them is what the table's newest commit says."""
+    """Writes batches to the table. Its only state between them is the position in the table's newest commit."""
 
     def __init__(self, table: ExportTable, context: StreamContext) -> None:
         self._table = table

@@ -19,9 +19,9 @@ from spark_apps.topics import Topics
 from state.topology.records import DeadLetter, Record
 
 LETTER_COLUMNS = ("_partition", "_offset", "_timestamp_ms", "_key", "_value", "_error", "_error_class")
-"""The columns that a `LetterWriter` looks at. `_error` is null in rows that are none of its own."""
+"""The columns that a `LetterWriter` reads. `_error` is null in rows that are no dead letters."""
 WRITTEN_DDL = "rows bigint, letters bigint, replayed bigint"
-"""What comes out of each task: how many rows it saw, how many were dead letters, 1 if these were written before."""
+"""The result of each task: how many rows it read, how many were dead letters, 1 if these were written before."""
 _WRITTEN = pa.schema([("rows", pa.int64()), ("letters", pa.int64()), ("replayed", pa.int64())])
 
 
@@ -75,7 +75,7 @@ class LetterWriter:
         )
 
     def batch(self, batch_id: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """What each task runs: from rows of `LETTER_COLUMNS` to one of `WRITTEN_DDL`."""
+        """The function that each task runs: from rows of `LETTER_COLUMNS` to one of `WRITTEN_DDL`."""
         checkpoint = self._context.checkpoint
         # The source may get more partitions at any time.
         partitions = len(checkpoint.end_position(batch_id).offsets[self._topic])

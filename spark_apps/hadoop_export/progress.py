@@ -1,4 +1,4 @@
-"""How far topic `hadoop-sink` has been exported, as each commit of the table says.
+"""How far topic `hadoop-sink` has been exported, recorded in each commit of the table.
 
 The position travels in the commit's user metadata, as JSON:
 {"app": "hadoop_export", "position": {"hadoop-sink": {"<partition>": <next offset>}}}.
@@ -15,7 +15,7 @@ from state.errors import SerializationError
 
 
 def encode_progress(position: Position) -> str:
-    """The user metadata of a commit that reaches to a position."""
+    """The user metadata of a commit that reaches a position."""
     content = {"app": HADOOP_EXPORT.name, "position": orjson.Fragment(position.to_json())}
     return orjson.dumps(content).decode()
 

@@ -36,7 +36,7 @@ COLUMNS = {
     "_offset": "bigint",
 }
 """The table's columns: the fields of a masked line item; the day of its `CreatedTime` in UTC, by which the table is
-partitioned; its place in topic `hadoop-sink`, by which the quality gate tells that each is there once."""
+partitioned; its place in topic `hadoop-sink`, by which the quality gate checks that each is there once."""
 
 
 class ExportTable:
@@ -46,7 +46,7 @@ class ExportTable:
         self._spark = spark
         self._path = path
         builder = DeltaTable.createIfNotExists(spark).location(str(path)).partitionedBy("day")
-        # The quality gate reads from it what was added since its last decision.
+        # The quality gate reads from this feed what was added since its last decision.
         builder = builder.property("delta.enableChangeDataFeed", "true")
         for name, kind in COLUMNS.items():
             builder = builder.addColumn(name, kind)
@@ -62,7 +62,7 @@ class ExportTable:
         return Position()
 
     def append(self, rows: DataFrame, *, generation: int, batch_id: int, progress: Position) -> None:
-        """Adds a batch's rows, once however often it is called with the same batch."""
+        """Adds a batch's rows. A repeated call with the same batch adds nothing."""
         (
             rows.write.format("delta")
             .mode("append")

@@ -1,4 +1,4 @@
-"""What becomes of a masked line item: a row of the table."""
+"""Turns a masked line item into a row of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which stores a clean-up may delete rows of. The tasks that own them follow: their state is the changelog."""
+"""Which stores may be cleaned up. Their tasks follow the deletions, because their state is the changelog."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def cleanable_stores() -> tuple[str, ...]:
 
 
 def check_cleanable(store: StoreSpec) -> None:
-    """Returns if rows of the store may be deleted.
+    """Checks that rows of the store may be deleted.
 
     Raises:
-        ConfigurationError: it bounds itself.
+        ConfigurationError: the store is bounded.
     """
     if store.bounded:
         msg = f"{store.app} bounds store {store.name} by itself: set its retention instead"
@@ -25,11 +25,11 @@ def check_cleanable(store: StoreSpec) -> None:
 
 
 def check_alone(store: StoreSpec, journal: Journal | None) -> None:
-    """Returns if the live generation is the only one, so that rows that are deleted in it are gone.
+    """Checks that the live generation is the only one, so that rows deleted in it are gone.
 
     Raises:
-        ConfigurationError: another generation holds them too: what is on its way would not be handed over to, and a
-            roll-back would bring them back.
+        ConfigurationError: another generation has them too: a candidate would differ and not take over, and a roll-back
+            would bring them back.
     """
     other = None if journal is None else journal.other
     if other is not None:

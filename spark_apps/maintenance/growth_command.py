@@ -43,7 +43,7 @@ def _verdict(store: str, settings: MaintenanceSettings) -> CheckVerdict:
 
 
 def measured(store: str, settings: MaintenanceSettings) -> Size:
-    """The store's size now, told by its changelog: exact, and the same whichever node is asked."""
+    """The store's current size by its changelog: exact, and independent of any node."""
     now_ms = SystemClock().now_ms()
     rows = size_bytes = 0
     spec, _ = live_store(store, settings)

@@ -1,4 +1,4 @@
-"""What a command that judges stores does with its verdicts."""
+"""Saves and prints the verdicts of a command that checks stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def judged(
     judge: Callable[[str, MaintenanceSettings], CheckVerdict],
     exit_code: int,
 ) -> None:
-    """Keeps the verdict on each store, and prints them as one.
+    """Saves the verdict on each store, and prints them as one.
 
     Raises:
         typer.Exit: with `exit_code`, if one doesn't pass. And what `judge` raises.

@@ -8,7 +8,7 @@ from spark_apps.client_settings import ClientSettings
 
 
 class MaintenanceSettings(ClientSettings):
-    """What maintenance may be told. Each field is `STOREKEEPER_<NAME>`."""
+    """Settings of maintenance jobs. Each field is `STOREKEEPER_<NAME>`."""
 
     growth_rows_per_day: float = Field(
         default=1_000_000, gt=0, description="A store that grows by more rows a day than this is reported."

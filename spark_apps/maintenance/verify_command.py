@@ -1,4 +1,4 @@
-"""`python -m spark_apps.maintenance verify`: the changelog, what SQL shows, and every node hold the same."""
+"""`python -m spark_apps.maintenance verify`: checks that the changelog, the table and all nodes have the same rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
     spec, _ = live_store(store, settings)
     topic = spec.changelog_topic
     snapshot, flaws = _snapshot(spec, settings)
-    # Right after a hand-over the newest snapshot is still of the generation before, whose changelog may be gone.
+    # Right after a hand-over the newest snapshot is still of the previous generation, whose changelog may be gone.
     comparable = snapshot if snapshot is not None and snapshot.proof.manifest.changelog_topic == topic else None
     with ExitStack() as stack:
         changelog = Changelog(settings.kafka_bootstrap, topic)
@@ -67,7 +67,7 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
 
 
 def _snapshot(spec: StoreSpec, settings: MaintenanceSettings) -> tuple[SnapshotCopies | None, tuple[str, ...]]:
-    """What the store's table shows, and what is wrong with it."""
+    """The snapshot in the store's table, None if there is none to compare; and the table's flaws."""
     path = settings.delta_table(spec.table_name)
     try:
         vouched = vouched_version(path)

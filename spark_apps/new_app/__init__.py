@@ -1,1 +1,1 @@
-"""Laying down a new app: a package that runs as it is, its test, and nothing that has to be registered."""
+"""Creates a new app: a package that runs as it is, its test, and nothing that has to be registered."""

@@ -1,4 +1,4 @@
-"""What `storekeeper new-app` writes: the template app, under another name."""
+"""The files that `storekeeper new-app` writes: the template app, under another name."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def plan_new_app(name: str) -> list[NewFile]:
 def write_new_app(files: list[NewFile], project: Path) -> list[Path]:
     """Writes the files that are not there yet into `project`, and returns their paths.
 
-    A `tests/conftest.py` that is there already stays as it is.
+    An existing `tests/conftest.py` stays unchanged.
 
     Raises:
-        ConfigurationError: another of the files is there; nothing was written.
+        ConfigurationError: another of the files exists; nothing was written.
     """
     shared = Path("tests") / "conftest.py"
     there = [file.path for file in files if file.path != shared and (project / file.path).exists()]

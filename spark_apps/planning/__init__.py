@@ -1,1 +1,1 @@
-"""What the apps declare, what runs, and the plan between the two: `python -m spark_apps.planning`. Free of Spark."""
+"""Declared stores, running stores, and the plan between them: `python -m spark_apps.planning`. Free of Spark."""

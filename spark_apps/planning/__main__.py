@@ -1,4 +1,4 @@
-"""`python -m spark_apps.planning APP --migration NAME …`: the plan of one app's change, for whoever has to approve it.
+"""`python -m spark_apps.planning APP --migration NAME …`: the plan of one app's change, for the person who approves it.
 
 The last line on standard output is a JSON object: `text` is the plan in Markdown. Exit codes: 0 there is something to
 do and it can be done, 3 refused (the object has `error` and `reasons`), 1 failed.
@@ -40,16 +40,16 @@ def plan_of_app(
     *,
     copy: bool = False,
 ) -> Plan:
-    """What changing an app's stores by the migrations named would be; with `copy`, also without any change.
+    """The plan of the named migrations for an app's stores; with `copy`, also if nothing changes.
 
     Args:
         declared: all of the app's stores.
-        running: the same as they run, by name.
+        running: the same stores as they run, by name.
         migrations: names, in order; they may be of several of the stores.
         copy: whether to plan a generation even if nothing changes.
 
     Raises:
-        ConfigurationError: there is no such migration, it is made already, or one in between is left out.
+        ConfigurationError: a migration is unknown or made already, or one in between is left out.
     """
     of_app = [step.name for store in declared for step in store.steps]
     unknown = [name for name in migrations if name not in of_app]
@@ -66,7 +66,7 @@ def plan_of_app(
 
 
 def _as_wanted(store: DeclaredStore, running: RunningStore, migrations: Sequence[str]) -> DeclaredStore:
-    """The store with those of its migrations offered that are made or named.
+    """The store with only its made or named migrations, all of them offered.
 
     Raises:
         ConfigurationError: one is made already, or one in between is left out.
@@ -117,7 +117,7 @@ def _answer(app: str, plan: Plan) -> None:
     """Prints a plan.
 
     Raises:
-        typer.Exit: nothing is to be done, or nothing can be.
+        typer.Exit: with `EXIT_REFUSED`, if there is nothing to do or the change is refused.
     """
     answer = {
         "app": app,

@@ -27,11 +27,11 @@ def declared_stores(partitions: Mapping[str, int] | None = None) -> list[Declare
     """Every store of every app.
 
     Args:
-        partitions: how many a store's changelog is to have, where that is to change. Those of all stores of its app
-            change with it, for a generation has one number.
+        partitions: the new number of a store's partitions, where it changes. It applies to all stores of the app:
+            a generation has one number.
 
     Raises:
-        ConfigurationError: two stores of one app are to have different numbers, or a store's topic fixes its number.
+        ConfigurationError: two stores of one app get different numbers, or a store's topic fixes its number.
     """
     return [
         _declared(app, store, number)
@@ -42,9 +42,9 @@ def declared_stores(partitions: Mapping[str, int] | None = None) -> list[Declare
 
 
 def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]:
-    """What the apps that run would keep for themselves, in the generations that run.
+    """The internal stores and topics that the running apps would have with this code, in their live generations.
 
-    One whose migrations are not there any more is left out: its stores tell of that.
+    An app whose migrations are gone is left out: the plan reports that for its stores.
     """
     found: list[AppTopology] = []
     for app in (APPS[name] for name in running if name in APPS):
@@ -60,7 +60,7 @@ def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]
 
 
 def with_topologies(plan: Plan, running: Description) -> Plan:
-    """A plan with what becomes of the stores and topics that the apps keep for themselves."""
+    """A plan with the changes of the apps' internal stores and topics added."""
     changes = [
         change
         for declared in declared_topologies(running.topologies)

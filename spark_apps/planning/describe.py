@@ -1,6 +1,6 @@
-"""What runs, from what a run directory and the broker tell: snapshots' manifests, journals of generations, topics.
+"""The running stores, from a run directory (snapshot manifests, journals, claims) and the broker's topics.
 
-Only names, types and counts are told; rows are not looked at.
+Only names, types and counts are described; rows are not read.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _log = structlog.get_logger(__name__)
 
 
 def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) -> Description:
-    """The stores that run in a run directory: those that have been snapshot, and those whose apps have begun.
+    """The running stores of a run directory: those with a snapshot, and those whose apps have started.
 
     Args:
         settings: run directory and broker.
         clock: for the time of the description.
-        ask_broker: whether to ask it for partitions; if it doesn't answer, they stay unknown.
+        ask_broker: whether to ask the broker for partitions; if it doesn't answer, those of the snapshots stay.
     """
     specs = {store.name: store for app in APPS.values() for store in app.stores}
     found: dict[str, RunningStore] = {}
@@ -57,7 +57,7 @@ def describe(settings: AppSettings, clock: Clock, *, ask_broker: bool = True) ->
 
 
 def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
-    """What apps that are topologies keep for themselves, as of their last starts."""
+    """The internal stores and topics of apps that are topologies, as of their last starts."""
     for app in APPS.values():
         journal = JournalFile(settings.run_dir, app.name).read() if app.has_generations else None
         live = FIRST_GENERATION if journal is None else journal.live
@@ -107,7 +107,7 @@ def _migrations(journal: Journal | None, store: str) -> tuple[str, ...]:
 
 
 def _may_be_of(migration: str, store: str) -> bool:
-    """Whether a migration is of a store. One that there is no more may be of any: whoever plans must meet it."""
+    """Whether a migration may be of a store. An unknown one may be of any store, so that the plan reports it."""
     try:
         return migration_named(migration).store == store
     except ConfigurationError:

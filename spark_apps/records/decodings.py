@@ -1,8 +1,8 @@
-"""What a text may say in disguise: its base64, hexadecimal, percent and character-reference decodings.
+"""The encoded content of a text: its base64, hexadecimal, percent and character-reference decodings.
 
-A leak is a leak in any spelling. The gate looks for the same patterns in what a text decodes to, two layers deep, as a
-link in a description may be percent-encoded base64. A decoding counts only if it is readable text, so that a product
-code which happens to be valid base64 adds noise to nothing.
+An encoded leak is a leak too. The gate looks for the same patterns in a text's decodings, two layers deep, as a link in
+a description may be percent-encoded base64. A decoding counts only if it is readable text: so a product code that
+happens to be valid base64 is no decoding.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _STANDARD_ALPHABET = str.maketrans("-_", "+/")
 
 
 def decodings(text: str) -> list[str]:
-    """Everything readable that `text` decodes to and that it isn't itself, without repetitions; usually nothing.
+    """The readable decodings of `text` that differ from it, without duplicates; usually none.
 
-    Texts are looked at up to 4,096 characters and give at most 32 decodings: longer ones are no descriptions.
+    Only the first 4,096 characters are decoded, to at most 32 decodings: longer texts are no descriptions.
     """
     found: dict[str, None] = {}
     layer = [text[:_MAX_CHARS]]

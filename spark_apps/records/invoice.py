@@ -32,7 +32,7 @@ class LineItem(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 
 
 class DeliveryAddress(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """Where a home delivery goes. `address_line` and `contact_number` never leave for analysis."""
+    """Where a home delivery goes. `address_line` and `contact_number` are never exported for analysis."""
 
     address_line: Text
     city: Text
@@ -101,7 +101,7 @@ class Invoice(
 
 
 class Sale(msgspec.Struct, frozen=True, gc=False):
-    """An invoice, and the bytes that it came as."""
+    """An invoice, and its original bytes."""
 
     invoice: Invoice
     data: bytes
@@ -124,14 +124,14 @@ def parse_invoice(key: bytes | None, value: bytes | None, *, max_record_bytes: i
 
     Raises:
         PoisonRecordError: the record can't be processed; see `StrictDecoder.decode`, and: the customer type or
-            delivery type is none that we know, a prime customer has no card number, a home delivery has no address,
+            delivery type is unknown, a prime customer has no card number, a home delivery has no address,
             a text that may be a key has control characters.
     """
     return _checked(_decoder(max_record_bytes).decode(key, value))
 
 
 class InvoiceSerde:
-    """The invoices of topic `pos`, each with the bytes that it came as."""
+    """The invoices of topic `pos`, each with its original bytes."""
 
     def __init__(self, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
         self._decode = _decoder(max_record_bytes).decode_value
@@ -140,12 +140,12 @@ class InvoiceSerde:
         """The invoice in a record's value.
 
         Raises:
-            PoisonRecordError: it is none; see `parse_invoice`.
+            PoisonRecordError: it is not a valid invoice; see `parse_invoice`.
         """
         return Sale(_checked(self._decode(data)), data)
 
     def serialize(self, value: Sale) -> bytes:
-        """The bytes that it came as."""
+        """The invoice's original bytes."""
         return value.data
 
 

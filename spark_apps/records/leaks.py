@@ -1,24 +1,24 @@
-r"""What a leak of personal data looks like in a text: regular expressions of Java, which Spark runs, and their Python.
+r"""Patterns of leaked personal data in texts: regular expressions for Java, which Spark runs, and for Python.
 
-The fan-out masks by them, and the quality gate checks by them what was masked.
+The fan-out masks with these patterns, and the quality gate checks the masked texts with them.
 
-Two kinds of columns, for the same digits mean different things in them:
+There are two kinds of columns, because the same digits mean different things in them:
 
-Free text (`ItemDescription`, `City`, ...) has no business with long numbers, so any ten digits are a leak, alone or in
+Free text (`ItemDescription`, `City`, ...) needs no long numbers, so any ten digits are a leak, alone or in
 the groups that people write: `98891 27612`, `+91-989-012-7612`, `4012 8888 8888 1881`, `98.89.12.76.12`. Groups must be
 joined by blanks, dots, hyphens, brackets or invisible characters, and have three digits or more (or all two, or all
 one), so that dates, sizes and prices pass: `2026-11-21 500 ml`, `500/1000/2000`.
 
 Codes (`InvoiceNumber`, `ItemCode`, ...) are made of digits. Only a number that stands alone between non-letters and has
-more significant digits than `code_digits` is one too many: `9889127612` and `INV-4012888888881881`, but neither
-`JUL-0000000042` nor a UUID. Beside it, the groups that cards are printed and phone numbers written in.
+more significant digits than `code_digits` is a leak: `9889127612` and `INV-4012888888881881`, but neither
+`JUL-0000000042` nor a UUID. So are the groups of printed cards and of written phone numbers.
 
-In both, email addresses, and postal ones as far as a pattern can tell: a house number, a name, and a word such as road
-or nagar; or `Flat No. 4`, `P.O. Box 12`, `c/o Meera Rao`. A name that
-stands alone can't be told from other words.
+In both, email addresses are leaks, and postal ones that a pattern finds: a house number, a name, and a word such as
+road or nagar; or `Flat No. 4`, `P.O. Box 12`, `c/o Meera Rao`. A name that
+stands alone can't be distinguished from other words.
 
-No check digit is looked at: a mistyped card number is personal data too, and one in ten numbers has a good one.
-Digits are those of any script. The same patterns are looked for in what a text decodes to: `disguised_leak`.
+Check digits are ignored: a mistyped card number is personal data too, and one in ten numbers has a valid one.
+Digits of any script count. Decodings of a text are searched for the same patterns: `disguised_leak`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BLANK = r"[\p{Z}\p{Cf}]"
 _UUID = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
 
 MASK = "[masked]"
-"""What stands where a leak was."""
+"""Replaces a leak."""
 
 EMAIL = r"(?U)[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.\p{L}{2,}"
 
@@ -54,7 +54,7 @@ ADDRESS = (
     rf"(?i)(?<![\p{{L}}\p{{Nd}}])(?:{_HOUSE}[\s\p{{Z}},]+{_NAME_OF_WAY}{_WAY}(?![\p{{L}}\p{{Nd}}])|"
     rf"{_NUMBERED_HOME}|{_POST_BOX}|{_ADDRESSEE})"
 )
-"""A postal address, or whom it is for."""
+"""A postal address, or its addressee."""
 
 
 def _ten_digits(joint: str, between: str) -> str:
@@ -117,7 +117,7 @@ _FEWEST_CHARS = 6  # a@b.io
 
 @lru_cache(maxsize=20_000)
 def said_in_disguise(text: str) -> tuple[str, ...]:
-    """The text's `decodings`, remembered."""
+    """The text's `decodings`, cached."""
     return tuple(decodings(text))
 
 
@@ -129,9 +129,9 @@ def disguised_leak(texts: list[str | None]) -> bool:
 
 @lru_cache(maxsize=20_000)
 def masked_text(text: str) -> str:
-    """A free text without the numbers and email addresses in it, or `MASK` if it holds worse or holds it in disguise.
+    """A free text with its numbers and email addresses masked, or `MASK` if it holds other leaks or encoded ones.
 
-    Remembers many texts, for products are sold more than once.
+    Caches many texts, because products are sold more than once.
     """
     if len(text) < _FEWEST_CHARS:
         return text
@@ -148,13 +148,13 @@ def masked_code(code: str, code_digits: int) -> str:
 
 @lru_cache(maxsize=20_000)
 def is_harmless(text: str) -> bool:
-    """Whether a free text holds no leak and says nothing in disguise. Remembered, as `masked_text` is."""
+    """Whether a free text holds no leak and has no decodings. Cached, like `masked_text`."""
     return not said_in_disguise(text) and masked_text(text) == text
 
 
 @lru_cache(maxsize=20_000)
 def code_leaks(code: str, code_digits: int) -> bool:
-    """Whether there is a leak in a code. Remembered."""
+    """Whether there is a leak in a code. Cached."""
     if len(code) <= code_digits and code.isdecimal():
         return False
     return any(leak.search(code) for leak in _code_patterns(code_digits)) or disguised_leak([code])

@@ -1,8 +1,8 @@
 """Line items for analysis: flattened, and masked by allow-list. The records of topic `hadoop-sink`.
 
-What is not a field of `HadoopRecord` does not leave. What is one could still hold what it must not: the card number,
-contact number or address line of its own invoice are cut out of free texts, and whatever looks like anybody's, plain or
-encoded, out of every text; see `leaks`.
+Only the fields of `HadoopRecord` are exported. They could still hold personal data. So the card number, contact number
+and address line of their own invoice are masked in free texts, and whatever looks like anybody's, plain or encoded, in
+every text; see `leaks`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _INVOICE_NAMES = {
     "state": "State",
     "pin_code": "PinCode",
 }
-"""What the fields that all lines of an invoice share are called in the export."""
+"""The names in the export of the fields that all lines of an invoice share."""
 
 
 class HadoopRecord(
@@ -49,7 +49,7 @@ class HadoopRecord(
         "total_value": "TotalValue",
     },
 ):
-    """One line item and what anybody may see of its invoice. `city` to `pin_code` are None without an address."""
+    """One line item and the public fields of its invoice. `city` to `pin_code` are None without an address."""
 
     invoice_number: Name
     created_time_ms: TimeMs
@@ -92,7 +92,7 @@ def parse_hadoop_record(
 
 
 def masked_lines(invoice: Invoice, *, code_digits: int = CODE_DIGITS) -> list[HadoopRecord]:
-    """The invoice's line items, in their order, without anything that tells who the customer is."""
+    """The invoice's line items, in their order, without anything that identifies the customer."""
     part, lines = _masked_parts(invoice, code_digits)
     return [
         HadoopRecord(
@@ -148,9 +148,9 @@ def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, lis
 
 
 def _is_clean(invoice: Invoice, code_digits: int) -> bool:
-    """Whether there is surely nothing to mask: true of nearly every invoice, and told at little cost.
+    """Whether there is certainly nothing to mask: a cheap check that nearly every invoice passes.
 
-    What texts and codes hold by themselves is remembered from other invoices.
+    The results for single texts and codes are cached across invoices.
     """
     number, address = invoice.invoice_number, invoice.delivery_address
     # A short number can't leak, and there are too many of them to remember.
@@ -169,7 +169,7 @@ def _is_clean(invoice: Invoice, code_digits: int) -> bool:
 
 
 def _repeats_no_words(invoice: Invoice) -> bool:
-    """Whether no secret of words could be in the texts: neither the address line nor a card that isn't a number."""
+    """Whether the texts repeat no secret made of words: neither the address line nor a card that isn't a number."""
     card, address = invoice.customer_card_no, invoice.delivery_address
     if card and not card.isdecimal() and not _digits(card):
         return False
@@ -188,7 +188,7 @@ def _is_plain_line(code: str, description: str, code_digits: int) -> bool:
 
 
 def _texts(invoice: Invoice) -> list[str]:
-    """The free texts that leave."""
+    """The free texts that are exported."""
     texts = [line.item_description for line in invoice.line_items]
     texts.append(invoice.payment_method)
     if invoice.delivery_address is not None:
@@ -276,5 +276,5 @@ def _masked(text: str, masks: list[re.Pattern[str]]) -> str:
             return MASK
         for mask in masks:
             text = mask.sub(MASK, text)
-    # The mask may be longer than what it stands for.
+    # The mask may be longer than the text that it replaces.
     return masked_text(text)[:MAX_TEXT_CHARS]

@@ -1,4 +1,4 @@
-"""What can't be processed, and the one way of deciding it: strict decoding of a record into a typed struct."""
+"""Records that can't be processed, and their only check: strict decoding of a record into a typed struct."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def text_key(key: bytes | None) -> str:
 
 
 class StrictDecoder(Generic[_Struct]):
-    """Turns a record's JSON value into a struct, or says why it can't. Thread-safe.
+    """Decodes a record's JSON value into a struct, or raises an error with the reason. Thread-safe.
 
     A msgspec struct rather than a dataclass: decoding and checking happen in one pass in C, in a quarter of the time
     that checks in Python take, and there are millions.
@@ -89,7 +89,7 @@ class StrictDecoder(Generic[_Struct]):
         """The struct in `value`.
 
         Raises:
-            PoisonRecordError: as `decode`, where the reason is the value's.
+            PoisonRecordError: as `decode`, for reasons in the value.
         """
         if len(value) > self._max_record_bytes:
             msg = f"the value is larger than {self._max_record_bytes} bytes"

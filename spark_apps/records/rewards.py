@@ -50,7 +50,7 @@ class Rewards(
 
 
 class HasTotal(Protocol):
-    """What a customer has in all."""
+    """Something that has a customer's total points."""
 
     @property
     def total(self) -> Decimal:

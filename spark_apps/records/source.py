@@ -1,4 +1,4 @@
-"""What topologies ask of the records of their source topics. What does not hold is a dead letter."""
+"""The checks of topologies on records of their source topics. A record that fails becomes a dead letter."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def has_key_and_value(key: Any, value: Any, timestamp_ms: int) -> None:
 
 
 def keyed_by(name: str, key_of: Callable[[T], str]) -> Check:
-    """Refuses a record whose key is another one than `key_of(value)`.
+    """Refuses a record whose key is not `key_of(value)`.
 
     Args:
         name: what the key is called in the error's message.
@@ -88,7 +88,7 @@ def not_ahead(time_of: Callable[[T], int], max_ahead_ms: int) -> Check:
 
     Args:
         time_of: the time of an event, epoch ms.
-        max_ahead_ms: how far ahead is believable.
+        max_ahead_ms: how far ahead is accepted.
     """
 
     def check(_key: Any, value: Any, timestamp_ms: int) -> None:
@@ -100,7 +100,7 @@ def not_ahead(time_of: Callable[[T], int], max_ahead_ms: int) -> Check:
 
 
 def all_of(*checks: Check) -> Check:
-    """Refuses what one of the checks refuses, the first one first."""
+    """Refuses a record that one of the checks refuses. Runs them in order; the first failure is raised."""
 
     def check(key: Any, value: Any, timestamp_ms: int) -> None:
         for each in checks:

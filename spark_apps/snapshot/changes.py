@@ -60,13 +60,13 @@ def cut(
 ) -> ChangelogRange:
     """The part of a range before the first record of a batch later than `batch`, per partition.
 
-    Only batches that the app has begun are later ones. A record that names any other is a row and ends nothing.
+    Only batches that the app has planned count as later. A record of any other batch is a row and cuts nothing off.
 
     Args:
         records: those of the range, as `read_changelog` gives them.
         changelog: the range.
         batch: the batch to end with.
-        planned: by generation of the app its newest planned batch, as of after the range's end was asked for.
+        planned: the app's newest planned batch by generation, read after the range's end.
     """
     own = [_later(batch, generation, last) for generation, last in planned.items() if generation >= batch.generation]
     later = reduce(or_, own, F.lit(False))
@@ -126,7 +126,7 @@ def _typed(batches: Iterator[pa.RecordBatch], *, fields: Sequence[ValueField]) -
 def _skipped() -> Column:
     """Why a record of Kafka's source is skipped; null if it isn't.
 
-    What the judgement depends on goes to Python as one text. Records of a batch have the same, which is judged once.
+    Python gets all that the reason depends on as one text. Records of a batch share a text, which is checked once.
     """
     timestamp_ms = F.unix_millis("timestamp")
     is_time = timestamp_ms.between(0, LAST_TIMESTAMP_MS)
@@ -136,7 +136,7 @@ def _skipped() -> Column:
         F.when(is_time, 0).otherwise(-1).alias("timestamp_ms"),
         "headers",
     )
-    # Made anew for each session: the function that Spark makes of it belongs to one JVM.
+    # Made again for each session: the function that Spark makes of it belongs to one JVM.
     return F.arrow_udf(_reasons, StringType())(F.to_json(record, {"ignoreNullFields": "false"}))
 
 
@@ -147,7 +147,7 @@ def _reasons(records: pa.Array) -> pa.Array:
 
 
 def _reason(record: dict[str, Any]) -> str | None:
-    # A name ends at a zero byte for Kafka's C client, which the nodes read with.
+    # Kafka's C client, which the nodes use, ends a name at a zero byte.
     headers = [
         (header["key"].partition("\0")[0], None if header["value"] is None else base64.b64decode(header["value"]))
         for header in record["headers"] or ()

@@ -14,7 +14,7 @@ from state.snapshots.manifest import SnapshotManifest
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """The last batch that an app finished, and the end of its input. Records of later batches are not to be folded."""
+    """The last batch that an app finished, and the end of its input. Records of later batches must not be folded."""
 
     generation: int
     batch_id: int
@@ -53,10 +53,10 @@ class ChangelogRange:
 
 
 def range_to_fold(topic: str, earlier: SnapshotManifest | None, bounds: TopicBounds) -> ChangelogRange:
-    """From where the snapshot before ended, or the topic's beginning, to the topic's end.
+    """The range from the end of the earlier snapshot, or the topic's beginning, to the topic's end.
 
     Raises:
-        ChangelogError: the snapshot before ends where the topic doesn't reach (any more).
+        ChangelogError: the earlier snapshot ends outside of the topic's offsets.
     """
     start, end = dict(bounds.start.offsets[topic]), dict(bounds.end.offsets[topic])
     if earlier is None:

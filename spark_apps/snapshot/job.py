@@ -39,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSummary:
-    """What a run did. `committed` is False if there was nothing new; `manifest` is then that of the snapshot before.
+    """What a run did. `committed` is False if there was nothing new; `manifest` is then the previous one.
 
     `changed_keys` counts keys that were written or deleted. `duration_ms` counts from the beginning of the run.
     """
@@ -50,13 +50,13 @@ class SnapshotSummary:
     duration_ms: int
 
     def as_dict(self) -> dict[str, Any]:
-        """The summary as JSON's own types: the manifest's fields and those of this class."""
+        """The summary as JSON types: the manifest's fields and those of this class."""
         own = {"committed": self.committed, "changed_keys": self.changed_keys, "duration_ms": self.duration_ms}
         return self.manifest.as_dict() | own
 
 
 def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock) -> list[SnapshotSummary]:
-    """Brings the Delta tables of an app's stores up to its last committed batch, the same for all of them.
+    """Updates the Delta tables of an app's stores to its last committed batch, the same for all of them.
 
     Safe to run again after any crash.
 
@@ -83,10 +83,10 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
 
 @contextmanager
 def snapshot_session(stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock) -> Iterator[SparkSession]:
-    """A Spark session during which nobody else takes snapshots of the stores.
+    """A Spark session during which no other job takes snapshots of the stores.
 
     Raises:
-        AppRunningError: somebody does.
+        AppRunningError: another job does.
     """
     jobs = [f"snapshot-{store.name}" for store in stores]
     with ExitStack() as stack:
@@ -119,9 +119,9 @@ class Snapshot:
     def take(self, batch: CommittedBatch | None = None) -> tuple[SnapshotManifest, int | None]:
         """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.
 
-        The snapshot is that of `batch`, which must not be older than the one before; or of the last committed one.
+        The snapshot is of `batch`, which must not be older than the last snapshot's; None: of the last committed batch.
         """
-        # The order matters: whatever the committed batch wrote lies before the ends that are asked for after it.
+        # The order matters: the committed batch's records lie before end offsets that are read after it.
         if batch is None:
             batch = CommittedBatch.of(self._checkpoint, self._settings.generation)
         bounds = self._topics.bounds([self._store.changelog_topic])
@@ -142,21 +142,21 @@ class Snapshot:
         return self._written(records, changelog, batch, vouched.version, vouched.manifest)
 
     def _vouched(self) -> VouchedVersion | None:
-        """The table's newest version, if there is a table. It is the newest snapshot, or nothing is written."""
+        """The table's newest version; None without a table. Raises if it doesn't show the newest snapshot."""
         found = vouched_version(self._path)
         if found is None and is_table(self._path):
             raise damaged(self._path, f"at {self._path} was not written by a snapshot")
         return found
 
     def _taken_over(self, bounds: TopicBounds, batch: CommittedBatch, version: int) -> tuple[SnapshotManifest, int]:
-        """The first snapshot of a generation after those of another: of what the table holds, nothing is this one's."""
+        """The first snapshot after a change of generation: it replaces all that the table has."""
         changelog = range_to_fold(self._store.changelog_topic, None, bounds)
         return self._written(*self._committed(changelog, batch), batch, version, None)
 
     def _committed(self, changelog: ChangelogRange, batch: CommittedBatch) -> tuple[DataFrame, ChangelogRange]:
         """The records of a range, and the part of it that ends with `batch`."""
         records = read_changelog(self._spark, self._settings, changelog)
-        # Asked for after the range's end: every batch with records before it was planned by now.
+        # Read after the range's end: every batch with records before that end is planned by now.
         return records, cut(records, changelog, batch, planned_batches(self._checkpoint))
 
     def _written(
@@ -167,7 +167,7 @@ class Snapshot:
         version: int,
         before: SnapshotManifest | None,
     ) -> tuple[SnapshotManifest, int]:
-        """Merges the changes into the snapshot `before`; or puts them in place of whatever `version` holds."""
+        """Merges the changes into the snapshot `before`; None: they replace all rows of `version`."""
         changes = with_value_fields(newest_by_key(records, changelog), self._store).persist()
         try:
             self._check_fields(changes, first=before is None or not before.row_count)
@@ -193,9 +193,9 @@ class Snapshot:
             changes.unpersist()
 
     def _check_fields(self, changes: DataFrame, *, first: bool) -> None:
-        """Reports values that aren't as declared: their rows are kept, with nulls for what can't be read.
+        """Logs values that aren't as declared: their rows are kept, with nulls for what can't be read.
 
-        If not one value of the first snapshot is as declared, the declaration is wrong, and the snapshot is refused.
+        If no value of the first snapshot is as declared, the declaration is wrong, and the snapshot is refused.
         """
         owed = [item.name for item in self._store.value_fields if not item.nullable]
         incomplete = F.expr(" or ".join(["false", *(f"`{name}` is null" for name in owed)]))

@@ -25,7 +25,7 @@ _HASHED = ("_key", "_value", "_offset", "_timestamp_ms")
 
 @dataclass(frozen=True, slots=True)
 class ContentChange:
-    """What merging changes does to a table: the new row count, and the new digests by partition."""
+    """A table's content after a change: the row count, and the digests by partition."""
 
     row_count: int
     digests: Mapping[int, int]
@@ -40,13 +40,13 @@ class SnapshotTable:
         self._store = store
 
     def create(self, manifest: SnapshotManifest) -> None:
-        """Makes the empty table; its first commit bears `manifest`."""
+        """Makes the empty table; its first commit has `manifest`."""
         builder = DeltaTable.create(self._spark).location(self._path)
         for item in self._store.value_fields:
             builder = builder.addColumn(item.name, item.sql_type)
         for name, kind in PLACE_COLUMNS.items():
             builder = builder.addColumn(name, kind)
-        # Without this, the log would repeat the least and greatest of each column: keys that may be personal.
+        # Without this, the log would have the minimum and maximum of each column: keys may be personal data.
         builder = builder.property("delta.dataSkippingStatsColumns", "_partition,_offset,_timestamp_ms")
         with self._commit_metadata(manifest):
             builder.execute()
@@ -59,7 +59,7 @@ class SnapshotTable:
         return reader.load(self._path)
 
     def change(self, changes: DataFrame, before: SnapshotManifest) -> ContentChange:
-        """What merging `changes` (one a key) will do to the content that `before` describes."""
+        """The content after `changes` (one per key) are merged into the snapshot `before`."""
         old = self.rows().select("_partition", *_HASHED)
         removed = _sums(old.join(changes.select("_key"), "_key", "left_semi"))
         added = _sums(changes.where("_value is not null"))
@@ -74,7 +74,7 @@ class SnapshotTable:
         return ContentChange(row_count, digests)
 
     def merge(self, changes: DataFrame, manifest: SnapshotManifest) -> None:
-        """Applies `changes` (one a key; a null value deletes) and commits them with `manifest`, all or nothing."""
+        """Applies `changes` (one per key; a null value deletes) and commits them with `manifest`, all or nothing."""
         with self._commit_metadata(manifest):
             (
                 DeltaTable.forPath(self._spark, self._path)
@@ -87,9 +87,9 @@ class SnapshotTable:
             )
 
     def replace(self, rows: DataFrame, manifest: SnapshotManifest) -> None:
-        """Puts `rows` and their columns in place of all that the table holds, and commits that with `manifest`.
+        """Replaces the table's rows and columns with those of `rows`, and commits that with `manifest`.
 
-        One commit: whoever reads meanwhile reads the snapshot before or this one, and versions before stay readable.
+        It is one commit: a reader sees the previous snapshot or this one, and earlier versions stay readable.
         """
         with self._commit_metadata(manifest):
             rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(self._path)
@@ -104,7 +104,7 @@ class SnapshotTable:
 
 
 def content_of(rows: DataFrame) -> ContentChange:
-    """What rows make of an empty table."""
+    """The content of a table with only `rows`."""
     sums = _sums(rows)
     digests = {partition: moved(0, added=total, removed=0) for partition, (_, total) in sums.items()}
     return ContentChange(sum(count for count, _ in sums.values()), digests)
@@ -117,5 +117,5 @@ def _sums(rows: DataFrame) -> dict[int, tuple[int, int]]:
 
 
 def _hash_sums(number: Column) -> tuple[Column, Column]:
-    """The sums of the upper and the lower halves, which unlike a sum of the whole can't overflow."""
+    """The sums of the upper and the lower halves. They can't overflow; a sum of whole hashes could."""
     return F.sum(F.shiftrightunsigned(number, 32)), F.sum(number.bitwiseAND(F.lit(0xFFFFFFFF)))

@@ -27,7 +27,7 @@ def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
     """The topology of an app.
 
     Raises:
-        ConfigurationError: it is none.
+        ConfigurationError: the app is no topology.
     """
     if spec.describe is None:
         msg = f"{spec.name} is no topology: make its spec with topology_app"

@@ -42,13 +42,13 @@ class PlannedCrash(Exception):  # noqa: N818 (nothing is wrong: the test wants i
 class SparkDriver(TopologyTestDriver):
     """Runs an app's topology on Spark for a test. Its topics are made at the start and deleted by `close`.
 
-    What is piped becomes a batch of Spark's, which `run` waits for. `rows`, `store` and `changelog` show what the
+    Piped records become a Spark batch, which `run` waits for. `rows`, `store` and `changelog` show what the
     changelogs hold; those of a global table show what was piped. `dropped` counts nothing here.
 
     Use one at a time for each app, as its topics have their usual names. `folder` must be empty.
 
     Raises:
-        ConfigurationError: topics of the app are there already: they may be somebody's.
+        ConfigurationError: topics of the app exist already: somebody may use them.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class SparkDriver(TopologyTestDriver):
         self._make_topics({topic: self.plan.partitions.get(topic, partitions) for topic in named})
 
     def run(self) -> None:
-        """Handles all that waits, until nothing follows any more."""
+        """Processes all waiting records, and those that follow from them."""
         self._produce()
         deadline_s = time.monotonic() + _TIMEOUT_S
         self._query()
@@ -85,14 +85,14 @@ class SparkDriver(TopologyTestDriver):
         self._look()
 
     def advance(self, by_ms: int) -> None:
-        """Refused: on Spark the wall clock is that of the machine."""
+        """Always raises: on Spark the wall clock is that of the machine."""
         raise InvalidArgumentError("the wall clock can't be moved on Spark: test such timers with plain_driver")
 
     def crash_at(self, step: CrashStep, *, batches_before: int = 0) -> None:
-        """Lets a batch of Spark's die, and the next start run it again.
+        """Crashes a Spark batch; the next start runs it again.
 
         Args:
-            step: before any task has committed; when those of the first stage have, and no other; or all have.
+            step: before any task has committed; after only those of the first stage have; or after all have.
             batches_before: how many batches are handled before it.
         """
         super().crash_at(step, batches_before=batches_before)
@@ -111,7 +111,7 @@ class SparkDriver(TopologyTestDriver):
         self._piped.append(record)
 
     def _produce(self) -> None:
-        # Librdkafka's own partitioner is never asked: the partition is always given.
+        # Librdkafka's own partitioner is never used: the partition is always given.
         producer = Producer({"bootstrap.servers": self._settings.kafka_bootstrap, "linger.ms": 5})
         for topic, partition, _, timestamp_ms, key, value, _ in self._piped:
             producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp_ms)
@@ -120,7 +120,7 @@ class SparkDriver(TopologyTestDriver):
         self._piped = []
 
     def _query(self) -> None:
-        """Handles what is in the topics, in one query for each time that it crashes."""
+        """Processes the records in the topics. Starts another query after each crash."""
         tries = WORKER_TRIES
         while tries:
             stream = open_topology_stream(self._context, self._describe)
@@ -140,7 +140,7 @@ class SparkDriver(TopologyTestDriver):
             else:
                 return
             finally:
-                with contextlib.suppress(Exception):  # a query that failed tells its failure again
+                with contextlib.suppress(Exception):  # a failed query raises its error again
                     query.stop()
 
     def _crashing(self, stream: Stream) -> Callable[[DataFrame, int], None]:
@@ -163,7 +163,7 @@ class SparkDriver(TopologyTestDriver):
         return self._context.checkpoint.committed_position().reaches(ends)
 
     def _look(self) -> None:
-        """Takes over what readers of committed records see."""
+        """Reads the new committed records of the app's topics into this driver."""
         for topic in self._sinks.keys() - self._internal:
             for message in self._unseen(topic):
                 self._show(topic, message.key(), message.value(), message.timestamp()[1])

@@ -7,7 +7,7 @@ can't disagree after a crash. As JSON:
      "offset": 1200, "whole_at_ms": 1700000000000, "source": {"pos": {"0": [100, 200]}},
      "skipped": {"null-key": 2}, "last_skipped": 1140}
 
-`source`, `skipped` and `last_skipped` are there only if there is something to say.
+`source`, `skipped` and `last_skipped` are left out if they are empty.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Checkpoint:
 
     Attributes:
         topic: the changelog topic.
-        topic_id: the broker's id of it, which changes when it is deleted and made anew.
+        topic_id: the broker's id of it, which changes when the topic is recreated.
         partition: the partition of both the topic and the store.
         offset: the next offset to apply: all below it is in the rows.
         whole_at_ms: when the rows last equalled the whole log, epoch milliseconds; for a restore that has never
             reached the end of the log: when it began. Deletions since then may be removed from the log for good once
             the topic's `delete.retention.ms` has passed.
-        source: by source topic and partition the newest input range, end exclusive, that a record below `offset` names.
+        source: by source topic and partition the newest input range, end exclusive, of the records below `offset`.
         skipped: the records below `offset` that were no rows, of those that the log had when they were read.
     """
 
@@ -67,7 +67,7 @@ class Checkpoint:
         Args:
             offset: the next offset to apply.
             whole_at_ms: now, if that is the end of the log.
-            source: the input range of the newest record that was applied, None if it names none.
+            source: the input range of the newest record that was applied, None if it has none.
             skipped: the records that were no rows; those below this checkpoint are counted already.
         """
         return replace(

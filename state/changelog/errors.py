@@ -2,7 +2,7 @@
 
 ChangelogError
 ├── BrokerUnavailableError   no broker answers (retriable)
-├── ChangelogMovedError      the log changed under its reader: plan the restore anew
+├── ChangelogMovedError      the log changed under its reader: plan the restore again
 └── TombstonesExpiredError   too far behind to be sure of deletions: rebuild
 """
 
@@ -16,7 +16,7 @@ class BrokerUnavailableError(ChangelogError, RetriableError):
 
 
 class ChangelogMovedError(ChangelogError):
-    """A partition can't be read on from where its reader is: its restore is to be planned anew.
+    """A partition can't be read on from its reader's position. Plan its restore again.
 
     Arguments: topic, partition, reason.
     """

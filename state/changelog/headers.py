@@ -82,7 +82,7 @@ class ChangelogHeaders:
 
 
 def schema_version_of(headers: Sequence[tuple[str, bytes | None]] | None) -> int:
-    """The schema version alone: what a replica needs of every record that it applies.
+    """The schema version alone, which a replica needs for every record that it applies.
 
     Raises:
         ChangelogError: if there is none, or it is no positive number.
@@ -107,7 +107,7 @@ def is_source_position(value: bytes) -> bool:
 
 
 def source_ranges_of(headers: Sequence[tuple[str, bytes | None]] | None) -> SourceRanges | None:
-    """The input range of a record's batch alone; None if it names none that can be read."""
+    """The input range of a record's batch alone; None if it has no readable one."""
     for name, value in reversed(headers or ()):
         if name == SOURCE_POSITION:
             return None if value is None else _ranges_or_none(value)

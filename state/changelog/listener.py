@@ -1,4 +1,4 @@
-"""What a replica tells while it restores: the listener of Kafka Streams, and progress with rate and remaining time."""
+"""What a replica reports during a restore: Kafka Streams' listener, and progress with rate and remaining time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RestoreProgress:
 
 
 class RestoreListener(Protocol):
-    """Hears of restores. Called from the thread that restores: it must be quick and must not raise."""
+    """Listens to restores. Called from the thread that restores: it must be quick and must not raise."""
 
     def on_restore_start(self, progress: RestoreProgress) -> None:
         """A restore begins."""

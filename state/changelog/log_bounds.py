@@ -1,10 +1,10 @@
-"""Where logs begin and end, as brokers tell it.
+"""First and end offsets of logs, as the brokers report them.
 
-A consumer that reads nothing is asked, for both other ways of librdkafka have faults:
+They are requested through a consumer that reads nothing, because librdkafka's two other ways have bugs:
 
-- `AdminClient.list_offsets` uses freed memory when news of topics come in while it begins to ask: its first pass over
-  the leaders runs on the caller's thread, and the news start a second one beside it, that of
-  `rd_kafka_topic_partition_list_query_leaders_async` (seen up to 2.16.1). The process ends with a segmentation fault.
+- `AdminClient.list_offsets` uses freed memory when a metadata update arrives at the start of the call: its first pass
+  over the leaders runs on the caller's thread, and the update starts a second one in parallel, that of
+  `rd_kafka_topic_partition_list_query_leaders_async` (seen up to 2.16.1). The process crashes with a segfault.
 - `Consumer.get_watermark_offsets` may wait for ever while a partition has no leader:
   https://github.com/confluentinc/librdkafka/issues/4878.
 """
@@ -48,7 +48,7 @@ def offset_client(
 def known_offsets(
     client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float
 ) -> dict[TopicAndPartition, int]:
-    """The offset of each of `wanted`, which is `FIRST` or `END`, but for those that the broker tells nothing of.
+    """The `FIRST` or `END` offset of each of `wanted`, without those that the broker reports no offset for.
 
     Raises:
         KafkaException: no answer within `timeout_s`.
@@ -60,7 +60,7 @@ def known_offsets(
 def log_offsets(
     client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float
 ) -> dict[TopicAndPartition, int]:
-    """The offset of each of `wanted`, which is `FIRST` or `END`.
+    """The `FIRST` or `END` offset of each of `wanted`.
 
     Raises:
         KafkaException: no answer within `timeout_s`, or a partition that the broker doesn't know.
@@ -75,7 +75,7 @@ def log_offsets(
 
 
 def log_bounds(client: Consumer, topic: str, partition: int, timeout_s: float) -> tuple[int, int]:
-    """The first offset of a log, and its end. Two questions, each answered within `timeout_s`.
+    """The first offset of a log, and its end. Two requests, each answered within `timeout_s`.
 
     Raises:
         KafkaException: the broker doesn't know the partition, or doesn't answer in time.
@@ -86,7 +86,7 @@ def log_bounds(client: Consumer, topic: str, partition: int, timeout_s: float) -
 
 
 def _asked(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s: float) -> list[TopicPartition]:
-    # The broker takes FIRST and END for times: https://kafka.apache.org/protocol#The_Messages_ListOffsets
+    # The protocol treats FIRST and END as timestamps: https://kafka.apache.org/protocol#The_Messages_ListOffsets
     asked = [TopicPartition(*where, which) for where, which in wanted.items()]
     if not asked:
         return []
@@ -98,7 +98,7 @@ def _asked(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s:
     else:
         if not any(_is_unknown(one.error) for one in answers):
             return answers
-    # For minutes the client doesn't notice by itself that a topic has more partitions.
+    # The client takes minutes to notice new partitions by itself.
     for topic in {topic for topic, _ in wanted}:
         client.list_topics(topic, timeout=timeout_s)
     return client.offsets_for_times(asked, timeout=timeout_s)

@@ -1,8 +1,8 @@
 """Asks the broker where changelog partitions end: all of them in one go, without disturbing the reader.
 
-A name is no topic: one that is deleted and made anew is another topic of the same name. So each answer has the id of
-the topic too. The ids are asked for last. A replica that has read from a topic, and hears an end and then the topic's
-id, knows that the end is that topic's: ids are never used again.
+A topic that is deleted and recreated is another topic of the same name. So each answer includes the topic's id. The ids
+are requested last: if the id is that of the topic that a replica has read, the end is that topic's too, as ids are
+never reused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state.changelog.log_reader import LogEnd, TopicAndPartition
 
 
 class LogEnds(Protocol):
-    """Tells where logs end."""
+    """Finds the end offsets of logs."""
 
     def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
         """The end of each partition whose topic the broker described in time."""
@@ -28,7 +28,7 @@ class LogEnds(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """A topic that exists, or the lack of it."""
+    """A topic; its id is None if it doesn't exist."""
 
     topic_id: str | None
     partitions: int
@@ -99,4 +99,4 @@ class KafkaLogEnds:
 
 
 def _ignore(_: object) -> None:
-    """That no broker answers is the reader's to report: here it shows as an end that is missing."""
+    """The reader reports that no broker answers; here the end is just missing."""

@@ -1,4 +1,4 @@
-"""What a follower needs of a changelog's reader, so that it can be tried without a broker."""
+"""The reader interface that a follower needs, so that it can be tested without a broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """What the broker says of one partition.
+    """The broker's answer about one partition.
 
     Attributes:
         topic_id: the id of the topic; None if there is no such topic, or the topic has no such partition.
@@ -38,7 +38,7 @@ class LogReader(Protocol):
     """Reads many changelog partitions, each from an offset of its own. Not thread-safe."""
 
     def facts(self, topic: str) -> TopicFacts:
-        """Describes a topic. One that was made anew is not read any more: add its partitions again.
+        """Describes a topic. A recreated topic is no longer read: add its partitions again.
 
         Raises:
             ChangelogError: if it doesn't exist.
@@ -63,14 +63,14 @@ class LogReader(Protocol):
         ...
 
     def read(self, timeout_s: float) -> list[PartitionBatch]:
-        """Waits up to `timeout_s` for something to read, then takes what is there.
+        """Waits up to `timeout_s` for something to read, then returns what there is.
 
         Returns a batch per partition that had records, whose end was reached, or that can't be read on: maybe none.
         """
         ...
 
     def end_offset(self, topic: str, partition: int) -> int | None:
-        """The end of a partition that is being read, as of the last fetch: no question to the broker. None: unknown."""
+        """The end of a partition that is being read, as of the last fetch; doesn't ask the broker. None: unknown."""
         ...
 
     def close(self) -> None:

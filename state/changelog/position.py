@@ -44,7 +44,7 @@ class Position:
         return self.merged(Position({topic: {partition: offset}}))
 
     def merged(self, other: Position) -> Position:
-        """The later offset of each partition that either position knows."""
+        """The later offset of each partition that either position has."""
         result = {topic: dict(partitions) for topic, partitions in self.offsets.items()}
         for topic, partition, offset in other:
             mine = result.setdefault(topic, {})

@@ -34,12 +34,12 @@ class ReaderSettings:
 
     Attributes:
         bootstrap: the brokers, `host:port,…`.
-        max_batch_records: at most so many records a read.
-        max_batch_bytes: about so many bytes of keys and values a read, judged by the records of the read before.
+        max_batch_records: the most records of one read.
+        max_batch_bytes: about the most bytes of keys and values of one read, estimated from the previous read.
         linger_s: how long a read waits for a full batch. Large batches hold fewer keys than records, so restoring
             gains by waiting; following must not wait.
         queue_kbytes: read-ahead memory of a reader.
-        timeout_s: how long a question to the broker may take.
+        timeout_s: how long a request to the broker may take.
     """
 
     bootstrap: str
@@ -53,9 +53,9 @@ class ReaderSettings:
 class ChangelogReader:
     """A consumer without a group: it commits nothing, positions live with the rows. Not thread-safe.
 
-    librdkafka remembers the highest leader epoch of each partition by its topic's name, and ignores what comes with a
-    lower one. A topic that is made anew begins with a lower one, so its partitions would never be read again. So
-    `facts`, which learns the topic's new id, begins with a new consumer then.
+    librdkafka remembers the highest leader epoch of each partition by its topic's name, and ignores responses with a
+    lower one. A recreated topic starts with a lower epoch, so its partitions would never be read again. So `facts`
+    creates a new consumer when it sees a new topic id.
     """
 
     def __init__(self, settings: ReaderSettings) -> None:
@@ -67,7 +67,7 @@ class ChangelogReader:
         self._batch_records = min(_FIRST_BATCH_RECORDS, settings.max_batch_records)
 
     def facts(self, topic: str) -> TopicFacts:
-        """Describes a topic. One that was made anew is not read any more: add its partitions again.
+        """Describes a topic. A recreated topic is no longer read: add its partitions again.
 
         Raises:
             ChangelogError: if it doesn't exist.
@@ -115,7 +115,7 @@ class ChangelogReader:
             self._consumer.incremental_unassign([TopicPartition(topic, partition)])
 
     def read(self, timeout_s: float) -> list[PartitionBatch]:
-        """Waits up to `timeout_s` for something to read, then takes what is there.
+        """Waits up to `timeout_s` for something to read, then returns what there is.
 
         Returns a batch per partition that had records, whose end was reached, or that can't be read on: maybe none.
         """
@@ -127,7 +127,7 @@ class ChangelogReader:
         return self._batches(messages)
 
     def end_offset(self, topic: str, partition: int) -> int | None:
-        """The end of a partition that is being read, as of the last fetch: no question to the broker. None: unknown."""
+        """The end of a partition that is being read, as of the last fetch; doesn't ask the broker. None: unknown."""
         try:
             bounds = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), cached=True)
         except KafkaException:
@@ -139,7 +139,7 @@ class ChangelogReader:
         self._consumer.close()
 
     def _renew(self, made_anew: str) -> None:
-        """Begins with a new consumer, where the old one was, with all topics but one."""
+        """Replaces the consumer: at the same positions, with all topics but one."""
         self._consumer.close()
         self._consumer = _consumer(self._settings)
         self._positions = {where: offset for where, offset in self._positions.items() if where[0] != made_anew}
@@ -173,7 +173,7 @@ class ChangelogReader:
         ends: dict[TopicAndPartition, int],
         moved: dict[TopicAndPartition, str],
     ) -> None:
-        """Takes an event that is no record: the end of the log, a passing trouble, or one that ends the reading."""
+        """Handles an event that is no record: the end of the log, a transient error, or an error that ends the read."""
         if error.code() == _END_OF_PARTITION:
             ends[where] = offset
         elif error.retriable() or error.code() in _PASSING:
@@ -185,14 +185,14 @@ class ChangelogReader:
         self, where: TopicAndPartition, records: list[Message], end: int | None, moved: str | None
     ) -> PartitionBatch:
         position = records[-1].offset() + 1 if records else self._positions.get(where, 0)
-        # Records read after the end was reached lie behind it: then it was not the end any more.
+        # Records read after the end was reported lie behind it: then it is no longer the end.
         end_reached = end is not None and end >= position
         self._positions[where] = end if end is not None and end_reached else position
         return PartitionBatch(*where, records, self._positions[where], end_reached, moved)
 
 
 def next_batch_records(value_bytes: Sequence[int], settings: ReaderSettings) -> int:
-    """How many records the next read may bring if their values are as long as these, of which there must be one."""
+    """How many records the next read may return if their values are as long as these (at least one)."""
     mean_bytes = sum(value_bytes) / len(value_bytes) + _RECORD_OVERHEAD_BYTES
     return max(_MIN_BATCH_RECORDS, min(settings.max_batch_records, int(settings.max_batch_bytes / mean_bytes)))
 

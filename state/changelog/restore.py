@@ -5,7 +5,7 @@
 | none                                          | any                                    | `REPLAY` from its start    |
 | some, without a checkpoint                    | any                                    | `WIPE`: unclean stop       |
 | checkpoint of another topic or partition      | any                                    | `WIPE`: foreign            |
-| checkpoint                                    | another topic id                       | `WIPE`: topic made anew    |
+| checkpoint                                    | another topic id                       | `WIPE`: topic recreated    |
 | checkpoint above the log's end                | any                                    | `WIPE`: log lost records   |
 | checkpoint below the log's start              | any                                    | `WIPE`: gap                |
 | not whole for longer than delete.retention.ms | has records after the checkpoint       | `WIPE`: tombstones gone    |
@@ -97,10 +97,10 @@ def plan_restore(
     """Decides how a store partition begins to follow its changelog. See the table above.
 
     Args:
-        checkpoint: what the store's metadata say, or None.
+        checkpoint: that of the store's metadata, or None.
         empty: whether the store holds no rows.
         log: the changelog partition now.
-        behind_ms: for how long the rows have not been known to equal the whole log.
+        behind_ms: the time since the rows were last known to equal the whole log.
         role: a standby has no end: it follows until stopped.
     """
     end_offset = log.end_offset if role is Role.ACTIVE else None

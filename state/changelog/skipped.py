@@ -1,12 +1,12 @@
-"""Which records of a changelog are no rows: every reader of a changelog asks the one function here.
+"""Decides which changelog records are no rows. Every reader of a changelog uses the one function here.
 
 A changelog record has a key, a timestamp that is a time, and headers as `headers` describes them. Of these only
 `schema-version` must be there; the others must be well-formed if they are. A tombstone needs a key and nothing else, so
-that any client can write one. Whatever else stands in a changelog is skipped:
+that any client can write one. Every other record is skipped:
 
-- It is no row, and it stops no reader. Each reader counts it and reports where it is and why.
-- It still is the newest record of its key. Compaction removes the older ones at a moment of its own choosing, so a
-  reader that went on showing an older row would differ from one that reads the log later. So the key has no row until
+- It is no row, and readers go on. Each reader counts it and reports its place and the reason.
+- It still is the newest record of its key. Compaction may remove the older ones at any time, so a reader that kept
+  the older row would differ from one that reads the log later. So the key has no row until
   the next record that isn't skipped, as after a tombstone.
 """
 
@@ -108,7 +108,7 @@ def skip_reason(key: bytes | None, value: bytes | None, timestamp_ms: int, heade
 
 
 def headers_of(record: HasHeaders) -> Headers:
-    """The headers of a record. Names that are no UTF-8, which the client can't decode, come as a name that no one has.
+    """The headers of a record. If the client can't decode a name (no UTF-8), returns one invalid name instead.
 
     Ask once for each record: after it has failed, the client's own list is broken.
     """

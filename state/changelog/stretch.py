@@ -1,11 +1,11 @@
-"""Reads a topic's partitions from one offset to another: a stretch of what is there already, not what is to come.
+"""Reads a topic's partitions from one offset to another: a stretch of records that exist already.
 
 Three things make that harder than it looks:
 
-- Not every offset bears a record: transactions end with a mark of their own, and compaction takes records out. So what
-  tells the end is the consumer's position, or the broker's news that there is nothing more; never a record's offset.
-- A consumer that is assigned anew tells its old position for a while. So each stretch has a consumer of its own.
-- A fetch that brings nothing in time says nothing: a slow broker isn't the end either.
+- Not every offset has a record: transactions end with a marker, and compaction removes records. So the end is detected
+  by the consumer's position or the end-of-partition event, never by a record's offset alone.
+- After a new assignment a consumer reports its old position for a while. So each stretch has its own consumer.
+- An empty fetch doesn't prove the end: the broker may just be slow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from state.changelog.log_bounds import log_bounds, offset_client
 from state.errors import ChangelogError
 
 PATIENCE_S = 30.0
-"""Without any answer or progress for so long, a question or a reading ends."""
+"""A request or a read without any answer or progress fails after this time."""
 
 _POLL_S = 0.2
 _PAUSE_S = 0.2
@@ -46,7 +46,7 @@ def read_stretch(
         topic: an existing topic.
         partition: one of its partitions.
         start: an offset that the log still has, unless the stretch is empty.
-        end: at most the partition's end, as `bounds_of` tells it; exclusive.
+        end: at most the partition's end, as `bounds_of` returns it; exclusive.
         isolation: `read_committed`, or `read_uncommitted` for open and aborted transactions, too.
 
     Raises:
@@ -111,7 +111,7 @@ def bounds_of(bootstrap: str, topic: str, partition: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=4)
 def _offset_client(bootstrap: str) -> Consumer:
-    """Kept: a new one asks before it is connected, now and then, and asks again only later."""
+    """Cached: a new client sometimes asks before it is connected, and retries only later."""
     return offset_client(bootstrap, more=CONNECT_AT_ONCE)
 
 
@@ -124,7 +124,7 @@ def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "isolation.level": isolation,
-            # The news of the end comes with an empty fetch: it is not to be waited for.
+            # The end-of-partition event comes with an empty fetch, which must not wait.
             "fetch.wait.max.ms": 10,
             **CONNECT_AT_ONCE,
             "log_level": 0,
@@ -133,19 +133,19 @@ def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
 
 
 def _ends(message: Message, end: int) -> bool:
-    """Whether a message says that the stretch is over."""
+    """Whether a message shows that the stretch is complete."""
     error = message.error()
     if error is not None and error.code() == _OUT_OF_RANGE:
         raise ChangelogMovedError(message.topic(), message.partition(), error.str())
     if error is not None and error.code() != _END_OF_PARTITION:
         msg = f"the broker sends nothing of {message.topic()} ({error.str()}): is it up?"
         raise BrokerUnavailableError(msg)
-    # Of the end of a partition it is the offset where the log ends, if there is no record.
+    # For an end-of-partition event, the offset is the log's end offset.
     return (message.offset() or 0) >= end
 
 
 def _answer(topic: str, question: Callable[[], _Answer | None]) -> _Answer:
-    """Asks until there is an answer: of a topic made a moment ago, the broker tells no leaders for a while."""
+    """Asks until there is an answer: the broker reports no leaders of a new topic for a while."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         reason = "no answer"

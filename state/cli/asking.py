@@ -48,7 +48,7 @@ Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so man
 
 
 def asks(command: Callable[Concatenate[StateClient, P], None]) -> Callable[..., None]:
-    """Gives a command its client, and the options that say whom it asks.
+    """Gives a command its client, and the options that select the nodes.
 
     An error of the tree ends it with a sentence on standard error.
     """
@@ -87,7 +87,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def say(message: str) -> None:
-    """Tells a person something beside the data."""
+    """Writes a message for a person, separate from the data."""
     Console(stderr=True, soft_wrap=True).print(message, style="dim", markup=False, highlight=False)
 
 

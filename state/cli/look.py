@@ -1,4 +1,4 @@
-"""`stores`, `lag` and `cluster`: what there is and how it is."""
+"""`stores`, `lag` and `cluster`: the stores, replicas and nodes, and their state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, one JSON object a line for programs. Data goes to standard output."""
+"""Output of commands: tables for people, one JSON object a line for programs. Data goes to standard output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_value(value: object) -> None:
 
 
 def write_rows(rows: Iterable[Fields], *, as_json: bool, columns: Sequence[str] | None = None) -> int:
-    """Rows as lines of JSON while they come, or as one table. Returns how many there were.
+    """Rows as lines of JSON as they arrive, or as one table. Returns how many there were.
 
     Args:
         rows: by field. A field `value` that holds an object becomes a column for each of its fields in a table.
@@ -68,7 +68,7 @@ def table(columns: Sequence[str], rows: Iterable[Fields]) -> Table:
 
 
 def show(what: object) -> None:
-    """Prints for a person; as wide as it needs where there is no terminal."""
+    """Prints for a person; as wide as needed if there is no terminal."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PIPE_WIDTH)

@@ -1,4 +1,4 @@
-"""How fast replicas catch up, from looks at them: what is left, and how long that takes. Pure."""
+"""How fast replicas catch up, from repeated looks at their lag: what is left, and the time to go. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Progress:
     """One replica that has not caught up.
 
     Attributes:
-        done: from 0 to 1, of what was left when it was first seen.
+        done: from 0 to 1, relative to the largest number of missing records seen.
         left: records that are missing.
-        eta_s: seconds until it has caught up; None as long as it doesn't move.
+        eta_s: seconds until it has caught up; None if it isn't getting closer.
     """
 
     done: float

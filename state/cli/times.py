@@ -1,4 +1,4 @@
-"""Times as people write them: epoch milliseconds, ISO 8601, `now`, or so long ago."""
+"""Times as people write them: epoch milliseconds, ISO 8601, `now`, or a time span ago."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse_time(text: str, now_ms: int) -> int:
     """The epoch milliseconds that a text means. A time without a zone is UTC.
 
     Raises:
-        ValueError: a sentence that names the forms.
+        ValueError: if it is no time; the message is a sentence that names the forms.
     """
     if text == "now":
         return now_ms

@@ -1,4 +1,4 @@
-"""Answers of nodes: what a status means for the one who asked, and the origin that the headers tell. No I/O."""
+"""Answers of nodes: what a status means for the client, and the origin in the headers. No I/O."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _UNKNOWN_KEY = "unknown-key"
 _TOO_STALE = "too-stale"
 
 NO_ANSWER_WITHIN = "no answer within"
-"""How the reason of a failed attempt begins when the node let the time run out."""
+"""How the reason of a failed attempt begins if the node did not answer in time."""
 
 
 class Verdict(Enum):
     """What a client does with an answer."""
 
     FINAL = auto()
-    """It is the answer, good or bad: another node would say the same."""
+    """It is final, good or bad: another node would answer the same."""
     REFUSED = auto()
     """This node can't answer now; another one may."""
     DEFECT = auto()
-    """This node fails, though it should not; another one may do better."""
+    """This node fails unexpectedly; another one may do better."""
     MISDIRECTED = auto()
-    """This node no longer holds what the client thought it did."""
+    """This node no longer holds the partition that the client asked it for."""
     TOO_STALE = auto()
     """No replica that this node knows of is as fresh as demanded."""
 
@@ -60,7 +60,7 @@ class Reply:
         """Its JSON, numbers with a fraction as `Decimal`.
 
         Raises:
-            SerializationError: if it is none.
+            SerializationError: if it isn't JSON.
         """
         try:
             return json.loads(self.content, parse_float=Decimal)
@@ -75,7 +75,7 @@ class Reply:
 
     @property
     def problem(self) -> Mapping[str, Any]:
-        """The problem document, empty if it bears none."""
+        """The problem document, empty if there is none."""
         try:
             found = json.loads(self.content)
         except ValueError:
@@ -94,13 +94,13 @@ class Reply:
 
     @property
     def retry_after_s(self) -> float:
-        """The seconds to wait that it asks for; 0 if it says nothing that can be read."""
+        """The seconds to wait, from `Retry-After`; 0 if it is missing or can't be read."""
         text = self.headers.get("retry-after", "")
         return float(text) if text.isdigit() else 0.0
 
 
 def verdict(reply: Reply) -> Verdict:
-    """What to do with it. A status of 400 to 499 is never asked again, but for 421 and 429."""
+    """How to handle a reply. A status of 400 to 499 is never retried, except 421 and 429."""
     if reply.status == MISDIRECTED:
         return Verdict.MISDIRECTED
     if reply.status == _TOO_MANY or reply.status >= 500:
@@ -111,7 +111,7 @@ def verdict(reply: Reply) -> Verdict:
 
 
 def reading(reply: Reply, value: T) -> Reading[T]:
-    """A value with the origin that the headers tell."""
+    """A value with the origin from the headers."""
     headers = reply.headers
     return Reading(
         value=value,
@@ -132,7 +132,7 @@ def is_unknown_key(reply: Reply) -> bool:
 
 
 def error_of(reply: Reply) -> StateError:
-    """The error that a final answer other than 200 stands for."""
+    """The error for a final answer other than 200."""
     if reply.kind == "unknown-store":
         return UnknownStoreError(reply.detail)
     if reply.status in {401, 403}:
@@ -144,7 +144,7 @@ def error_of(reply: Reply) -> StateError:
 
 
 def too_stale(reply: Reply) -> TooStaleError:
-    """The error that a refusal for freshness stands for."""
+    """The error for a refusal for lack of freshness."""
     told = reply.problem.get("freshest")
     if not isinstance(told, dict):
         return TooStaleError(reply.detail, None)
@@ -158,14 +158,14 @@ def too_stale(reply: Reply) -> TooStaleError:
 
 
 def gave_up(path: str, timeout_s: float, reasons: Mapping[str, str], *, restoring: bool) -> InvalidStateStoreError:
-    """The error of a question that nobody answered in time."""
+    """The error of a question that no node answered in time."""
     told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no time was given"
     msg = f"no node answered {path.partition('?')[0][:200]} within {timeout_s:g} s: {told}"
     return StoreRestoringError(msg) if restoring else StoreUnavailableError(msg)
 
 
 def no_answer_within(seconds: float) -> str:
-    """The reason of an attempt whose node let the time run out."""
+    """The reason of an attempt whose node did not answer in time."""
     return f"{NO_ANSWER_WITHIN} {round(seconds, 3):g} s"
 
 

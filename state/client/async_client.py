@@ -35,7 +35,7 @@ _Running = dict[asyncio.Task[Reply | Failure], int]
 
 
 class AsyncStateClient:
-    """What `StateClient` is, for one event loop: same questions, same ways, same errors. An async context manager."""
+    """`StateClient` for one event loop: the same questions, behaviour and errors. An async context manager."""
 
     def __init__(
         self,
@@ -63,11 +63,11 @@ class AsyncStateClient:
         self._background: set[asyncio.Task[None]] = set()
 
     def key_value(self, name: str) -> AsyncRemoteKeyValueStore:
-        """A key-value store. Whether there is one of that name shows with the first question."""
+        """A key-value store. The first question fails if no store has that name."""
         return AsyncRemoteKeyValueStore(self, name)
 
     def global_store(self, name: str) -> AsyncRemoteKeyValueStore:
-        """A store that every node holds whole."""
+        """A store with all partitions on every node."""
         return AsyncRemoteKeyValueStore(self, name)
 
     def ranked(self, name: str) -> AsyncRemoteRankedStore:
@@ -88,14 +88,14 @@ class AsyncStateClient:
         return found
 
     async def cluster(self) -> dict[str, Any]:
-        """The nodes, and who holds what, as one of them sees it."""
+        """The nodes and their partitions, as one of them sees it."""
         found: dict[str, Any] = (await self.ask(document(MAP_PATH))).value
         self._core.learn(found, self._now_s())
         return found
 
     async def lag(self) -> list[NodeLag]:
-        """How far the replicas of each node are. A node that does not answer is there with the reason."""
-        with contextlib.suppress(StateError):  # then of those nodes that it was told of
+        """The lag of each node's replicas. A node that does not answer is listed with the reason."""
+        with contextlib.suppress(StateError):  # then only of the configured nodes
             await self.cluster()
         return await asyncio.gather(*(self._lag_of(address) for address in self._core.nodes.addresses))
 
@@ -106,7 +106,7 @@ class AsyncStateClient:
         return reading
 
     def require(self, store: str, token: PositionToken) -> None:
-        """From now on, answers about a store hold all that the token names."""
+        """From now on, answers about a store include everything up to the token's positions."""
         self._core.require(store, token)
 
     async def close(self) -> None:
@@ -163,7 +163,7 @@ class AsyncStateClient:
             task.add_done_callback(self._background.discard)
 
     async def _fetch_map(self, question: Question[Any]) -> None:
-        with contextlib.suppress(StateError):  # it is asked again soon, and any node finds a key's holder meanwhile
+        with contextlib.suppress(StateError):  # it is fetched again soon; until then any node finds a key's holder
             self._core.learn((await self._answer(question)).value, self._now_s())
 
     async def _lag_of(self, address: str) -> NodeLag:
@@ -178,7 +178,7 @@ class AsyncStateClient:
 
 
 async def _cancelled(tasks: Any) -> None:
-    """Cancels tasks and waits for their end, so that none outlives the question that it was for."""
+    """Cancels tasks and waits for their end, so that none outlives its question."""
     for task in list(tasks):
         task.cancel()
     if tasks:

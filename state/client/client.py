@@ -30,21 +30,21 @@ _Running = dict[Future[Outcome], int]
 
 
 class StateClient:
-    """Asks the nodes of a cluster, of which it is told some, and finds the others itself.
+    """Asks the nodes of a cluster. It is given the addresses of some and finds the others itself.
 
-    A question goes to the node that holds the key; another one is asked when that fails, refuses or is slow, until
-    the answer has come or `limits.timeout_s` have passed. So no single node's end shows.
+    A question goes to the node that holds the key. If that node fails, refuses or is slow, another one is asked, until
+    an answer arrives or `limits.timeout_s` have passed. So the failure of a single node is not visible.
 
-    With `monotonic`, no answer is older than one before it of the same store, whichever nodes answered; nodes that lag
-    behind what was seen are waited for. Off by default, as waiting costs availability.
+    With `monotonic`, no answer is older than an earlier one from the same store, whichever nodes answered; nodes that
+    lag behind are waited for. Off by default, as waiting costs availability.
 
     A context manager. Thread-safe. Every question raises
 
     - StoreUnavailableError: no node answered in time. It is retriable; so is its kind TooStaleError, with the freshest
       replica, when none is as fresh as demanded.
-    - StoreRestoringError: all nodes that hold it still restore.
+    - StoreRestoringError: all nodes that hold it are still restoring.
     - UnknownStoreError, InvalidArgumentError: the question can't be answered as it is.
-    - AccessDeniedError: the credentials don't do.
+    - AccessDeniedError: the credentials don't suffice.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class StateClient:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="state-client")
 
     def key_value(self, name: str) -> RemoteKeyValueStore:
-        """A key-value store. Whether there is one of that name shows with the first question."""
+        """A key-value store. The first question fails if no store has that name."""
         return RemoteKeyValueStore(self, name)
 
     def global_store(self, name: str) -> RemoteKeyValueStore:
-        """A store that every node holds whole."""
+        """A store with all partitions on every node."""
         return RemoteKeyValueStore(self, name)
 
     def ranked(self, name: str) -> RemoteRankedStore:
@@ -97,14 +97,14 @@ class StateClient:
         return found
 
     def cluster(self) -> dict[str, Any]:
-        """The nodes, and who holds what, as one of them sees it."""
+        """The nodes and their partitions, as one of them sees it."""
         found: dict[str, Any] = self.ask(document(MAP_PATH)).value
         self._learn(found)
         return found
 
     def lag(self) -> list[NodeLag]:
-        """How far the replicas of each node are. A node that does not answer is there with the reason."""
-        with contextlib.suppress(StateError):  # then of those nodes that it was told of
+        """The lag of each node's replicas. A node that does not answer is listed with the reason."""
+        with contextlib.suppress(StateError):  # then only of the configured nodes
             self.cluster()
         return [self._lag_of(address) for address in self._core.nodes.addresses]
 
@@ -115,7 +115,7 @@ class StateClient:
         return reading
 
     def require(self, store: str, token: PositionToken) -> None:
-        """From now on, answers about a store hold all that the token names."""
+        """From now on, answers about a store include everything up to the token's positions."""
         with self._lock:
             self._core.require(store, token)
 
@@ -153,7 +153,7 @@ class StateClient:
             return self._core.finish(question, step.reply)
 
     def _begin(self, exchange: Exchange, ask: Ask, body: bytes | None, running: _Running) -> None:
-        """Asks from this thread as long as there is nothing else to do, from another one else."""
+        """Asks from this thread as long as there is nothing else to do, otherwise from another one."""
         sent = None if running else self._connections.send_kept(ask, body)
         if sent is not None and sent.answers_within(ask.alone_until_s - self._now_s()):
             outcome = sent.outcome()
@@ -167,7 +167,7 @@ class StateClient:
     def _handed_over(self, ask: Ask, body: bytes | None, sent: Sent | None) -> Future[Outcome]:
         try:
             future = self._threads.submit(self._ask, ask, body, sent)
-        except RuntimeError:  # the client was closed meanwhile
+        except RuntimeError:  # the client has been closed
             if sent is not None:
                 sent.abandon()
             raise
@@ -185,7 +185,7 @@ class StateClient:
                 settle(exchange, running.pop(future), future.result(), self._now_s())
 
     def _ask(self, ask: Ask, body: bytes | None, sent: Sent | None) -> Outcome:
-        """In a thread of its own: what is under way, or a question from its beginning."""
+        """Runs in another thread: reads the answer of `sent`, or sends the question itself."""
         sent = sent or self._connections.send_kept(ask, body)
         outcome = None if sent is None else sent.outcome()
         if outcome is not None:
@@ -203,7 +203,7 @@ class StateClient:
         try:
             self._learn(self._answer(question).value)
         except StateError:
-            return  # it is asked again soon, and any node finds a key's holder meanwhile
+            return  # it is fetched again soon; until then any node finds a key's holder
 
     def _learn(self, found: Any) -> None:
         with self._lock:

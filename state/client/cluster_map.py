@@ -1,4 +1,4 @@
-"""Which node holds which store partition, as `/state/cluster` tells it. No I/O."""
+"""Which node holds which store partition, from `/state/cluster`. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ClusterMap:
     """The map of one epoch.
 
     Attributes:
-        epoch: the name of the assignment; empty if none is known.
+        epoch: the epoch of the assignment; empty if none is known.
         addresses: by node name, without a slash at the end.
         holders: by store and partition, the nodes that hold it, the active one first.
     """
@@ -26,7 +26,7 @@ class ClusterMap:
 
     @classmethod
     def empty(cls) -> Self:
-        """What a client knows that has not asked yet."""
+        """The map of a client that has not asked yet."""
         return cls("", {}, {})
 
     @classmethod
@@ -44,7 +44,7 @@ class ClusterMap:
         return cls(str(document["epoch"]), addresses, holders)
 
     def limited_to(self, scheme: str) -> ClusterMap:
-        """Only the nodes whose addresses begin so."""
+        """Only the nodes whose addresses have this scheme."""
         kept = {node: address for node, address in self.addresses.items() if urlsplit(address).scheme == scheme}
         return ClusterMap(self.epoch, kept, self.holders)
 

@@ -29,7 +29,7 @@ _ERRORS = (OSError, http.client.HTTPException, StateError, ValueError)
 
 
 class Connections:
-    """Of one client, to whom it was told to connect; through no proxy, following no redirect. Thread-safe."""
+    """One client's connections to its nodes. Uses no proxy and follows no redirects. Thread-safe."""
 
     def __init__(self, credentials: Credentials, clock: Clock) -> None:
         """Reads the credentials' files.
@@ -46,12 +46,12 @@ class Connections:
         self._closed = False
 
     def send_kept(self, ask: Ask, body: bytes | None) -> Sent | None:
-        """Sends a question on a kept connection. None if there is none: `send` makes one, which may take its time."""
+        """Sends a question on a kept connection. None if there is none: `send` makes one, which may take long."""
         while (connection := self._kept(ask.address)) is not None:
             try:
                 return self._sent(connection, ask, body, kept=True)
             except _ERRORS:
-                connection.close()  # the node has closed it meanwhile
+                connection.close()  # the node has closed it
         return None
 
     def send(self, ask: Ask, body: bytes | None) -> Sent | Failure:
@@ -64,7 +64,7 @@ class Connections:
             return failure_of(error, ask.timeout_s)
 
     def keep(self, address: str, connection: http.client.HTTPConnection) -> None:
-        """Takes a connection back whose answer was read to its end."""
+        """Takes back a connection whose answer was read completely."""
         with self._lock:
             idle = self._idle.setdefault(address, [])
             if not self._closed and len(idle) < _IDLE_MOST:
@@ -82,14 +82,14 @@ class Connections:
             connection.close()
 
     def _kept(self, address: str) -> http.client.HTTPConnection | None:
-        """The connection that was used last, if it is fit for use."""
+        """The most recently used connection that is still usable."""
         while True:
             with self._lock:
                 idle = self._idle.get(address)
                 if not idle:
                     return None
                 until_s, connection = idle.pop()
-            # A node sends nothing unasked: what can be read there is the end.
+            # A node sends nothing unasked: if there is something to read, the connection has ended.
             if until_s > self.clock.monotonic_s() and not _readable(connection, 0):
                 return connection
             connection.close()
@@ -121,11 +121,11 @@ class Sent:
     _kept: bool
 
     def answers_within(self, wait_s: float) -> bool:
-        """Waits until an answer begins to come, or the connection ends; False if neither happened in time."""
+        """Waits until an answer begins to arrive or the connection ends; False if neither happened in time."""
         return _readable(self._connection, max(0.0, wait_s))
 
     def outcome(self) -> Outcome | None:
-        """The answer, read whole; None if a kept connection was closed by its node just then: ask on a new one."""
+        """The whole answer; None if the node closed a kept connection at that moment: ask on a new one."""
         try:
             reply, reusable = self._read()
         except ConnectionError as error:
@@ -141,7 +141,7 @@ class Sent:
         return reply
 
     def abandon(self) -> None:
-        """Ends the connection, in place of `outcome`."""
+        """Ends the connection; to be called instead of `outcome`."""
         self._connection.close()
 
     def _read(self) -> tuple[Reply, bool]:

@@ -1,4 +1,4 @@
-"""What a client knows beyond one question: the nodes, and what it has seen. No I/O; used under the client's lock."""
+"""A client's state across questions: the nodes, and the positions seen. No I/O; used under the client's lock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClientCore:
         self._random = random.Random()  # noqa: S311 - it spreads pauses, it guards nothing
 
     def begin(self, question: Question[Any], now_s: float) -> Exchange:
-        """The way to an answer."""
+        """The exchange for a question."""
         demand = self._seen.added_to(question.demand, question.store)
         return Exchange(question, demand, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s)
 
@@ -41,7 +41,7 @@ class ClientCore:
         """The answer as a value.
 
         Raises:
-            StateError: what the answer says, if it is none.
+            StateError: the error that the answer stands for, if it is one.
         """
         self.nodes.saw_epoch(reply.headers.get(_EPOCH, ""))
         if reply.status == 200:
@@ -55,15 +55,15 @@ class ClientCore:
         return found
 
     def require(self, store: str, token: PositionToken) -> None:
-        """From now on, answers about a store must hold all that the token names."""
+        """From now on, answers about a store must include everything up to the token's positions."""
         self._seen.require(store, token)
 
     def map_question(self, now_s: float) -> Question[Any] | None:
-        """The question for the cluster's map, when it is time to ask it."""
+        """The question for the cluster's map if it is due, otherwise None."""
         return document(MAP_PATH) if self.nodes.take_map_due(now_s) else None
 
     def learn(self, found: Any, now_s: float) -> None:
-        """Takes the answer to it. One that can't be read changes nothing: any node finds a key's holder."""
+        """Takes the map's JSON. An unreadable one changes nothing: any node finds a key's holder."""
         try:
             known = ClusterMap.of(found)
         except (KeyError, TypeError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""What a client shows to the nodes, and how it knows them: token, certificate, authority."""
+"""How a client authenticates, and how it verifies the nodes: token, certificate, authority."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Credentials:
     Attributes:
         token: a bearer token. Not shown in `repr`, never logged.
         token_file: a file that holds one.
-        ca_file: certificates of the authorities that may have signed the nodes'; None trusts those of the system.
-        certificate_file: this client's certificate, with those that lead to the authority.
-        key_file: its private key; None if that is in the same file.
+        ca_file: certificates of the authorities trusted for the nodes' certificates; None trusts the system's.
+        certificate_file: this client's certificate, with its chain.
+        key_file: its private key; None if it is in the same file.
     """
 
     token: str | None = field(default=None, repr=False)
@@ -42,7 +42,7 @@ class Credentials:
         return {} if token is None else {"authorization": f"Bearer {_checked(token)}"}
 
     def ssl_context(self) -> ssl.SSLContext:
-        """What connections by TLS are checked with.
+        """The TLS context for connections.
 
         Raises:
             ConfigurationError: if a file can't be used.

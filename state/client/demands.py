@@ -13,11 +13,11 @@ class Demands(TypedDict, total=False):
     """Arguments that every read takes.
 
     Attributes:
-        max_staleness_ms: the answer holds every record that was in the changelog so long before the question.
-        max_lag: at most so many changelog records are missing from it.
-        position: a token, from an answer's `position`: what that had seen is in this one.
-        wait_ms: wait so long for a replica to become as fresh; `TooStaleError` after that. 0 unless given.
-        stale: `ok` lets replicas answer that still restore; `no` lets only active ones.
+        max_staleness_ms: the answer includes all that was in the changelog that long before the question.
+        max_lag: at most this many changelog records are missing from it.
+        position: a token, from an answer's `position`: this answer includes all that the earlier one did.
+        wait_ms: how long to wait for a replica to become as fresh; `TooStaleError` after that. 0 by default.
+        stale: `ok` also lets restoring replicas answer; `no` only active ones.
         snapshot: lets the last verified snapshot answer when no replica can.
         partial: leaves out partitions that can't answer now; `complete` says so.
         timeout_s: instead of the client's.

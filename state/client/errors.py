@@ -1,4 +1,4 @@
-"""What only a client meets. The rest is in `state/errors.py`.
+"""Errors that only a client raises. The others are in `state/errors.py`.
 
 ConfigurationError
 └── AccessDeniedError       the nodes refuse the credentials
@@ -14,12 +14,12 @@ from state.errors import ConfigurationError, StoreUnavailableError
 
 
 class AccessDeniedError(ConfigurationError):
-    """The nodes refuse the credentials, or what these may do does not cover the question. Give others."""
+    """The nodes refuse the credentials, or their rights don't cover the question. Use others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshest:
-    """The freshest replica that a node knows of. None where it doesn't know."""
+    """The freshest replica that a node has found. None: unknown."""
 
     node: str
     role: str

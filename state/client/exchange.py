@@ -1,12 +1,12 @@
-"""One question until its answer: whom to ask when, and when to give up. Decides only; the client does what it says.
+"""One question until its answer: which node to ask when, and when to give up. It only decides; the client acts.
 
-    step(now) ──> Ask      send this to that node, and tell how it went: on_reply or on_failure
+    step(now) ──> Ask      send this to that node, then call on_reply or on_failure
               ──> Wait     until then, or until one of the attempts has ended
               ──> Answered the answer
               ──> an error of the tree
 
-A node that fails or refuses is followed by the next at once. One that is slow keeps its chance: the next is asked
-beside it, and the first answer wins. When all were asked in vain there is a pause, and another round.
+If a node fails or refuses, the next one is asked at once. If it is slow, the next one is asked as well, and the first
+answer wins. When all were asked in vain, there is a pause and then another round.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RESTORING = "restoring"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send the question to `address`, and give up on it after `timeout_s`. `path` bears the demand.
+    """Send the question to `address`, and give up on it after `timeout_s`. `path` includes the demand.
 
     Until `alone_until_s` there is nothing else to do.
     """
@@ -42,7 +42,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do until then, unless an attempt ends."""
+    """Nothing to do until `until_s`, unless an attempt ends."""
 
     until_s: float
 
@@ -74,7 +74,7 @@ class Exchange:
         draw: Callable[[], float],
         now_s: float,
     ) -> None:
-        """Begins at `now_s`. `demand` is that of the question and what the client adds to it."""
+        """Begins at `now_s`. `demand` is the question's demand plus the client's additions."""
         self._question = question
         self._demand = demand
         self._nodes = nodes
@@ -82,7 +82,7 @@ class Exchange:
         self._draw = draw
         self._timeout_s = limits.timeout_s if question.timeout_s is None else question.timeout_s
         self._deadline_s = now_s + self._timeout_s
-        # A replica that isn't fresh enough for what the client has seen itself is waited for until the deadline.
+        # If a replica lacks what this client has seen itself, it is waited for until the deadline.
         own = demand.position == question.demand.position
         self._stale_until_s = now_s + question.demand.wait_ms / 1000 if own else self._deadline_s
         self._attempts: dict[int, _Attempt] = {}
@@ -100,12 +100,12 @@ class Exchange:
         self._answer: Reply | None = None
 
     def step(self, now_s: float) -> Ask | Wait | Answered:
-        """What to do now.
+        """The next action.
 
         Raises:
             StoreUnavailableError: no node answered in time. TooStaleError is one.
-            StoreRestoringError: all that answered still restore.
-            StateError: every node fails in a way that waiting doesn't heal.
+            StoreRestoringError: all nodes that answered are still restoring.
+            StateError: every node fails in a way that waiting doesn't fix.
         """
         if self._answer is not None:
             return Answered(self._answer)
@@ -122,7 +122,7 @@ class Exchange:
         return Wait(min(self._next_s, ends_s, self._deadline_s))
 
     def on_reply(self, attempt: int, reply: Reply, now_s: float) -> None:
-        """A node has answered. Also an answer that comes after its time is taken."""
+        """Takes a node's answer, also a final one that arrives after its attempt has timed out."""
         found = self._attempts.pop(attempt, None)
         judged = verdict(reply)
         if found is not None:
@@ -136,18 +136,18 @@ class Exchange:
             self._refused(found.address, reply, judged, now_s)
 
     def on_failure(self, attempt: int, reason: str, now_s: float, *, hopeless: StateError | None = None) -> None:
-        """A node could not be reached, or the connection ended before the answer did.
+        """Takes a failure: the node could not be reached, or the connection ended before the answer was complete.
 
         Args:
             attempt: which one.
             reason: in a few words.
             now_s: when.
-            hopeless: what to raise if no node does better, as waiting would not help.
+            hopeless: the error to raise if no node does better, as waiting would not help.
         """
         found = self._attempts.pop(attempt, None)
         if found is not None:
             self._nodes.failed(found.address, now_s)
-            # An attempt that the deadline cut short says less of a node than the one before it.
+            # An attempt cut short by the deadline is a weaker reason than the one before it.
             if now_s < self._deadline_s or found.address not in self._reasons:
                 self._reasons[found.address] = reason
             self._next_s = now_s
@@ -176,7 +176,7 @@ class Exchange:
         busy = {attempt.address for attempt in self._attempts.values()}
         for address in self._order:
             if address not in self._tried and address not in busy and self._not_before_s.get(address, 0.0) <= now_s:
-                # A second question beside a running one is a luxury, which a loaded cluster must not pay for.
+                # Hedged requests are limited, so that they don't add to the load of a busy cluster.
                 return address if not busy or self._nodes.may_hedge() else None
         return None
 
@@ -203,7 +203,7 @@ class Exchange:
         )
 
     def _end_round(self, now_s: float) -> None:
-        """No other node may be asked now. Once nothing runs any more, pause and begin again."""
+        """No other node can be asked now. Once no attempt is running, pause and begin another round."""
         self._next_s = _NEVER_S
         if self._attempts:
             return

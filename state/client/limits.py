@@ -12,12 +12,12 @@ class ClientLimits:
     """Times of one question.
 
     Attributes:
-        timeout_s: by when an answer must have come, over all attempts.
-        attempt_s: how long one node is waited for at first; twice as long in each further round of attempts.
-        max_running: so many nodes are asked at the same time at most.
-        pause_s: the pause after the first round in which no node could answer; doubled with each round, drawn at
-            random from its half to its whole, `max_pause_s` at most.
-        max_pause_s: the longest pause, also where a node asks for a longer one with `Retry-After`.
+        timeout_s: the time limit of a question, over all attempts.
+        attempt_s: how long to wait for one node in the first round; doubled with each further round.
+        max_running: the most nodes that are asked at the same time.
+        pause_s: the pause after the first round in which no node could answer. It doubles with each round, up to
+            `max_pause_s`; the actual pause is random, from half of it to all of it.
+        max_pause_s: the longest pause, even if a node asks for a longer one with `Retry-After`.
     """
 
     timeout_s: float = 10.0
@@ -31,7 +31,7 @@ class ClientLimits:
             raise InvalidArgumentError("the times and counts of a client are greater than 0")
 
     def attempt_in_round_s(self, rounds: int) -> float:
-        """How long one node is waited for in a round, the first being 0."""
+        """How long to wait for one node in a round; the first round is 0."""
         return self.attempt_s * 2 ** min(rounds, 8)
 
     def pause_after_s(self, rounds: int, draw: float) -> float:

@@ -1,4 +1,4 @@
-"""Whom to ask first: the holders of a key's partition, the other nodes behind them, those that fail last. No I/O."""
+"""The order in which to ask nodes: holders of a key's partition, then other nodes, then failing ones. No I/O."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HEDGE_SHARE = 0.1
 
 
 class Nodes:
-    """The nodes that a client knows: those it was told of, and those that the map of the cluster names.
+    """The nodes that a client can ask: the configured ones, and those in the cluster's map.
 
     Not thread-safe: the client calls it under its lock.
     """
@@ -43,13 +43,13 @@ class Nodes:
         self._keyed = 0
         self._turn = 0
         self._suspects: dict[str, tuple[float, int]] = {}
-        # By node, and apart for questions with a key and without one.
+        # By node, and separately for questions with and without a key.
         self._latency: dict[tuple[str, bool], LatencyEstimate] = {}
         self._hedges = _HEDGES_MOST
 
     @property
     def addresses(self) -> Sequence[str]:
-        """All of them."""
+        """The addresses of all nodes."""
         return tuple(self._addresses)
 
     def address_of(self, node: str) -> str | None:
@@ -57,7 +57,7 @@ class Nodes:
         return self._map.addresses.get(node)
 
     def in_order(self, store: str, key: bytes | None, now_s: float) -> list[str]:
-        """All addresses in the order to ask them: holders first, suspects last; without a key, each in its turn."""
+        """All addresses in the order to ask them: holders first, suspects last; without a key, round-robin."""
         if key is None:
             shift = self._turn % len(self._addresses)
             self._turn += 1
@@ -68,13 +68,13 @@ class Nodes:
         return sorted(order, key=lambda address: self._suspects.get(address, (0.0, 0))[0] > now_s)
 
     def answered(self, address: str, took_s: float, *, keyed: bool) -> None:
-        """The node has answered, so it isn't suspect."""
+        """Notes that the node has answered: it isn't suspect any more."""
         self._suspects.pop(address, None)
         self._latency.setdefault((address, keyed), LatencyEstimate()).add(took_s)
         self._hedges = min(_HEDGES_MOST, self._hedges + _HEDGE_SHARE)
 
     def failed(self, address: str, now_s: float) -> None:
-        """The node can't be reached or was too slow: it is asked last for a time that grows while it goes on so."""
+        """Notes that the node failed or was too slow: it is asked last for a time that grows with repeated failures."""
         until_s, failures = self._suspects.get(address, (0.0, 0))
         if until_s <= now_s:
             lasts_s = min(_SUSPECT_MOST_S, _SUSPECT_FIRST_S * 2**failures)
@@ -82,31 +82,31 @@ class Nodes:
         self._map_wanted = True
 
     def hedge_delay_s(self, *, keyed: bool) -> float:
-        """How long to wait for one node before a second one is asked too: what would be late for the fastest node.
+        """How long to wait for one node before a second one is asked too: when the fastest node would be late.
 
-        So the slowness of one node never counts as usual, for as long as another one is faster.
+        So a slow node never counts as normal while another one is faster.
         """
         known = [found.late_s for (_, of_keyed), found in self._latency.items() if of_keyed is keyed]
         return min(known, default=_HEDGE_START_S)
 
     def may_hedge(self) -> bool:
-        """Takes one of the second questions that are allowed: a tenth of all, and some at once."""
+        """Takes one of the allowed hedged requests: a tenth of all questions, and a few in a burst."""
         if self._hedges < 1:
             return False
         self._hedges -= 1
         return True
 
     def misdirected(self) -> None:
-        """A node says that the map is out of date."""
+        """Notes that a node was asked in error: the map is out of date."""
         self._map_wanted = True
 
     def saw_epoch(self, epoch: str) -> None:
-        """An answer bears the epoch of the map that its node uses; empty if it does not."""
+        """Takes the epoch in a node's answer; empty if there is none."""
         if epoch and self._map.epoch and epoch != self._map.epoch:
             self._map_wanted = True
 
     def take_map_due(self, now_s: float) -> bool:
-        """Whether to fetch the map now. Says so once, until it came or some time has passed.
+        """Whether to fetch the map now. After True it is False until the map has arrived or some time has passed.
 
         A client that asks only one or two questions never needs it: any node finds the holder.
         """
@@ -117,7 +117,7 @@ class Nodes:
         return True
 
     def learn(self, found: ClusterMap, now_s: float) -> None:
-        """Takes a map. Addresses with another scheme than the first one's are left out: TLS is never given up."""
+        """Takes a map. Addresses with another scheme than the first seed's are dropped: TLS is never downgraded."""
         known = found.limited_to(self._scheme)
         self._map = known
         self._map_due_s = now_s + _MAP_AGE_S
@@ -127,14 +127,14 @@ class Nodes:
 
 
 class LatencyEstimate:
-    """When an answer is late: the mean time and four mean deviations, as TCP decides it; within fixed bounds."""
+    """When an answer is late: mean plus four mean deviations, as in TCP, within fixed bounds."""
 
     def __init__(self) -> None:
         self._mean_s: float | None = None
         self._deviation_s = 0.0
 
     def add(self, took_s: float) -> None:
-        """One answer's time."""
+        """Adds one answer's time."""
         if self._mean_s is None:
             self._mean_s, self._deviation_s = took_s, took_s / 2
             return

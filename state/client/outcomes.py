@@ -1,4 +1,4 @@
-"""How one request to a node went: an answer, or why there is none."""
+"""The outcome of one request to a node: an answer, or the reason for its failure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Outcome = Reply | Failure
 
 
 def settle(exchange: Exchange, attempt: int, outcome: Outcome, now_s: float) -> None:
-    """Tells an exchange how an attempt went."""
+    """Passes an attempt's outcome to its exchange."""
     if isinstance(outcome, Reply):
         exchange.on_reply(attempt, outcome, now_s)
     else:
@@ -30,11 +30,11 @@ def settle(exchange: Exchange, attempt: int, outcome: Outcome, now_s: float) -> 
 
 
 def failure_of(error: Exception, timeout_s: float) -> Failure:
-    """Why there is no answer.
+    """The failure for an error.
 
     Args:
         error: how the attempt ended. A certificate that can't be verified won't be verified later.
-        timeout_s: how long the attempt could take.
+        timeout_s: the time limit of the attempt.
     """
     if isinstance(error, ConfigurationError):
         return Failure(str(error), error)

@@ -1,4 +1,4 @@
-"""What a client has seen of each store, as demands on what it will see: reads that never go back in time. No I/O."""
+"""The positions that a client has seen of each store, as demands on later answers: monotonic reads. No I/O."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _WAIT_MS = 500
 
 
 class SeenPositions:
-    """By store, what later answers must hold. Not thread-safe: the client calls it under its lock."""
+    """The position by store that later answers must include. Not thread-safe: the client calls it under its lock."""
 
     def __init__(self, *, monotonic: bool) -> None:
-        """Keeps what answers bear if `monotonic`, and what was written in any case."""
+        """Keeps the positions of answers only if `monotonic`; required ones always."""
         self._monotonic = monotonic
         self._seen: dict[str, PositionToken] = {}
 
     def answered(self, store: str, position: str) -> None:
-        """An answer about a store bears a token. One that can't be read is left out."""
+        """Takes the token of an answer about a store. One that can't be read is ignored."""
         if self._monotonic and position and store:
             try:
                 self.require(store, PositionToken.parse(position))
@@ -28,12 +28,12 @@ class SeenPositions:
                 return
 
     def require(self, store: str, token: PositionToken) -> None:
-        """From now on, answers about a store must hold all that the token names."""
+        """From now on, answers about a store must include everything up to the token's positions."""
         seen = self._seen.get(store)
         self._seen[store] = token if seen is None else seen.merged(token)
 
     def added_to(self, demand: Demand, store: str) -> Demand:
-        """A demand, and that what was seen is in the answer. Nodes may wait a moment for a replica to get there."""
+        """The demand plus the position seen. Nodes may wait a moment for a replica to reach it."""
         seen = self._seen.get(store)
         if seen is None:
             return demand

@@ -1,4 +1,4 @@
-"""Questions to nodes as values: the path, whose partition it is about, and how its answer is read. No I/O."""
+"""Questions to nodes as values: the path, the key whose partition it is about, and how to read the answer. No I/O."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class Question(Generic[T]):
     """One question.
 
     Attributes:
-        path: with its query, but for the demand.
-        read: the value of an answer with status 200.
+        path: with its query, but without the demand.
+        read: reads the value from an answer with status 200.
         store: the store that it is about; empty if none.
         key: the key whose partition answers it; None if any node may.
         body: JSON to post; None for a GET.
-        missing: makes the value if the node says that there is no such key; None if it never says so.
+        missing: makes the value if there is no such key; None if that can't happen.
         demand: how fresh the answer must be.
-        timeout_s: by when it must come; None takes the client's.
+        timeout_s: its time limit; None takes the client's.
         address: the only node to ask; None if any may answer.
     """
 
@@ -59,7 +59,7 @@ class Question(Generic[T]):
         return self._with(demand.query())
 
     def following(self, cursor: str) -> Question[T]:
-        """The same, for the page behind the one that bore the cursor."""
+        """The same question for the next page."""
         return replace(self, path=self._with(f"cursor={quote(cursor, safe='')}"))
 
     def _with(self, query: str) -> str:
@@ -99,7 +99,7 @@ class StoreQuestions:
         return self._question(path, [_pair(key_format), *parameters], _page_of(_row), demands)
 
     def prefix(self, prefix: Key, parameters: Parameters, demands: Demands) -> Question[Page[Row]]:
-        """Rows whose keys begin so."""
+        """Rows whose keys begin with `prefix`."""
         segment, key_format = _segment(prefix)
         return self._question(f"keyvalues/{{}}/prefix/{segment}", [key_format, *parameters], _page_of(_row), demands)
 
@@ -186,12 +186,12 @@ def document(path: str, address: str | None = None) -> Question[Any]:
 
 
 def optional(**parameters: object) -> Parameters:
-    """Those that were given, not None."""
+    """The parameters that aren't None."""
     return [(name, value) for name, value in parameters.items() if value is not None]
 
 
 def _segment(key: Key, words: frozenset[str] = frozenset()) -> tuple[str, tuple[str, str]]:
-    """A key in a path; as base64url where its text would be taken for one of the words of that path."""
+    """A key as a path segment; as base64url if its text would be mistaken for one of the path's words."""
     if _key_bytes(key).decode(errors="replace") in words:
         return _base64url(key), ("key_format", "base64url")
     (segment,), key_format = key_segments(_checked(key))
@@ -254,7 +254,7 @@ def _row(row: dict[str, Any]) -> Row:
 
 def _windowed_row(row: dict[str, Any]) -> WindowedRow:
     key, start_ms = _key(row), int(row["window"]["start_ms"])
-    # Shown as `key@start`; of a key that isn't text, the whole is base64url.
+    # Written as `key@start`; if the key isn't text, the whole is base64url.
     shown = key.removesuffix(f"@{start_ms}") if isinstance(key, str) else key.removesuffix(b"@%d" % start_ms)
     return WindowedRow(shown, start_ms, row["value"])
 

@@ -1,4 +1,4 @@
-"""What questions are answered with: values, and where they come from."""
+"""Answers to questions: values and their origin."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Reading(Generic[T]):
         served_by: the node that answered.
         role: of the replica that answered: `active`, `standby` or `snapshot`; empty if several took part.
         partition: the store partition that the answer is from; None if several took part.
-        offset: the next changelog offset of that replica: what is before it is in the answer. None if not told.
-        offset_lag: at most so many changelog records were missing from it.
-        staleness_ms: the answer is at most so many milliseconds old. None if the node doesn't know.
-        position: the token of all that the answer has seen, for a later demand. Empty if not told.
+        offset: the replica's next changelog offset: all records before it are in the answer. None if unknown.
+        offset_lag: how many changelog records were missing from it at most.
+        staleness_ms: the age of the answer at most, in milliseconds. None if the node doesn't know.
+        position: the token of the positions that the answer includes, for a later demand. Empty if unknown.
         complete: whether every partition took part.
     """
 
@@ -69,7 +69,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class RankedRow:
-    """A row and its place: 1 is the highest score, equal scores share a rank and the next rank is left out."""
+    """A row and its place: 1 is the highest score, equal scores share a rank and the next ranks are skipped."""
 
     rank: int
     key: str | bytes
@@ -89,7 +89,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A run of rows, and the cursor of the next one; None behind the last."""
+    """Some rows, and the cursor of the next page; None on the last page."""
 
     rows: Sequence[T]
     cursor: str | None
@@ -97,7 +97,7 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class NodeLag:
-    """How far the replicas of a node are.
+    """The lag of a node's replicas.
 
     Attributes:
         address: of the node.

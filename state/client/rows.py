@@ -1,4 +1,4 @@
-"""Rows that come page by page, while they are iterated over."""
+"""Rows that are fetched page by page during iteration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Rows(Generic[T]):
-    """Rows in the order of their keys. Each iteration asks anew. A page shows one moment; all together do not."""
+    """Rows in the order of their keys. Each iteration asks again. One page is consistent; several pages are not."""
 
     def __init__(self, ask: Callable[[Question[Page[T]]], Reading[Page[T]]], first: Question[Page[T]]) -> None:
         self._ask = ask
@@ -23,7 +23,7 @@ class Rows(Generic[T]):
             yield from page.value.rows
 
     def pages(self) -> Iterator[Reading[Page[T]]]:
-        """The pages, each with where it comes from."""
+        """The pages, each with its origin."""
         question = self._first
         while True:
             page = self._ask(question)
@@ -48,7 +48,7 @@ class AsyncRows(Generic[T]):
                 yield row
 
     async def pages(self) -> AsyncIterator[Reading[Page[T]]]:
-        """The pages, each with where it comes from."""
+        """The pages, each with its origin."""
         question = self._first
         while True:
             page = await self._ask(question)

@@ -1,4 +1,4 @@
-"""Stores of a cluster as Kafka Streams' read-only stores are: one class for each kind, every answer with its origin.
+"""Stores of a cluster, like Kafka Streams' read-only stores: one class for each kind, every answer with its origin.
 
 Keys are text or bytes, values are JSON; rows come in the order of their keys' bytes. Times are epoch milliseconds, and
 bounds are included. Every method takes the demands of `Demands`, and raises the errors of `StateClient`.
@@ -21,28 +21,28 @@ PAGE_ROWS = 1000
 
 
 class Asking(Protocol):
-    """What a store asks with: a `StateClient`."""
+    """The client that a store asks with: a `StateClient`."""
 
     def ask(self, question: Question[T]) -> Reading[T]:
         """The answer to a question."""
         ...
 
     def require(self, store: str, token: PositionToken) -> None:
-        """What later answers about a store must hold."""
+        """Sets a position that later answers about a store must include."""
         ...
 
 
 class RemoteStore:
-    """What every kind of store has."""
+    """The methods of every kind of store."""
 
     def __init__(self, client: Asking, name: str) -> None:
         self._client = client
         self._questions = StoreQuestions(name)
 
     def read_your_writes(self, topic: str, partition: int, offset: int) -> None:
-        """From now on, answers hold what the store's app made of one record of a topic that it reads.
+        """From now on, answers include the effect of one record of a topic that the store's app reads.
 
-        Nodes wait for it, so a read soon after the write takes as long as the app does.
+        Nodes wait for the app, so a read soon after the write takes as long as the app does.
         """
         self._client.require(self._questions.store, PositionToken.of_source(topic, partition, offset))
 
@@ -57,7 +57,7 @@ class RemoteKeyValueStore(RemoteStore):
     def get_many(self, keys: Sequence[Key], **demands: Unpack[Demands]) -> Reading[dict[Key, Any]]:
         """The values of keys in the order asked, None for those that are missing; in one request.
 
-        Nodes take 1,000 keys at once unless set otherwise. With `partial`, keys that nobody could look up are left out.
+        Nodes take 1,000 keys at once by default. With `partial`, keys that no node can look up are left out.
         """
         if not keys:
             return Reading({})
@@ -94,7 +94,7 @@ class RemoteKeyValueStore(RemoteStore):
 class RemoteRankedStore(RemoteKeyValueStore):
     """A key-value store whose rows are also ordered by a score in their values, the highest first.
 
-    Equal scores have the same rank, and the next rank is left out: 1, 2, 2, 4.
+    Equal scores have the same rank, and the next ranks are skipped: 1, 2, 2, 4.
     """
 
     def top(self, n: int = 10, **demands: Unpack[Demands]) -> Reading[list[RankedRow]]:

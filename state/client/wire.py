@@ -1,4 +1,4 @@
-"""Questions and answers as httpx2 has them."""
+"""Questions and answers as httpx2 requests and responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IDLE_S = 30.0
 
 
 def http_of(credentials: Credentials, transport: httpx2.AsyncBaseTransport | None) -> httpx2.AsyncClient:
-    """Connects as the credentials say, to whom it is told to; no proxy, no redirect.
+    """A client with these credentials; it uses no proxy and follows no redirects.
 
     Raises:
         ConfigurationError: the credentials can't be read.
@@ -44,6 +44,6 @@ def request_of(http: httpx2.AsyncClient, ask: Ask, body: bytes | None, headers: 
 
 
 def reply_of(response: httpx2.Response) -> Reply:
-    """The answer, which was read whole."""
+    """The answer, from a response that was read completely."""
     headers = {name.lower(): value for name, value in response.headers.items()}
     return Reply(response.status_code, headers, response.content)

@@ -1,4 +1,4 @@
-"""Which nodes there are and who holds what: signed heartbeats on a compacted topic, and pure functions of them.
+"""Membership and assignment: signed heartbeats on a compacted topic, and pure functions of them.
 
 There is no coordinator. Every node reads the same heartbeats and computes the same assignment from them.
 """

@@ -1,4 +1,4 @@
-"""Which topic of a store is to be held, and which one answers: aliases, and the moment to change over. Pure."""
+"""Decides from aliases which topics of a store to hold, which one answers, and when to switch over. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ log = structlog.get_logger(__name__)
 class AliasSwitch:
     """Belongs to one thread.
 
-    The rows that a store has in one topic are its *variant*. The topic that a node was configured with is the variant
-    of the store's own name, another one is called `store@topic`. A node that starts takes up what the aliases say. One
-    that runs goes on answering from the variant that it has until the new one is ready everywhere: every node that is
-    to hold a partition of it then holds all that was in the topic when the alias was heard.
+    A *variant* is a store's rows in one topic. The variant of the configured topic has the store's own name; any other
+    is called `store@topic`. A starting node follows the aliases at once. A running node keeps answering from its
+    current variant until the new one is ready everywhere: all live nodes that should hold one of its partitions hold
+    everything that was in the topic when the alias was read.
 
     Args:
         configured: topic by store, as the node was configured.
-        margin_s: what other nodes say is at most so old beside what they say of its age.
+        margin_s: added to the age of other nodes' reports, for delays that the age does not include.
     """
 
     def __init__(self, configured: Mapping[str, str], *, margin_s: float = 0.5) -> None:
@@ -36,7 +36,7 @@ class AliasSwitch:
         self._heard: dict[str, tuple[Alias, float]] = {}
 
     def hear(self, aliases: Mapping[str, Alias], now_s: float) -> None:
-        """Takes in the aliases as of now. Nothing changes over yet."""
+        """Takes the current aliases. Doesn't switch over yet."""
         for store, topic in self._configured.items():
             alias = aliases.get(store)
             known = self._heard.get(store)
@@ -46,7 +46,7 @@ class AliasSwitch:
 
     @property
     def wanted(self) -> Mapping[str, str]:
-        """Topic by variant, of all that is to be held."""
+        """Topic by variant, for all variants to hold."""
         found: dict[str, str] = {}
         for store, answering in self._answering.items():
             alias = self.alias(store)
@@ -60,12 +60,12 @@ class AliasSwitch:
         return {store: self._variant(store, topic) for store, topic in self._answering.items()}
 
     def alias(self, store: str) -> Alias | None:
-        """The alias of a store as heard last."""
+        """The alias of a store as last read; None if there is none."""
         heard = self._heard.get(store)
         return None if heard is None else heard[0]
 
     def turn(self, table: RoutingTable, tolerance: Tolerance, now_s: float) -> None:
-        """Changes over to what the aliases name, store by store, where that is ready."""
+        """Switches each store over to the topic that its alias names, if that is ready."""
         for store, (alias, heard_at_s) in self._heard.items():
             before, wanted = self._answering[store], alias.serving_topic
             if before != wanted and self._ready(self._variant(store, wanted), table, tolerance, now_s - heard_at_s):
@@ -87,7 +87,7 @@ class AliasSwitch:
         tolerance: Tolerance,
         since_s: float,
     ) -> bool:
-        """Whether all nodes that are to hold a partition, and are there, hold what was in it when the alias came."""
+        """Whether all live nodes that should hold a partition hold what was in it when the alias was read."""
         alive = [
             members[name]
             for name in table.assignment.holders(replica.store, replica.partition)

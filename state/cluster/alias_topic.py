@@ -1,4 +1,4 @@
-"""The topic of aliases: written by whoever operates a migration, read by nodes and by whoever wants to know."""
+"""The topic of aliases: written by the operator of a migration, read by nodes and tools."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite 
 def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = ALIASES_TOPIC) -> None:
     """Writes an alias and returns when the broker has it; makes the topic if there is none.
 
-    Its time is set behind that of the one before, whatever the clock says: what is published last counts. An old record
-    that somebody copies behind it doesn't.
+    Its time is always set after the previous alias's time, whatever the clock says: the alias published last counts.
+    An old record that somebody copies behind it doesn't.
 
     Raises:
-        BrokerUnavailableError: no broker took it: nothing has changed, or the alias is there. Publish it again.
+        BrokerUnavailableError: no broker confirmed it. It may or may not be written. Publish it again.
     """
     known = read_aliases(bootstrap, secret, topic=topic).get(alias.store)
     if known is not None and known.at_ms >= alias.at_ms:
@@ -54,7 +54,7 @@ def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = A
 
 
 def read_aliases(bootstrap: str, secret: bytes, *, topic: str = ALIASES_TOPIC) -> Mapping[str, Alias]:
-    """The aliases by store as of now; none if there is no such topic. Records that are no aliases are passed over.
+    """The current aliases by store; none if there is no such topic. Records that are no aliases are skipped.
 
     Raises:
         BrokerUnavailableError: no broker answers.
@@ -91,7 +91,7 @@ def create_alias_topic(bootstrap: str, topic: str = ALIASES_TOPIC) -> None:
 
 
 class AliasReader:
-    """Reads the topic from its start and goes on. Belongs to one thread.
+    """Reads the topic from its start and follows it. Belongs to one thread.
 
     Attributes:
         aliases: the last alias of each store. Never changed in place.
@@ -119,10 +119,10 @@ class AliasReader:
         self._consumer.assign([TopicPartition(topic, 0, 0)])
 
     def read(self, timeout_s: float) -> None:
-        """Takes what comes within a time.
+        """Takes the records that arrive within `timeout_s`.
 
         Raises:
-            BrokerUnavailableError: nothing was heard at all for ten seconds after the start.
+            BrokerUnavailableError: nothing was read at all for ten seconds after the start.
         """
         message = self._consumer.poll(timeout_s)
         if message is None:
@@ -157,7 +157,7 @@ class AliasReader:
 
 
 class AliasWatch:
-    """One thread that keeps reading. `known` may be asked for from any thread.
+    """One thread that keeps reading. `known` may be read from any thread.
 
     Args:
         bootstrap: the broker.

@@ -1,14 +1,14 @@
-"""Which changelog stands behind a store's name: signed records on a compacted topic, the last one per store counts.
+"""Maps a store's name to its changelog: signed records on a compacted topic; the last one per store counts.
 
-A migration makes a store's rows anew in another topic. Nodes read these records and warm that topic beside the one
-that serves; they change over once it is ready everywhere. The record itself is the only switch: there is no other.
+A migration rebuilds a store's rows in another topic. Nodes read these records and restore that topic beside the one
+that serves. They switch over once it is ready everywhere. These records are the only switch.
 
 | step       | `topic` | `previous_topic` | `prepare` | serves                                              |
 |------------|---------|------------------|-----------|-----------------------------------------------------|
 | prepare    | new     | old              | true      | old; new is restored beside it                      |
 | cut over   | new     | old              | false     | new, once every partition is ready; old stays warm  |
 | roll back  | old     | new              | false     | old; new stays warm                                 |
-| retire     | new     | none             | false     | new; old is let go of                               |
+| retire     | new     | none             | false     | new; old is dropped                                 |
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LONGEST_NAMES = 200
 
 
 class AliasError(InvalidArgumentError):
-    """A record is no alias of this cluster. Nodes ignore it and say so in their log."""
+    """A record is no alias of this cluster. Nodes ignore and log it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class Alias:
     Attributes:
         store: the store's name, as callers ask for it.
         generation: the generation of the app that writes `topic`; 1 or more.
-        topic: the changelog that serves, or with `prepare` the one that is to be warmed.
+        topic: the changelog that serves, or with `prepare` the one to warm.
         previous_topic: the one that served before and stays warm, or with `prepare` the one that serves; None if
             there is none to keep.
         at_ms: when this was decided, epoch milliseconds; an alias with an earlier time than the known one is ignored.
-        prepare: warm `topic`, and go on answering from `previous_topic`.
+        prepare: warm `topic`, and keep answering from `previous_topic`.
     """
 
     store: str
@@ -81,12 +81,12 @@ class Alias:
 
     @property
     def serving_topic(self) -> str:
-        """The topic that reads are to be answered from."""
+        """The topic that answers reads."""
         return self.previous_topic if self.prepare and self.previous_topic is not None else self.topic
 
     @property
     def warm_topic(self) -> str | None:
-        """The topic that is to be held ready beside it; None if there is none."""
+        """The topic to keep warm beside it; None if there is none."""
         return self.topic if self.prepare else self.previous_topic
 
     def encode(self) -> bytes:
@@ -147,7 +147,7 @@ def opened_alias(secret: bytes, key: bytes | None, value: bytes, signature: byte
 
 
 def newest(known: Mapping[str, Alias], found: Alias) -> Mapping[str, Alias]:
-    """The aliases by store with one more of them, unless it was decided before the one that is known."""
+    """The aliases by store with `found` added, unless it is older than the known one."""
     before = known.get(found.store)
     return known if before is not None and found.at_ms < before.at_ms else {**known, found.store: found}
 

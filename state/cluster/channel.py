@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 _TIMEOUT_S = 5.0
 _CONFIG = {
     "cleanup.policy": "compact",
-    # Small segments that close soon: a few heartbeats a second must not grow into gigabytes before they are compacted.
+    # Small segments that close soon, so that heartbeats are compacted before they grow into gigabytes.
     "segment.bytes": str(1 << 20),
     "segment.ms": "60000",
     "min.cleanable.dirty.ratio": "0.1",
@@ -28,7 +28,7 @@ _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of the topic. `end_reached`: it is no record, but the news that all of the topic has been read."""
+    """A record of the topic. `end_reached`: it is no record, but signals that the whole topic has been read."""
 
     key: bytes | None = None
     value: bytes | None = None
@@ -56,7 +56,7 @@ class HeartbeatChannel(Protocol):
         ...
 
     def flush(self, timeout_s: float) -> None:
-        """Waits until what was sent is with the broker."""
+        """Waits until the broker has all sent heartbeats."""
         ...
 
     def close(self) -> None:
@@ -126,7 +126,7 @@ class KafkaHeartbeatChannel:
         return [record for message in messages if (record := _record(message)) is not None]
 
     def flush(self, timeout_s: float) -> None:
-        """Waits until what was sent is with the broker."""
+        """Waits until the broker has all sent heartbeats."""
         if self._producer is not None:
             self._producer.flush(timeout_s)
 

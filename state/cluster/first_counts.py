@@ -1,4 +1,4 @@
-"""How many partitions each changelog had when this node first saw it: its rows lie where that number put them."""
+"""The partition count of each changelog when this node first saw it: its rows are partitioned by that count."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILE_NAME = "partitions.json"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How many partitions queries take the topic with this id to have."""
+    """The partition count that queries use for the topic with this id."""
 
     partitions: int
     topic_id: str
@@ -26,8 +26,8 @@ class Counted:
 class FirstCounts:
     """The numbers by topic id, kept in a file, so that they hold over restarts. Not thread-safe.
 
-    A changelog that gets more partitions keeps its rows where they are, and its app refuses to write on. Queries that
-    went by the new number would look for most keys in the wrong partition, and answer that there is no such row.
+    If a changelog gets more partitions, its rows stay where they are, and its app refuses to go on writing. With the
+    new number, queries would look for most keys in the wrong partition and find no row.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,7 +35,7 @@ class FirstCounts:
         self._counts = self._read()
 
     def of(self, facts: TopicFacts) -> Counted:
-        """The number to go by for a topic as the broker describes it now.
+        """The number to use for a topic, given its current description from the broker.
 
         Raises:
             OSError: the file can't be written; the number of a new topic isn't kept then.

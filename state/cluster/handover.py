@@ -1,4 +1,4 @@
-"""What a node is to begin to hold, and what it may let go of: only once others are ready to answer for it. Pure."""
+"""Which replicas a node should open, and which it may drop: only once others are ready to serve them. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from state.replicas.states import ReplicaId
 
 @dataclass(frozen=True, slots=True)
 class HandoverPlan:
-    """What a node is to do about its replicas.
+    """What a node should do with its replicas.
 
     Attributes:
         gained: replicas to open, with their roles.
-        roles: the role of each replica that it holds already and keeps.
-        spare: replicas that it holds, is not to hold, and that others are ready to answer for.
-        kept: replicas that it is not to hold, but goes on holding, as the others aren't ready.
+        roles: the role of each replica that it holds already; STANDBY for those not assigned to it.
+        spare: replicas that it holds without being assigned to it, and that others are ready to serve.
+        kept: replicas that it holds without being assigned to it, and keeps, as the others aren't ready.
     """
 
     gained: Sequence[tuple[ReplicaId, Role]]
@@ -28,7 +28,7 @@ class HandoverPlan:
 
 
 def plan_handover(table: RoutingTable, node: str, held: frozenset[ReplicaId]) -> HandoverPlan:
-    """Compares what a node holds with what it is to hold."""
+    """Compares a node's replicas with its assignment."""
     wanted = {ReplicaId(store, partition): role for store, partition, role in table.assignment.held_by(node)}
     surplus = held - wanted.keys()
     spare = frozenset(replica for replica in surplus if _others_ready(table, replica))
@@ -44,7 +44,7 @@ def plan_handover(table: RoutingTable, node: str, held: frozenset[ReplicaId]) ->
 
 
 def _others_ready(table: RoutingTable, replica: ReplicaId) -> bool:
-    """Whether every node that is to hold a replica is ready to answer for it."""
+    """Whether every node that a replica is assigned to is ready to serve it."""
     if replica not in table.ready:
-        return replica.store in table.assignment.partitions  # the topic was made anew with fewer partitions
+        return replica.store in table.assignment.partitions  # the topic was recreated with fewer partitions
     return set(table.assignment.holders(replica.store, replica.partition)) <= table.ready[replica]

@@ -1,4 +1,4 @@
-"""Does what the assignment wants of this node: opens replicas, lets go of them, and keeps the routing table current."""
+"""Carries out the assignment on this node: opens replicas, drops them, and keeps the routing table current."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class HeldReplicas(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HoldingSettings:
-    """How replicas are spread, and when they are let go.
+    """How replicas are spread, and when they are dropped.
 
     Attributes:
-        replicas: standbys of each partition, where `replicas_of` names no other number.
+        replicas: standbys of each partition, unless `replicas_of` has a number for the store.
         replicas_of: the same by store.
         everywhere: stores of which every node holds every partition.
-        seats: over which members they are spread.
+        seats: which members they are spread over.
         tolerance: how far behind a replica may be to count as ready.
         handover_s: how long others must have been ready before a replica is dropped.
     """
@@ -76,12 +76,12 @@ class Holding:
     """See the module. `update` belongs to one thread, the other methods to any.
 
     Args:
-        catalog: told of every change.
+        catalog: updated with every change.
         held: the replicas.
-        counts: partitions by store, as known now.
-        settings: how to spread and when to let go.
+        counts: returns the partition counts known so far, by store.
+        settings: how to spread replicas and when to drop them.
         clock: for waiting and staleness.
-        aliases: the aliases by store as known now; None while they are not: nothing is held before.
+        aliases: returns the aliases by store; None until they are known, and nothing is opened before that.
         sweep: deletes the rows of replicas that aren't held, if they are old enough.
     """
 
@@ -109,7 +109,7 @@ class Holding:
         self._epoch = ""
 
     def reports(self) -> Sequence[ReplicaReport]:
-        """What this node holds, for its heartbeats."""
+        """The reports on this node's replicas, for its heartbeats."""
         now_s = self._clock.monotonic_s()
         found = self._held.replicas
         return [
@@ -118,7 +118,7 @@ class Holding:
         ]
 
     def update(self, members: Sequence[Member]) -> None:
-        """Does what the members and their reports ask for. Cheap, and the same twice does nothing."""
+        """Applies what follows from the members and their reports. Cheap; repeating it does nothing."""
         aliases = self._aliases()
         if aliases is None:
             return

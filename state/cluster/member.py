@@ -1,4 +1,4 @@
-"""What a node says of itself in a heartbeat, and how that travels: JSON with the cluster's signature beside it."""
+"""The content of a heartbeat and its encoding: JSON, with the cluster's signature in a record header."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ReplicaReport:
 
     Attributes:
         replica: which.
-        role: what the node thinks its role is.
+        role: its role according to the node.
         state: what it is doing.
         serving: whether it answers reads.
         offset: next changelog offset to apply; None before it was opened.
-        offset_lag: at most so many records are missing; None while unknown.
-        staleness_ms: it holds all that was in the log so long ago, at the latest; None while unknown.
+        offset_lag: how many records are missing at most; None while unknown.
+        staleness_ms: it holds at least all that was in the log this long ago; None while unknown.
     """
 
     replica: ReplicaId
@@ -49,7 +49,7 @@ class ReplicaReport:
 
     @classmethod
     def of(cls, status: ReplicaStatus, staleness_ms: int | None) -> Self:
-        """The report of what a look at a replica found."""
+        """The report for a replica's status."""
         return cls(
             status.replica, status.role, status.state, status.serving, status.offset, status.offset_lag, staleness_ms
         )
@@ -62,13 +62,13 @@ class Heartbeat:
     Attributes:
         name: the node's name.
         address: base address, http://host:port, without a slash at the end.
-        rack: nodes of one rack fail together; empty if it doesn't matter.
+        rack: nodes of one rack may fail together; empty if it doesn't matter.
         incarnation: grows with each start of a node of this name.
         sequence: grows with each heartbeat of an incarnation.
         sent_at_ms: wall-clock time, epoch milliseconds.
-        leaving: the node says good-bye: it is no member any more.
-        settling: it has joined a moment ago, and may go again as soon; see `state.cluster.seats`.
-        replicas: what it holds.
+        leaving: a goodbye: the node is no member any more.
+        settling: it has only just joined, and may soon leave again; see `state.cluster.seats`.
+        replicas: the replicas that it holds.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Heartbeat:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Later heartbeats of a name have greater ones: an old one that is sent again is recognised by it."""
+        """Grows with each heartbeat of a name, so that an old one that is sent again is recognised."""
         return (self.incarnation, self.sequence)
 
     def encode(self) -> bytes:
@@ -119,7 +119,7 @@ class Heartbeat:
         """Reads what `encode` wrote.
 
         Raises:
-            HeartbeatError: if it is none.
+            HeartbeatError: if it is no heartbeat.
         """
         if len(value) > _LONGEST_BYTES:
             raise HeartbeatError("a heartbeat is longer than 1 MiB")
@@ -133,7 +133,7 @@ class Heartbeat:
                 sequence=int(fields["sequence"]),
                 sent_at_ms=int(fields["sent_at_ms"]),
                 leaving=bool(fields["leaving"]),
-                settling=bool(fields.get("settling", False)),  # those of an older release don't say
+                settling=bool(fields.get("settling", False)),  # missing in heartbeats of an older release
                 replicas=tuple(_report(entry) for entry in fields["replicas"][:_MOST_REPLICAS]),
             )
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError, InvalidNameError) as error:

@@ -1,4 +1,4 @@
-"""The thread that sends this node's heartbeats, hears the others', and tells when anything has changed."""
+"""The thread that sends this node's heartbeats, reads the others', and reports the members."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TIES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a node says of itself.
+    """How a node identifies itself.
 
     Attributes:
         name: its name.
-        address: its base address, as others are to reach it.
+        address: its base address, for the other nodes.
         rack: its rack, or an empty string.
     """
 
@@ -42,7 +42,7 @@ class Identity:
 
 @dataclass(slots=True)
 class HeartbeatCounts:
-    """Heartbeats by what became of them. Read from any thread."""
+    """Counts of heartbeats by outcome. Read from any thread."""
 
     sent: int = 0
     heard: int = 0
@@ -51,21 +51,21 @@ class HeartbeatCounts:
 
 
 class Membership:
-    """Keeps this node a member, and knows the others.
+    """Keeps this node a member and keeps track of the others.
 
     Args:
-        identity: what this node says of itself.
+        identity: name, address and rack of this node.
         secret: the cluster's, for signatures.
         channel: carries heartbeats; used by this thread only.
-        view: who is in the cluster; used by this thread only.
-        settings: how often, and how long silence may last.
+        view: the members of the cluster; used by this thread only.
+        settings: how often heartbeats are sent, and how long silence may last.
         clock: wall-clock time for stamps, monotonic for silence.
-        seats: for how long it says that it is settling when it joins. One that was a member and comes back in time
-            isn't: its seat is its own still.
+        seats: how long this node reports itself as settling when it joins. A member that comes back before it expires
+            doesn't settle: it still has its seat.
         allows: whether an announced address may be connected to.
-        reports: what this node holds now.
+        reports: returns the reports on this node's current replicas.
         on_members: called on this thread after heartbeats were heard, and about every interval.
-        on_name_taken: called when a later start of a node of this name is heard: this one must stop.
+        on_name_taken: called when a later incarnation of a node of this name is heard: this one must stop.
     """
 
     def __init__(
@@ -106,11 +106,11 @@ class Membership:
         self._thread = threading.Thread(target=self._run, name="membership", daemon=True)
 
     def start(self) -> None:
-        """Begins to listen, and to send once all that was said before has been heard."""
+        """Starts reading heartbeats, and starts sending once the existing ones have been read."""
         self._thread.start()
 
     def leave(self) -> None:
-        """Says good-bye and returns when the broker has it, or after two seconds. Others stop asking this node."""
+        """Sends a goodbye and returns when the broker has it, or after two seconds. Others stop asking this node."""
         self._leaving.set()
         if self._thread.ident is not None:
             self._left.wait(_GOODBYE_S)
@@ -130,7 +130,7 @@ class Membership:
                 except BrokerUnavailableError as error:
                     log.warning("membership_waits_for_broker", error=str(error))
                 except Exception:
-                    # A node that stopped here would serve on, while the others take it for dead: so it begins anew.
+                    # If this thread ended, the node would go on serving while the others take it for dead: it retries.
                     log.exception("membership_interrupted")
                 self._stop.wait(_RETRY_S)
         finally:
@@ -180,7 +180,7 @@ class Membership:
         return heard
 
     def _begin(self) -> None:
-        """All that was said before has been heard: this node's own incarnation must be later than its last one."""
+        """Called once the existing heartbeats were read: this node's incarnation must be later than its last one."""
         if not self._caught_up:
             # Two nodes of one name may start within the same millisecond: one of them has to be the later one.
             started = self._clock.now_ms() * _TIES + secrets.randbelow(_TIES)

@@ -1,4 +1,4 @@
-"""This node's part in the cluster, put together from its settings: replicas, heartbeats, and what follows from them."""
+"""This node's part in the cluster, built from its settings: replicas, heartbeats, assignment."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from state.stores.rocksdb_options import bound_process_memory
 
 @dataclass(frozen=True, slots=True)
 class ClusterPart:
-    """What a node runs beside its HTTP server. Start it once the server listens.
+    """The parts of a node besides its HTTP server. Start it once the server listens.
 
     Attributes:
         replicas: the stores of this node.
         membership: its heartbeats.
-        holding: does what the assignment wants.
+        holding: carries out the assignment.
         counts: partitions by store.
-        aliases: which topics stand behind the stores.
+        aliases: which topic each store is answered from.
     """
 
     replicas: ReplicaSet
@@ -54,18 +54,18 @@ class ClusterPart:
 
     @property
     def following(self) -> bool:
-        """Whether the replicas are followed, or are yet to be."""
+        """Whether the replicas are being followed."""
         return self.replicas.following
 
     def start(self) -> None:
-        """Begins to follow and to be a member; returns at once."""
+        """Starts following and joins the cluster; returns at once."""
         self.replicas.start()
         self.aliases.start()
         self.counts.start()
         self.membership.start()
 
     def leave(self) -> None:
-        """Says good-bye, so that nobody asks this node any more. Blocks for at most two seconds."""
+        """Sends a goodbye, so that this node is not asked any more. Blocks for at most two seconds."""
         self.membership.leave()
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ def cluster_part(
 
 
 class _AddressRule:
-    """Whether requests may go to an announced address. Each is looked at once."""
+    """Whether requests may go to an announced address. Each address is checked once."""
 
     def __init__(self, settings: NodeSettings) -> None:
         self._rules = PeerRules.parse(settings.peer_networks)
@@ -165,7 +165,7 @@ class _AddressRule:
 
 
 def seats_of(name: str, settings: NodeSettings) -> Seats:
-    """The rules for a node: it doesn't wait if it is a configured one, which was counted on from the beginning."""
+    """The rules for a node. A configured node doesn't wait: it is counted on from the start."""
     needed = 1 + max((settings.replicas, *settings.replicas_by_store.values()))
     return Seats(needed, 0 if name in settings.peer_addresses else settings.join_delay_ms / 1000)
 

@@ -1,4 +1,4 @@
-"""How many partitions each store has: asked of the broker until all are known, and now and then behind that."""
+"""The partition count of each store: asked of the broker until all are known, and at intervals after that."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ASK_AGAIN_AFTER = 10
 
 
 class PartitionCounts:
-    """One thread that asks. A topic that appears later, or is made anew, is noticed; counts that are known stay known.
+    """One thread that asks. It notices a topic that appears later or is recreated; known counts are never dropped.
 
     Args:
-        topics: gives the topic by store as of now.
+        topics: returns the current topic by store.
         reader: opens a reader of the changelogs.
         folder: the node's own folder, where the first count of each topic is kept.
     """
@@ -38,7 +38,7 @@ class PartitionCounts:
 
     @property
     def known(self) -> Mapping[str, Counted]:
-        """Number of partitions by store, of the stores whose topics exist. It doesn't change: ask for it again."""
+        """Number of partitions by store, for stores whose topics exist. The mapping never changes: read it again."""
         return self._counts
 
     def start(self) -> None:
@@ -46,11 +46,11 @@ class PartitionCounts:
         self._thread.start()
 
     def ask_soon(self) -> None:
-        """Asks within a second: a topic was made anew, maybe with other partitions."""
+        """Asks within a second: a topic was recreated, maybe with another number of partitions."""
         self._wanted.set()
 
     def stop(self) -> None:
-        """Ends after the question at hand. Safe to call twice, or without `start`."""
+        """Ends after the current question. Safe to call twice, or without `start`."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -75,7 +75,7 @@ class PartitionCounts:
             try:
                 self._keep_asking()
             except Exception:
-                # A node that stopped asking would never hold a store whose topic comes later.
+                # If the node stopped asking, it would never hold a store whose topic is created later.
                 log.exception("partition_counts_interrupted")
                 self._stop.wait(_RETRY_S)
 

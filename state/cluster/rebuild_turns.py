@@ -1,15 +1,15 @@
 """Which replicas this node may drop and rebuild now: of each partition, one in the cluster at a time.
 
-A replica that was behind for longer than its log keeps deletions has to be rebuilt. Where all nodes stood still, all
-have to, and if all did so at once, nobody could answer. So a replica says in its node's heartbeats that it is OUTDATED
-and keeps its rows. It has its turn once the node has heard itself say so, and no other node
+A replica that was behind for longer than its log keeps tombstones must be rebuilt. If all nodes were down, all replicas
+must be; if all were rebuilt at once, none could answer. So a replica is first reported as OUTDATED in its node's
+heartbeats and keeps its rows. It has its turn once the node has read its own report, and no other node
 
-- said so before and is still a member, as that one comes first;
+- reported it earlier and is still a member, as that node comes first;
 - has just dropped its rows, or has none to serve while this replica serves.
 
-Heartbeats are the records of one partition, so all nodes hear them in the same order, and two nodes never both take
-themselves for the first. A node that stops between its turn and the rebuild for so long that it is no member any more
-gives its turn away; if it then goes on, both are rebuilt at once.
+Heartbeats are the records of one partition, so all nodes read them in the same order, and only one node comes first.
+If a node stops between its turn and the rebuild for so long that it is no member any more, it loses its turn. If it
+then goes on, two replicas are rebuilt at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RebuildTurns:
         self._turns: frozenset[ReplicaId] = frozenset()
 
     def update(self, members: Sequence[Member]) -> None:
-        """Takes in the members as of the heartbeats heard."""
+        """Takes the current members."""
         self._turns = turns_of(self._node, members)
 
     def has(self, replica: ReplicaId) -> bool:

@@ -1,4 +1,4 @@
-"""Whom to ask for what: the assignment corrected by what the nodes say of their replicas. Pure."""
+"""Which nodes to ask for a partition: the assignment corrected by the nodes' reports on their replicas. Pure."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Standing(IntEnum):
     BEHIND = 1
     """It serves, but far behind."""
     UNKNOWN = 2
-    """It is to hold the partition, and has not said anything yet."""
+    """It is assigned the partition and has not sent a heartbeat yet."""
     NOT_SERVING = 3
-    """It says that it can't answer."""
+    """It reports that it can't answer, or doesn't report the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How far behind a replica may be and still be as good as any.
+    """How far behind a replica may be and still count as ready.
 
     Attributes:
-        lag: at most so many records.
-        staleness_ms: it must be known to hold all that was in the log so long ago.
+        lag: the most records that may be missing.
+        staleness_ms: the highest staleness allowed; an unknown one is too high.
     """
 
     lag: int = 10_000
@@ -40,16 +40,16 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class RoutingTable:
-    """Whom to ask, at one moment.
+    """Which nodes to ask, at one moment.
 
     Attributes:
-        assignment: who is to hold what.
+        assignment: the assignment of partitions to nodes.
         members: the cluster's nodes.
         addresses: base address by node.
-        holders: nodes to ask by store partition, the best one first. Nodes that were to hold a partition before are
-            among them for as long as they serve it.
+        holders: nodes to ask by store partition, the best one first. Nodes that held a partition before are among them
+            as long as they report it.
         ready: the nodes that serve a store partition and are not far behind.
-        epoch: the name of the assignment.
+        epoch: the epoch of the assignment.
     """
 
     assignment: Assignment
@@ -64,8 +64,8 @@ def routing_table(assignment: Assignment, members: Sequence[Member], tolerance: 
     """Ranks the nodes for every store partition.
 
     Args:
-        assignment: who is to hold what.
-        members: the cluster's nodes and what they say that they hold.
+        assignment: the assignment of partitions to nodes.
+        members: the cluster's nodes with their replica reports.
         tolerance: a replica that is further behind is asked after the others.
     """
     by_name = {member.name: member for member in members}
@@ -100,7 +100,7 @@ def _standings(members: Iterable[Member], tolerance: Tolerance) -> dict[ReplicaI
 def _standing(report: ReplicaReport, tolerance: Tolerance) -> Standing:
     if not report.serving:
         return Standing.NOT_SERVING
-    # One that has just begun to follow doesn't know yet what it misses.
+    # A replica that has just begun to follow doesn't know its staleness yet.
     known = report.staleness_ms is not None and report.staleness_ms <= tolerance.staleness_ms
     return Standing.READY if known and (report.offset_lag or 0) <= tolerance.lag else Standing.BEHIND
 

@@ -1,7 +1,7 @@
-"""Over which members partitions are spread: over newcomers only once they have stayed for a while. Pure.
+"""Which members partitions are spread over: newcomers only once they have stayed for a while. Pure.
 
-A node that comes and goes again, again and again, would have replicas move with each of its ways, at the others'
-expense. Kafka's `group.initial.rebalance.delay.ms` is there for the same reason.
+Otherwise a node that keeps joining and leaving would make replicas move each time, at the others' expense.
+Kafka's `group.initial.rebalance.delay.ms` exists for the same reason.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Seats:
     """The rules.
 
     Attributes:
-        needed: the most holders that a partition is to have; no newcomer waits while there are fewer nodes.
+        needed: the most holders that a partition should have; newcomers don't wait while there are fewer nodes.
         join_delay_s: how long a newcomer waits.
     """
 
@@ -27,11 +27,11 @@ class Seats:
     def seated(self, members: Sequence[Member]) -> Sequence[Member]:
         """The members that partitions are spread over: those that have settled or hold replicas already.
 
-        All of them, if those would be too few.
+        All members if fewer than `needed` have settled or hold replicas.
         """
         found = [member for member in members if member.replicas or not member.settling]
         return found if len(found) >= self.needed else members
 
     def settling_s(self, others: Sequence[Member]) -> float:
-        """For how long a node that joins these others is settling."""
+        """How long a node that joins these others is settling."""
         return self.join_delay_s if len(others) >= self.needed else 0.0

@@ -1,7 +1,7 @@
-"""Who is in the cluster, from the heartbeats heard so far: pure, with time as what is passed in.
+"""The members of the cluster, from the heartbeats heard so far. Pure: the time is passed in.
 
-Silence is measured on a clock that only runs while heartbeats come through at all, this node's own among them. While
-the broker is away, or this process is stopped, it stands still: nobody is thought dead because nobody can be heard.
+Silence is measured on a clock that advances only when this node's own heartbeats come back. While the broker is
+unreachable, or this process is stopped, the clock stands still, so that no node expires for lack of heartbeats.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ViewSettings:
     Attributes:
         interval_s: time between two heartbeats of a node.
         suspect_after_s: a node that is silent for longer is asked last.
-        expire_after_s: a node that is silent for longer is out: others take over what it held.
+        expire_after_s: a node that is silent for longer is no member any more: others take over its replicas.
     """
 
     interval_s: float = 0.25
@@ -36,15 +36,15 @@ class Member:
         name: its name.
         address: base address.
         rack: its rack, maybe empty.
-        suspect: it has been silent for a moment.
+        suspect: it has been silent for longer than `suspect_after_s`.
         settling: it has joined a moment ago.
-        heard: whether it was ever heard; a configured peer is a member before.
+        heard: whether a heartbeat of it was ever read; a configured peer is a member even before that.
         incarnation, sequence: of its last heartbeat; 0 if it wasn't heard.
         silent_s: for how long it has been silent.
-        replicas: what it said last that it holds.
-        outdated_since: for each replica that it says waits to be rebuilt, which of all heartbeats that were heard said
-            so first. All nodes read the same topic, so a node that reads its own message knows which nodes said so
-            before.
+        replicas: the reports of its last heartbeat.
+        outdated_since: for each replica that it reports as OUTDATED, the number of the heartbeat that first said so,
+            counted over all heartbeats read. All nodes read them in the same order, so a node that has read its own
+            heartbeat knows which nodes said so before.
     """
 
     name: str
@@ -72,7 +72,7 @@ class ClusterView:
 
     Args:
         node: this node's name.
-        peers: base address by name of the nodes that are members until they had the time to be heard.
+        peers: base address by name of the nodes that are members for the first `expire_after_s` even if unheard.
         settings: how long silence may last.
     """
 
@@ -86,11 +86,11 @@ class ClusterView:
         self._echo_at_s: float | None = None
 
     def hear(self, heartbeat: Heartbeat, *, age_s: float = 0.0) -> bool:
-        """Takes a heartbeat; False if it is an old one that came again.
+        """Takes a heartbeat; False if it isn't newer than the last one of its node.
 
         Args:
             heartbeat: one with a valid signature.
-            age_s: how long ago it was sent, for those that were read to catch up.
+            age_s: how long ago it was sent, for heartbeats that are read to catch up.
         """
         known = self._heard.get(heartbeat.name)
         if known is not None and heartbeat.order <= known.heartbeat.order:
@@ -107,7 +107,7 @@ class ClusterView:
         return True
 
     def echo(self, at_s: float) -> None:
-        """This node's own heartbeat came back: the time since the one before counts, but no more than two intervals."""
+        """This node's own heartbeat came back: adds the time since the last one to the clock, two intervals at most."""
         if self._echo_at_s is not None:
             self._now_s += min(max(0.0, at_s - self._echo_at_s), 2 * self._settings.interval_s)
         self._echo_at_s = at_s
@@ -118,7 +118,7 @@ class ClusterView:
         return (0, 0) if known is None else known.heartbeat.order
 
     def was_member(self, name: str) -> bool:
-        """Whether a node was a member when it was heard last, and hasn't been silent for too long since."""
+        """Whether a node's last heartbeat was no goodbye and hasn't expired."""
         known = self._heard.get(name)
         return known is not None and not known.heartbeat.leaving and not self._expired(known)
 
@@ -151,7 +151,7 @@ class ClusterView:
             sequence=heartbeat.sequence,
             silent_s=silent_s,
             replicas=heartbeat.replicas,
-            # What an earlier start of this node said doesn't count: the others know that it is over.
+            # Reports of an earlier incarnation of this node don't count: the others know that it has ended.
             outdated_since={} if mine and self._echo_at_s is None else heard.outdated_since,
         )
 

@@ -4,7 +4,7 @@ Byte layout, big-endian:
 
     key with its end marked (see `escaping`) · int64 session end · int64 session start
 
-The end comes first because that is what a search for sessions to merge begins with, and what age is judged by.
+The end comes first because a search for sessions to merge begins with it, and because it determines a session's age.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def decode_session_row_key(row_key: bytes) -> tuple[bytes, int, int]:
 
 
 def session_end_ms(row_key: bytes) -> int:
-    """The session's end alone: what its age is judged by."""
+    """The session's end alone: it determines the session's age."""
     return int.from_bytes(row_key[-16:-8], "big")
 
 

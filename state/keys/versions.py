@@ -4,7 +4,7 @@ Byte layout, big-endian:
 
     key with its end marked (see `escaping`) · uint64 2^63 - 1 - timestamp
 
-The timestamp is turned round so that "the version valid at t" is the first row at or behind t's row key.
+The timestamp is inverted so that "the version valid at t" is the first row at or after t's row key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def decode_version_row_key(row_key: bytes) -> tuple[bytes, int]:
 
 
 def version_timestamp_ms(row_key: bytes) -> int:
-    """The version's timestamp alone, epoch milliseconds: what its age is judged by."""
+    """The version's timestamp alone, epoch milliseconds: it determines the version's age."""
     return MAX_TIMESTAMP_MS - int.from_bytes(row_key[-8:], "big")
 
 

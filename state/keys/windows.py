@@ -32,7 +32,7 @@ def decode_window_row_key(row_key: bytes) -> tuple[bytes, int, int]:
 
 
 def window_start_ms(row_key: bytes) -> int:
-    """The window start alone: what a window's age is judged by."""
+    """The window start alone: it determines the window's age."""
     return int.from_bytes(row_key[-12:-4], "big")
 
 

@@ -1,1 +1,1 @@
-"""Looking after stores: deleting what is too old and bringing it back, proving that copies agree, watching growth."""
+"""Maintenance of stores: deleting expired rows and restoring them, proving that copies agree, watching growth."""

@@ -31,7 +31,7 @@ class Archive:
         self._folder = folder
 
     def put(self, partition: int, records: Sequence[LogRecord]) -> None:
-        """Writes a partition's rows, whole and in one step, replacing what was there."""
+        """Writes a partition's rows, whole and in one step, replacing earlier ones."""
         path = self._file(partition)
         draft = path.with_name(path.name + ".new")
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

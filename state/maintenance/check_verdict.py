@@ -22,8 +22,8 @@ class CheckVerdict:
     Attributes:
         check: which check, such as `verify`.
         subject: what was checked, such as a store.
-        passed: whether all is well.
-        reasons: what isn't, one sentence each; no value of the data.
+        passed: whether nothing is wrong.
+        reasons: what is wrong, one sentence each; no data values.
         decided_at_ms: when, epoch milliseconds.
         details: figures, as JSON's own types.
     """
@@ -41,7 +41,7 @@ class CheckVerdict:
 
 
 def together(subject: str, verdicts: Sequence[CheckVerdict]) -> CheckVerdict:
-    """One verdict of those on the parts of a subject: it passes if they all do. Of a single one, that one."""
+    """Merges the verdicts on the parts of a subject: passes if they all do. A single one is returned as it is."""
     if len(verdicts) == 1:
         return verdicts[0]
     return CheckVerdict(
@@ -55,7 +55,7 @@ def together(subject: str, verdicts: Sequence[CheckVerdict]) -> CheckVerdict:
 
 
 def put_verdict(run_dir: Path, verdict: CheckVerdict) -> Path:
-    """Keeps a verdict, in one step; forgets the oldest of very many."""
+    """Saves a verdict atomically; deletes the oldest ones beyond a limit."""
     folder = verdict_folder(run_dir, verdict.check, verdict.subject)
     path = folder / f"{verdict.decided_at_ms:015d}.json"
     write_whole(path, orjson.dumps(verdict.as_dict(), option=orjson.OPT_NON_STR_KEYS))
@@ -68,7 +68,7 @@ def last_verdict(folder: Path) -> CheckVerdict | None:
     """The newest verdict in a `verdict_folder`; None if there is none.
 
     Raises:
-        ValueError: the newest file is something else.
+        ValueError: the newest file is no verdict.
     """
     files = sorted(folder.glob("*.json"))
     if not files:

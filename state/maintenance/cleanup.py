@@ -1,7 +1,7 @@
 """Deleting a store's expired rows from its changelog: preview, archive, canary, the rest, proof, undo.
 
 Each step is a call of its own, finds on disk and in the changelog what the steps before have done, and may be repeated:
-a clean-up that was killed goes on where it was.
+a clean-up that was killed continues where it stopped.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ _CANARY_SEED = 7
 _SHARES = 1 << 32
 
 Wanted: TypeAlias = "Callable[[LogRecord, Fate | None], LogRecord | None]"
-"""From an archived row and its fate so far to the record to write; None to leave it alone."""
+"""Maps an archived row and its fate so far to the record to write; None leaves the row alone."""
 
 log = structlog.get_logger(__name__)
 
 
 class CleanupRefusedError(StateError):
-    """The clean-up must not go on: the message says why. What was deleted so far can be undone."""
+    """The clean-up must not continue: the message says why. Deletions so far can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
 class CleanupReport:
-    """What the changelog says of a clean-up: numbers of rows.
+    """The state of a clean-up according to the changelog: numbers of rows.
 
     Attributes:
         expired: in the archive.
         deleted: gone now.
-        refreshed: written by their app before the clean-up came to them, so left alone.
+        refreshed: written by their app before the clean-up reached them, so left alone.
         came_back: written by their app after they were deleted.
         restored: brought back by an undo.
-        untouched: still there as they were.
-        hit: refreshed before, and deleted nevertheless: never any.
-        foreign: deleted without being expired: never any.
+        untouched: still there, unchanged.
+        hit: refreshed before, but deleted anyway: must be 0.
+        foreign: deleted without being expired: must be 0.
     """
 
     cleanup_id: str
@@ -72,7 +72,7 @@ class CleanupReport:
 
     @property
     def holds(self) -> bool:
-        """Whether the clean-up deleted nothing that it must not."""
+        """Whether the clean-up deleted only rows that it may delete."""
         return not self.hit and not self.foreign
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,14 +81,14 @@ class CleanupReport:
 
 
 class Cleanup:
-    """The clean-ups of one store. One at a time: a second one shuts the first out.
+    """The clean-ups of one store. One at a time: a second one fences the first.
 
     Args:
         bootstrap: the brokers.
         folder: where this store's clean-ups are kept.
         store, topic: the store and the changelog that it has now.
         clock: for ages and the rate limit.
-        wait: waits for so many seconds.
+        wait: waits for a number of seconds.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class Cleanup:
         return plan
 
     def plan(self, cleanup_id: str) -> CleanupPlan:
-        """A plan that was made.
+        """A saved plan.
 
         Raises:
             InvalidArgumentError: there is none of that id.
@@ -158,9 +158,9 @@ class Cleanup:
         return CleanupPlan.from_json(path.read_bytes())
 
     def archive(self, plan: CleanupPlan) -> int:
-        """Keeps what is to be deleted, before anything is. Returns the number of rows.
+        """Archives the rows to delete, before any deletion. Returns their number.
 
-        What is kept already stays as it is: once rows are deleted, compaction removes them from the changelog.
+        An existing archive is not rewritten: once rows are deleted, compaction removes them from the changelog.
         """
         rows = 0
         changelog = self._changelog(plan)
@@ -176,7 +176,7 @@ class Cleanup:
         return rows
 
     def delete(self, plan: CleanupPlan, *, only_canary: bool = False) -> CleanupReport:
-        """Deletes the expired rows that nobody has touched since the preview.
+        """Deletes the expired rows that nobody has written since the preview.
 
         Raises:
             CleanupRefusedError: as `report`; or the store has another changelog by now.
@@ -194,10 +194,10 @@ class Cleanup:
         return self.report(plan)
 
     def undo(self, plan: CleanupPlan) -> CleanupReport:
-        """Brings back what was deleted, with value and timestamp as they were, unless somebody has written it since.
+        """Restores the deleted rows, with their old values and timestamps, unless somebody has written them since.
 
         Raises:
-            CleanupRefusedError: it is too late: the changelog may not tell any more what happened since. Or the store
+            CleanupRefusedError: it is too late: the changelog may no longer hold what happened since. Or the store
                 has another changelog by now.
             InvalidArgumentError: it was only previewed, so there is nothing to undo.
         """
@@ -220,10 +220,10 @@ class Cleanup:
         return self.report(plan)
 
     def report(self, plan: CleanupPlan) -> CleanupReport:
-        """What the changelog says of the clean-up, from the preview to now.
+        """The report on the clean-up from the changelog, from the preview to now.
 
         Raises:
-            CleanupRefusedError: it deleted what it must not.
+            CleanupRefusedError: it deleted rows that it must not delete.
             InvalidArgumentError: it was only previewed, so there is nothing to report.
         """
         self._check_begun(plan)
@@ -272,7 +272,7 @@ class Cleanup:
                 f"{plan.topic}: go back to that generation first (DAG `rollback_state`), or plan another clean-up"
             )
             raise CleanupRefusedError(msg)
-        # A row that was left alone for a record whose transaction was aborted is as it was: it is tried again.
+        # A row may have been left alone because of a record whose transaction was aborted later: it is tried again.
         for _ in range(_PASSES):
             if not self._write(plan, wanted):
                 return

@@ -1,4 +1,4 @@
-"""What a clean-up is going to do, as decided from its preview: a JSON file that a person can read before approving."""
+"""The plan of a clean-up, made by its preview: a JSON file that a person can read before approving."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class CleanupPlan:
 
     Attributes:
         cleanup_id: names the clean-up, and its folder.
-        store, topic, topic_id: which store; the broker's id tells a topic that was made anew.
+        store, topic, topic_id: which store; the broker's topic id reveals a recreated topic.
         options: what the caller decided.
         created_ms: when, epoch milliseconds.
         cutoff_ms: rows whose newest record is older are expired.
-        ends: by partition the end of the changelog that the preview read: what is written behind is "since".
+        ends: by partition the end offset that the preview read up to: later records are "since".
         rows, size_bytes: all of the store.
         expired_rows, expired_bytes: those to be deleted.
         ages: histogram of all rows.
@@ -104,7 +104,7 @@ class CleanupPlan:
             raise SerializationError(msg) from error
 
     def as_text(self) -> str:
-        """The plan in Markdown, for whoever is to approve it."""
+        """The plan in Markdown, for the person who approves it."""
         lines = [
             (
                 f"Store **{self.store}**: {self.expired_rows:,} of {self.rows:,} rows are older than "

@@ -1,7 +1,7 @@
 """Writing a record only if nobody else has written its key since: compare-and-write on a log that can't compare.
 
 Kafka appends whatever it is given, so a tombstone for a row that its app refreshes at that moment would hide the
-refreshed row. What Kafka has is transactions, whose records get their places in the log before anybody sees them:
+refreshed row. But Kafka has transactions, whose records get their offsets before anybody sees them:
 
 1. Append the records in a transaction. Each has its final offset now, but is invisible.
 2. Read everything in front of them, open transactions of others included.
@@ -9,8 +9,8 @@ refreshed row. What Kafka has is transactions, whose records get their places in
    without those keys.
 4. No such key: commit. Whatever was written behind our records replaces them, as it should.
 
-So a record becomes visible if, and only if, nothing stands in front of it that the caller didn't know of. No lock, no
-pause of the app, no repair afterwards. Dying anywhere leaves an open transaction, which the broker or the next run
+So a record becomes visible if, and only if, no record of its key is in front of it that the caller didn't know of. No
+lock, no pause of the app, no repair afterwards. A crash leaves an open transaction, which the broker or the next run
 aborts. Foreign records whose own transaction is aborted later count as written: that errs on the safe side.
 """
 
@@ -35,7 +35,7 @@ class TentativeLog(Protocol):
         ...
 
     def abort(self) -> None:
-        """Makes what was appended never visible."""
+        """Discards what was appended: it never becomes visible."""
         ...
 
     def read_to(self, end: int) -> Iterable[LogRecord]:
@@ -45,7 +45,7 @@ class TentativeLog(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of some records: how many are written, and the keys of those that are not."""
+    """The result of a write: how many records are written, and the keys of those that are not."""
 
     records: int
     touched: frozenset[bytes]
@@ -56,9 +56,9 @@ class ConditionalWriter:
     """Writes to one partition. Not thread-safe.
 
     Attributes:
-        log: the partition, to be read on from the offset up to which the caller knows it.
-        is_own: tells records of this writer, such as those of an aborted attempt, from those of others.
-        touched: keys that others have written, and where last.
+        log: the partition; its next read starts at the offset up to which the caller has read it.
+        is_own: whether a record is this writer's own, such as one of an aborted attempt.
+        touched: keys that others have written, each with the last offset.
     """
 
     log: TentativeLog
@@ -66,7 +66,7 @@ class ConditionalWriter:
     touched: dict[bytes, int] = field(default_factory=dict)
 
     def write(self, records: Sequence[LogRecord]) -> Written:
-        """Writes those whose keys nobody else has written; returns once they are visible."""
+        """Writes the records whose keys nobody else has written; returns once they are visible."""
         skipped: set[bytes] = set()
         left = list(records)
         while True:
@@ -92,7 +92,7 @@ class ConditionalWriter:
         return True
 
     def _observe(self, end: int, places: Mapping[bytes, int]) -> bool:
-        """Notes what others wrote below `end`; whether any of it stands in front of one of ours."""
+        """Notes what others wrote below `end`. Returns whether any of it is in front of our record of the same key."""
         hit = False
         for record in self.log.read_to(end):
             if record.key is None or self.is_own(record):

@@ -13,14 +13,14 @@ MAX_DIFFERENCES = 20
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What somebody holds of a partition.
+    """One holder's copy of a partition.
 
     Attributes:
-        holder: who, such as `snapshot 12` or `node a`.
+        holder: its name, such as `snapshot 12` or `node a`.
         offset: the changelog offset, exclusive, at which it should hold the same as the changelog.
-        rows, digest: of all of its rows.
-        entries: tells what it holds, when there is a difference: the offset that it stands at by then, hashes of
-            entries by key, and which keys these are of all (a predicate).
+        rows, digest: number and digest of all of its rows.
+        entries: called if there is a difference. Returns the copy's offset by then, hashes of entries by key, and a
+            predicate for the keys that these cover.
     """
 
     holder: str
@@ -52,7 +52,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A key that a holder has otherwise than the changelog. `kind`: missing, surplus or different."""
+    """A key that differs between a holder and the changelog. `kind`: missing, surplus or different."""
 
     holder: str
     partition: int
@@ -62,7 +62,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """The keys that differ, in their order; and of how many nothing can be said."""
+    """The keys that differ, in their order, and the number of keys that can't be compared."""
 
     shown: list[Difference]
     superseded: int
@@ -73,8 +73,8 @@ def differences(
 ) -> Differences:
     """The keys that differ.
 
-    `later` are keys with newer records: if the changelog has only those of a key, compaction has removed the older one
-    that the copy may rightly hold, and nothing can be said. The key is superseded.
+    `later` are keys with newer records. If the changelog has only newer records of a key, compaction has removed the
+    older one that the copy may rightly hold. The key can't be compared: it is superseded.
     """
     found = []
     superseded = 0

@@ -1,4 +1,4 @@
-"""Which rows of a store are too old: a fold of one changelog partition that remembers the expired rows whole.
+"""Finds the expired rows of a store: a fold of one changelog partition that keeps these rows complete.
 
 A row's age counts from the timestamp of its newest record, so from when its app last wrote it.
 """
@@ -71,7 +71,7 @@ def added(left: Iterable[AgeClass], right: Iterable[AgeClass]) -> tuple[AgeClass
 
 
 def no_ages() -> tuple[AgeClass, ...]:
-    """The histogram of nothing."""
+    """An empty histogram."""
     return tuple(AgeClass(days, 0, 0) for days in (*AGE_LIMITS_DAYS, None))
 
 

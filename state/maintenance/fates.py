@@ -1,4 +1,4 @@
-"""What became of expired rows since their preview, told by the changelog alone."""
+"""What happened to expired rows since their preview, from the changelog alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from state.maintenance.log_record import CleanupAction, LogRecord
 
 
 class Fate(Enum):
-    """The newest thing that happened to a row. A row that isn't named at all is as it was."""
+    """The newest thing that happened to a row. A row without an entry is unchanged."""
 
     DELETED = auto()
     RESTORED = auto()
@@ -20,10 +20,10 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """By key what happened to it, and what never may happen.
+    """The fate of each key, and the keys with forbidden ones.
 
     `hit` are keys that their app had written before the clean-up deleted them; `foreign` are keys that the clean-up
-    deleted without their being expired. Both are empty, or the clean-up is broken.
+    deleted although they weren't expired. Both are empty unless the clean-up is broken.
     """
 
     by_key: dict[bytes, Fate]
@@ -31,7 +31,7 @@ class Fates:
     foreign: set[bytes]
 
     def count(self, fate: Fate) -> int:
-        """How many keys met that fate."""
+        """How many keys have that fate."""
         return sum(found is fate for found in self.by_key.values())
 
 

@@ -21,11 +21,11 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class GrowthLimits:
-    """What is too much: growth a day, and how many times the usual growth.
+    """Limits of growth: per day, and relative to the usual growth.
 
     Attributes:
-        rows_per_day, bytes_per_day: more than this is reported in any case.
-        times_usual: more than so many times the median of earlier days is reported, if there are enough of them.
+        rows_per_day, bytes_per_day: more growth than this is always reported.
+        times_usual: more than this multiple of the median of earlier days is reported, if there are enough of them.
         least_rows_per_day: less growth than this is never unusual.
     """
 
@@ -37,7 +37,7 @@ class GrowthLimits:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The growth a day since about a day before, the usual one (None: too little is known), and what is wrong."""
+    """The growth a day since about a day before, the usual one (None: too few sizes), and what is wrong."""
 
     rows_per_day: float
     bytes_per_day: float
@@ -46,9 +46,9 @@ class Growth:
 
 
 def growth_of(sizes: Sequence[Size], limits: GrowthLimits) -> Growth | None:
-    """Judges the newest of `sizes`, which are in the order of time. None if there is nothing to compare it with.
+    """Checks the newest of `sizes`, which are in the order of time. None if there is nothing to compare it with.
 
-    Rates are taken over a day, or what there is of it: at least an hour, for less says nothing.
+    Rates are taken over a day, or over a shorter time if there is no more, but at least an hour.
     """
     if not sizes:
         return None

@@ -58,7 +58,7 @@ class Changelog:
         One that is no row is a tombstone, as for every reader of a changelog; one without a key is left out.
 
         Raises:
-            ChangelogError: the log begins behind `start`: it was cut off or made anew.
+            ChangelogError: the log begins behind `start`: it was cut off or recreated.
         """
         first, _ = self.bounds(partition)
         if start < first:
@@ -78,7 +78,7 @@ class Changelog:
 class KafkaTentativeLog:
     """A `TentativeLog` on one partition. Close it. Not thread-safe.
 
-    `transactional_id` shuts out whoever else writes with the same one: there is one clean-up of a store at a time.
+    `transactional_id` fences other writers with the same one: there is one clean-up of a store at a time.
     """
 
     def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
@@ -102,7 +102,7 @@ class KafkaTentativeLog:
         _answered(topic, lambda: self._producer.init_transactions(TIMEOUT_S))
 
     def at(self, partition: int, offset: int) -> Self:
-        """Turns to a partition, to be read on from `offset`."""
+        """Switches to a partition; its next read starts at `offset`."""
         self._partition, self._read_up_to = partition, offset
         return self
 
@@ -151,7 +151,7 @@ class KafkaTentativeLog:
         yield from _records(found)
 
     def close(self) -> None:
-        """Aborts what is open."""
+        """Aborts an open transaction."""
         self.abort()
 
     def _placed(self, offsets: dict[int, int], number: int, error: KafkaError | None, message: Message) -> None:

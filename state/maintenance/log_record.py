@@ -1,7 +1,7 @@
 """A changelog record as maintenance sees it, and the records that maintenance itself writes.
 
-A record of a clean-up bears the headers of the record that it replaces, so that whoever reads the changelog takes it
-for a change of the same app, generation and batch; without `source-position`, for it comes from no input. Behind them:
+A clean-up record has the headers of the record that it replaces, so that readers of the changelog treat it as a change
+of the same app, generation and batch; without `source-position`, as it comes from no input. After them:
 
 | header           | value (UTF-8)                                            |
 |------------------|----------------------------------------------------------|
@@ -31,7 +31,7 @@ class CleanupAction(StrEnum):
 
 
 class LogRecord(NamedTuple):
-    """A record of one partition; value None is a tombstone. A tuple, for there are millions."""
+    """A record of one partition; value None is a tombstone. A tuple, as there are millions."""
 
     offset: int
     timestamp_ms: int
@@ -45,7 +45,7 @@ class LogRecord(NamedTuple):
         return len(self.key or b"") + len(self.value or b"")
 
     def action_of(self, cleanup_id: str) -> CleanupAction | None:
-        """What this record did for that clean-up; None if it is not of it."""
+        """The action of this record in that clean-up; None if it isn't part of it."""
         found = dict(self.headers)
         if found.get(CLEANUP) != cleanup_id.encode():
             return None

@@ -1,4 +1,4 @@
-"""What query nodes hold, asked of each node by itself."""
+"""The copies of query nodes, requested from each node directly."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class NodeCopies:
 
     Args:
         addresses: of some nodes; the others are learnt from them.
-        credentials: what is shown to them.
-        transport: stands in for the network.
+        credentials: sent to them.
+        transport: replaces the network.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class NodeCopies:
         self._http.close()
 
     def members(self) -> dict[str, str]:
-        """Name and address of every node that is heard of.
+        """Name and address of every node in the first answer.
 
         Raises:
             StoreUnavailableError: no node answers.

@@ -13,7 +13,7 @@ class Pace:
     Args:
         per_s: units a second, above 0.
         clock: for the time between pieces.
-        wait: waits for so many seconds.
+        wait: waits for a number of seconds.
     """
 
     def __init__(self, per_s: float, clock: Clock, wait: Callable[[float], object]) -> None:
@@ -23,7 +23,7 @@ class Pace:
         self._free_at_s = clock.monotonic_s()
 
     def take(self, units: int) -> None:
-        """Waits until the pieces before have had their time, then counts `units`."""
+        """Waits until the time for the earlier pieces has passed, then counts `units`."""
         now_s = self._clock.monotonic_s()
         if self._free_at_s > now_s:
             self._wait(self._free_at_s - now_s)

@@ -32,7 +32,7 @@ class SnapshotCopies:
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """What is wrong with the table by itself: a sentence for each flaw; keys masked."""
+        """The flaws of the table itself: one sentence each; keys masked."""
         return tuple(f"table {self.path.name}, version {self.proof.version}: {flaw}" for flaw in self.proof.flaws)
 
     def of_partition(self, partition: int) -> list[Copy]:

@@ -17,7 +17,7 @@ from state.snapshots.vouched import VouchedVersion, vouched_version
 
 
 def restore_snapshot(path: Path, manifest: SnapshotManifest, fields: Sequence[Field]) -> int | None:
-    """Puts a table back to a snapshot, and proves what it shows then. Hold the lease of the table's writer.
+    """Restores a table to its snapshot, and proves the result. Hold the lease of the table's writer.
 
     Args:
         path: the table's folder.
@@ -25,7 +25,7 @@ def restore_snapshot(path: Path, manifest: SnapshotManifest, fields: Sequence[Fi
         fields: the fields of the store's values, in the generation of the manifest.
 
     Returns:
-        The version of the new commit, which bears the snapshot's manifest; None if the table was sound.
+        The version of the new commit, which has the snapshot's manifest; None if the table was sound.
 
     Raises:
         SnapshotDamagedError: the snapshot itself is damaged, or the table can't be written.

@@ -1,9 +1,9 @@
 """OPTIMIZE and VACUUM of a Delta table, without breaking a promise.
 
-A reader names a version: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
+Readers read fixed versions: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
 of the last days', a generation the one that it was seeded from. VACUUM removes files that the newest version doesn't
-need, and a compaction alone makes those of the newest snapshot such files: so versions that are promised are named to
-it, however old they are.
+need. After a compaction these include the newest snapshot's files. So VACUUM is given the promised versions to keep,
+however old they are.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def kept_versions(
     now_ms: int,
     history_ms: int,
 ) -> list[int]:
-    """The versions that must stay readable: of the last `history_ms`, the newest before them, that of the newest
-    `snapshot`, and those that are promised, as far as they are in the history.
+    """The versions that must stay readable: those of the last `history_ms`, the newest before them, that of the newest
+    `snapshot`, and the promised ones that are in the history.
     """
     commits = {int(commit["version"]): commit for commit in history}
     recent = {version for version, commit in commits.items() if commit.get("timestamp", 0) >= now_ms - history_ms}
@@ -63,10 +63,10 @@ def kept_versions(
 
 
 def promised_versions(folder: Path, *, now_ms: int) -> list[int]:
-    """Versions that somebody relies on: JSON files {"version": 12, "until_ms": null} in `folder`, null for ever.
+    """Versions that readers rely on: JSON files {"version": 12, "until_ms": null} in `folder`, null for ever.
 
     Raises:
-        SerializationError: a file is none of these; nothing may be removed before it is understood.
+        SerializationError: a file is none of these; nothing may be removed until it is corrected.
     """
     found = []
     for path in sorted(folder.glob("*.json")):

@@ -1,7 +1,7 @@
 """Proving that a store's copies agree: the changelog, its newest snapshot, and what every query node holds.
 
-Each copy says how far it follows the changelog. The changelog is folded up to exactly there, and digests are compared:
-no writer has to stop. Only if they differ are the keys asked for.
+Each copy reports its changelog offset. The changelog is folded up to exactly that offset, and digests are compared: no
+writer has to stop. The keys are fetched only if digests differ.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CopiesOf = Callable[[int], Sequence[Copy]]
 class Verification:
     """What was compared, and every difference that was shown.
 
-    `superseded` counts keys of copies that differ which could not be compared: compaction has removed the changelog's
+    `superseded` counts keys that could not be compared in copies that differ: compaction has removed the changelog's
     record of them for a newer one.
     """
 
@@ -65,7 +65,7 @@ def verify_copies(changelog: Changelog, copies_of: CopiesOf) -> Verification:
 
 
 def differing_buckets(ours: Sequence[int], fold: Fold) -> list[int]:
-    """The buckets whose digests aren't those of the changelog's content."""
+    """The buckets whose digests differ from those of the changelog's content."""
     theirs = [0] * len(ours)
     for key, entry in fold.hashes.items():
         theirs[bucket_of(key)] += entry
@@ -73,7 +73,7 @@ def differing_buckets(ours: Sequence[int], fold: Fold) -> list[int]:
 
 
 def _explained(changelog: Changelog, partition: int, copy: Copy, fold: Fold) -> Differences:
-    """Which keys differ; the copy may have moved on since, so the changelog is folded anew up to where it is now."""
+    """Which keys differ. The copy may have moved on, so the changelog is folded again up to its current offset."""
     offset, entries, is_told = copy.entries(fold)
     start, end = changelog.bounds(partition)
     anew = Fold()

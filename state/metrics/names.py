@@ -1,4 +1,4 @@
-"""Every metric that a query node exports: name, kind, labels and what it says.
+"""Every metric that a query node exports: name, kind, labels and meaning.
 
 One table, so that dashboards, alerts, documentation and code can be checked against each other. The names follow
 Prometheus' rules: base units, `_total` for counters, never a key or an id as a label. Beside each stands the Kafka
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What Prometheus makes of a metric."""
+    """The Prometheus type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

@@ -1,1 +1,1 @@
-"""Changes of stores as data: what is declared, what runs, what lies between them, and whether two contents agree."""
+"""Changes of stores as data: what is declared, what runs, how they differ, and whether two contents agree."""

@@ -1,7 +1,7 @@
-"""Compares two contents key by key, one of them converted on the way, in memory that doesn't grow with them.
+"""Compares two contents key by key after converting one of them, with little memory.
 
-Rows are dealt by the hash of their key into files, then file after file is held against its counterpart. What is told
-of rows that differ is masked: a few characters of the key, and never a value.
+Rows are split by the hash of their key into files, then each file is compared with its counterpart. Reports of rows
+that differ are masked: a few characters of the key, and never a value.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SHOWN_CHARS = 2
 
 @dataclass(frozen=True, slots=True)
 class ErrorBudget:
-    """How much may be wrong for the comparison to hold all the same; nothing, unless it says otherwise.
+    """How many rows may be wrong while the comparison still holds; none by default.
 
     Attributes:
-        rows: at most so many rows may differ, be missing, be unexpected or not be convertible, together.
-        share: and at most this share of all that were compared.
+        rows: the most rows that may differ, be missing, be unexpected or not be convertible, in total.
+        share: the largest share of all compared rows that may be wrong. Both limits apply.
     """
 
     rows: int = 0
@@ -46,13 +46,13 @@ class ErrorBudget:
             raise InvalidArgumentError("an error budget has 0 rows or more, and a share from 0 to 1")
 
     def allows(self, wrong: int, compared: int) -> bool:
-        """Whether so many of so many may be wrong."""
+        """Whether `wrong` rows of `compared` are within the budget."""
         return wrong == 0 or (wrong <= self.rows and wrong <= self.share * compared)
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Masked keys of some of the rows that are not as they should be."""
+    """Masked keys of some of the wrong rows."""
 
     differing: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -62,14 +62,14 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonVerdict:
-    """What was found, in rows of the newer content.
+    """The result of a comparison, in rows of the newer content.
 
     Attributes:
         compared: rows that either of the two has.
         same, differing: rows that both have, with equal and with other values.
-        missing: rows that the older one, converted, has alone.
-        unexpected: rows that the newer one has alone.
-        unconvertible: rows of the older one that can't be converted, or would have another one's key then.
+        missing: rows that only the older one, converted, has.
+        unexpected: rows that only the newer one has.
+        unconvertible: rows of the older one that can't be converted, or would then have the key of another.
         holds: whether the error budget allows it.
         samples: masked keys.
     """
@@ -130,17 +130,17 @@ def compare(
     most_samples: int = 5,
     key_of: Callable[[bytes], bytes] = bytes,
 ) -> ComparisonVerdict:
-    """Whether every row of the older content, converted, is a row of the newer one, and there is no more.
+    """Compares the newer content with the older content, converted: they should have exactly the same rows.
 
     Args:
-        older: rows in any order, or the records of a changelog in theirs: of a key, the last one counts.
+        older: rows in any order, or changelog records in log order: the last record of a key counts.
         newer: the same.
-        convert: from a row of the older to those of the newer content. Whatever it raises makes the row unconvertible.
-        folder: where files are put meanwhile; as large as the older content and the digests of both.
+        convert: from a row of the older to those of the newer content. Any exception makes the row unconvertible.
+        folder: where temporary files go; as large as the older content and the digests of both.
         budget: what may be wrong; nothing by default.
-        parts: into so many files each is dealt: memory is what the largest of them takes.
-        most_samples: so many masked keys of each kind are told.
-        key_of: what of a row's key is told of, masked; all of it by default.
+        parts: how many files each content is split into: the largest of them must fit into memory.
+        most_samples: the most masked keys of each kind that are reported.
+        key_of: the part of a row's key that is reported, masked; all of it by default.
     """
     tally = _Tally(most_samples, key_of)
     with TemporaryDirectory(dir=folder, prefix="compare-") as scratch:
@@ -155,7 +155,7 @@ def compare(
 
 
 def masked(key: bytes) -> str:
-    """A key as it may be shown: its first and last characters, its length, and a digest to find it by."""
+    """A key, masked: its first and last characters, its length, and a digest to find it by."""
     text = key.decode(errors="replace")
     shown = f"{text[:_SHOWN_CHARS]}…{text[-_SHOWN_CHARS:]}" if len(text) > 3 * _SHOWN_CHARS else "…"
     return f"{shown} ({len(key)} bytes, xxh64 {xxhash.xxh64_hexdigest(key)})"
@@ -168,7 +168,7 @@ def _converted(files: Iterable[Path], convert: Convert, tally: _Tally) -> Iterat
             try:
                 made = convert(key, value)
             except Exception as error:
-                # Whatever a function of the app's own raises; its message may hold a value.
+                # The app's own function may raise anything; its message may hold a value.
                 tally.note("unconvertible", key, f": {type(error).__name__}")
             else:
                 yield from made
@@ -199,7 +199,7 @@ def _deal(changes: Iterable[Change], folder: Path, parts: int, *, digest: bool =
 
 
 def _latest(path: Path, again: Callable[[bytes], object] = lambda _: None) -> dict[bytes, bytes]:
-    """The last value of each key in a file; deleted ones aren't there. `again` is told of keys that were there."""
+    """The last value of each key in a file; deleted ones are left out. Calls `again` for keys that recur."""
     data = path.read_bytes()
     rows: dict[bytes, bytes] = {}
     at = 0

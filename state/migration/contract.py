@@ -1,4 +1,4 @@
-"""What a store promises, as declared in code and as it runs, in a form that can be written into a file and compared.
+"""The contract of a store, as declared in code and as it runs, in a form that can be saved in a file and compared.
 
 A description of what runs is JSON: `{"version": 1, "described_at_ms": …, "stores": [{"store": "rewards", …}, …],
 "topologies": [{"app": "pos", …}, …]}`. It holds no rows and no keys, only names, types and counts: it may be kept in a
@@ -23,14 +23,14 @@ Fields = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A migration: from the version before `to_version` to it.
+    """A migration from the version before `to_version` to `to_version`.
 
     Attributes:
         name: what it is called.
-        summary: one sentence for whoever has to approve it.
+        summary: one sentence for the person who approves it.
         to_version: the version that it makes.
         fields: of the new values.
-        changes_key: whether it makes other keys.
+        changes_key: whether it changes the keys.
         offered: whether a plan proposes it by itself.
     """
 
@@ -49,8 +49,8 @@ class DeclaredStore:
     Attributes:
         store, app, topic, kind, score_field: as in its spec; `topic` is the first generation's.
         fields: of values of version 1.
-        steps: the migrations that there are, in the order of their versions.
-        partitions: how many the changelog is to have; None leaves them as they are.
+        steps: the available migrations, in the order of their versions.
+        partitions: how many the changelog should have; None leaves them as they are.
         unchangeable: why the app can't have generations; None if it can.
     """
 
@@ -79,9 +79,9 @@ class RunningStore:
         store, app, kind, score_field: as in the spec that it was started with.
         topic: its first generation's changelog.
         generation: the live one.
-        migrations: names of those that made it, in order; the values' version is one more than there are.
+        migrations: names of those that made it, in order; the values' version is their number plus one.
         fields: of the values, from the newest snapshot; None if there is none.
-        partitions: of the live changelog; None if the broker didn't tell.
+        partitions: of the live changelog; None if the broker gave no answer.
         keys, size_bytes: of the newest snapshot; None if there is none.
     """
 
@@ -105,10 +105,10 @@ class RunningStore:
 
 @dataclass(frozen=True, slots=True)
 class AppTopology:
-    """What an app keeps for itself, in one of its generations.
+    """The internal stores and topics of an app, in one of its generations.
 
     Attributes:
-        app, generation: whose it is.
+        app, generation: whose they are.
         migrations: names of those that made the generation.
         stores: by name the kind of each store that no node serves.
         repartitions: by name of each repartition topic `topic`, or `shuffle` where Spark's shuffle takes its place.
@@ -123,10 +123,10 @@ class AppTopology:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What runs.
+    """The running stores and apps.
 
     Attributes:
-        described_at_ms: when it was looked at, epoch milliseconds.
+        described_at_ms: when they were described, epoch milliseconds.
         stores: by name.
         topologies: by app; those that have not started yet are not there.
     """
@@ -136,7 +136,7 @@ class Description:
     topologies: Mapping[str, AppTopology] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """As `decode` reads it: JSON for people, equal for equal descriptions."""
+        """The JSON that `decode` reads: readable by people, equal for equal descriptions."""
         stores = [asdict(self.stores[name]) for name in sorted(self.stores)]
         topologies = [asdict(self.topologies[app]) for app in sorted(self.topologies)]
         content = {

@@ -1,4 +1,4 @@
-"""A plan in words, as Markdown: for a pull request, a terminal, and the form in which somebody approves it. Pure."""
+"""A plan in words, as Markdown: for a pull request, a terminal, and the approval form. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORDS = {
 
 
 def explain_plan(plan: Plan) -> str:
-    """All changes, those that would break first."""
+    """All changes, breaking ones first."""
     ordered = sorted(plan.changes, key=lambda change: (change.verdict is not Verdict.BREAKS, change.store))
     return "\n".join(explain_change(change) for change in ordered)
 

@@ -1,4 +1,4 @@
-"""What lies between the stores that are declared and those that run, and what it takes. Pure.
+"""Compares declared stores with running stores and plans the changes. Pure.
 
 A change is harmless, or done by a new generation (`migrate`), or it would orphan or break state (`breaks`): then a
 deployment must not go ahead.
@@ -22,7 +22,7 @@ _KEYS_PER_MINUTE = 400_000
 
 
 class Verdict(StrEnum):
-    """What becomes of a change."""
+    """How a change is made."""
 
     UNCHANGED = "unchanged"
     """Nothing is to be done."""
@@ -38,13 +38,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to become of one store.
+    """The planned change of one store.
 
     Attributes:
         store: the store.
-        verdict: see there.
+        verdict: see `Verdict`.
         details: sentences that say what changes, and for BREAKS what to do instead.
-        keys, size_bytes: how much there is; None if that isn't known.
+        keys, size_bytes: the store's size; None if it isn't known.
         minutes: an estimate, for MIGRATE; None if the keys aren't known.
         conf: what to trigger the DAG `migrate_state` with, for MIGRATE; empty if another store's does it.
     """
@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def verdict(self) -> Verdict:
-        """What becomes of all of them together: what breaks first, then what a new generation makes."""
+        """The verdict on all changes: BREAKS if any breaks, else MIGRATE if any migrates, else UNCHANGED."""
         found = {change.verdict for change in self.changes}
         return next((it for it in (Verdict.BREAKS, Verdict.MIGRATE) if it in found), Verdict.UNCHANGED)
 
@@ -117,7 +117,7 @@ def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
 
 
 def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
-    """A new generation of a store that runs as it is declared, made of its rows alone; else as `plan_changes`."""
+    """A new generation made of the store's rows alone, if it runs as declared; else as `plan_changes`."""
     change = _change(wanted, found)
     if change.verdict is not Verdict.UNCHANGED:
         return change
@@ -157,7 +157,7 @@ def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
 
 
 def _moved(wanted: DeclaredStore, found: RunningStore) -> list[str]:
-    """What would let go of the state that is there."""
+    """Changes that would orphan existing state."""
     told: list[str] = []
     if wanted.app != found.app:
         told.append(
@@ -227,7 +227,7 @@ def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Ste
 
 
 def minutes_for(keys: int | None) -> int | None:
-    """How long a migration takes, roughly, on two cores, beside the input that arrives meanwhile."""
+    """Roughly how long a migration takes on two cores, while input keeps arriving."""
     return None if keys is None else math.ceil(_FIXED_MINUTES + keys / _KEYS_PER_MINUTE)
 
 

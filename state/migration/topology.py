@@ -1,4 +1,4 @@
-"""What lies between what an app keeps for itself, as it runs and as it is declared. Pure."""
+"""Compares an app's internal stores and topics, as running and as declared. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEEP = (
 
 
 def topology_changes(wanted: AppTopology, found: AppTopology) -> list[Change]:
-    """What becomes of each store that no node serves, and of each repartition topic."""
+    """The change of each store that no node serves, and of each repartition topic."""
     return [*_stores(wanted, found), *_repartitions(wanted, found)]
 
 

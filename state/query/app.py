@@ -35,13 +35,13 @@ _HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
 
 
 def make_app(services: QueryServices) -> VariantRoute:
-    """The ASGI application of a node. It trusts what it is asked: `Guard` belongs in front of it."""
+    """The ASGI application of a node. It trusts its requests: put `Guard` in front of it."""
     app = FastAPI(
         title="Storekeeper",
         summary="Reads the state stores of streaming apps from replicas of their changelogs.",
         docs_url=None,
         redoc_url=None,
-        redirect_slashes=False,  # a redirect would repeat whatever Host header was sent
+        redirect_slashes=False,  # a redirect would repeat the Host header as sent
     )
     for routes in (
         instance_routes(services.catalog),

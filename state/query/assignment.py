@@ -21,8 +21,8 @@ def holders(
 ) -> list[str]:
     """The nodes that hold a store partition, the active one first, then its standbys in the order of preference.
 
-    At most 1 + `replicas`, fewer if there are not so many nodes. No two of them are in one rack while there is a node
-    in another; `racks` is the rack by node, and a node without one is in a rack of its own.
+    There are 1 + `replicas`, or as many as there are nodes. No two of them are in one rack while there is a node in
+    another; `racks` is the rack by node, and a node without one is in a rack of its own.
 
     Raises:
         InvalidArgumentError: if there is no node.
@@ -57,15 +57,15 @@ def _weight(node: str, store: str, partition: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Who is to hold what.
+    """Which node should hold which partitions.
 
     Attributes:
         nodes: the nodes' names.
         partitions: number of partitions by store.
-        replicas: standbys of each partition, where `replicas_of` names no other number.
+        replicas: standbys of each partition, unless `replicas_of` has a number for the store.
         replicas_of: the same by store.
         racks: rack by node.
-        everywhere: stores of which every node holds every partition.
+        everywhere: stores with every partition on every node.
     """
 
     nodes: Sequence[str]
@@ -92,7 +92,7 @@ class Assignment:
 
     @property
     def epoch(self) -> str:
-        """A short name of this assignment: nodes that agree on it agree on who is to hold what."""
+        """A short name of this assignment: nodes with the same epoch have the same assignment."""
         told = [f"{node}@{self.racks.get(node, '')}" for node in sorted(self.nodes)] + [
             f"{store}:{count}:{self.replicas_of.get(store, self.replicas)}:{store in self.everywhere}"
             for store, count in sorted(self.partitions.items())

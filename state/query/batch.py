@@ -1,4 +1,4 @@
-"""Several keys in one request: those of this node are read together, the others are asked for in one hop per node."""
+"""Several keys in one request: this node's keys are read together, others with one request per node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Rows = Mapping[bytes, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class KeysQuestion:
-    """The rows of some keys of a store, by the partition that has them."""
+    """A question for the rows of some keys of a store, by partition."""
 
     store: str
     keys: Mapping[int, Sequence[bytes]]
@@ -38,13 +38,13 @@ class KeysQuestion:
         return f"{INTERNAL_PATH}{self.store}?of=keys"
 
     def body(self, partitions: Sequence[int]) -> bytes:
-        """What asks another node for the keys of some partitions."""
+        """The request body for the keys of some partitions."""
         return orjson.dumps(
             [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
         )
 
     def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
-        """The rows that replicas of this node have."""
+        """The rows of this node's replicas."""
         steps = self._steps(replicas)
         return steps if sum(map(len, self.keys.values())) > _READ_AT_ONCE else finished(steps)
 
@@ -90,7 +90,7 @@ class KeysQuestion:
 
 @dataclass(frozen=True, slots=True)
 class FoundKeys:
-    """The answer for several keys, in the order asked; `found` says what partitions it comes from and lacks."""
+    """The answer for several keys, in the order asked; `found` has its origins and missing partitions."""
 
     body: bytes
     found: Gathered[dict[bytes, bytes | None]]
@@ -114,8 +114,8 @@ class BatchQueries:
         With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false.
 
         Raises:
-            InvalidArgumentError: if there is no key, an empty one, or there are too many.
-            StateError: what `complete` of `gather` raises.
+            InvalidArgumentError: if there are no keys, an empty one, or too many.
+            StateError: as `complete` of `gather` does.
         """
         question = KeysQuestion(store, self._by_partition(store, keys))
         found = complete(store, await self._gatherer.gather(question, asked, question.keys), asked)
@@ -145,7 +145,7 @@ def parse_keys(body: bytes) -> list[bytes]:
     """The keys of a request's body: `{"keys": ["a", "b"], "key_format": "string"}`; `key_format` may be absent.
 
     Raises:
-        InvalidArgumentError: if it is not of this form.
+        InvalidArgumentError: if the body has another form.
     """
     try:
         fields = orjson.loads(body)
@@ -161,7 +161,7 @@ def parse_keys(body: bytes) -> list[bytes]:
 
 
 def parse_wire_keys(body: bytes) -> list[bytes]:
-    """The keys that `KeysQuestion.body` wrote. Raises InvalidArgumentError if it didn't."""
+    """Reads the keys that `KeysQuestion.body` wrote. Raises InvalidArgumentError if they can't be read."""
     try:
         return [decode_base64url(key, "a key") for key in orjson.loads(body)]
     except (ValueError, TypeError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""What a node serves: its stores, their partitions, who holds them, and the replicas that it holds itself."""
+"""A node's catalog: its stores, their partitions and holders, and the node's own replicas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOBODY_FRESHER_S = 1.0
 
 
 class NotHeldError(StoreMigratedError):
-    """This node doesn't hold a partition. It says who does, as far as it knows."""
+    """This node doesn't hold a partition. `holders` are the nodes that do, as far as known."""
 
     def __init__(self, message: str, holders: Sequence[str], epoch: str) -> None:
         super().__init__(message)
@@ -29,25 +29,25 @@ class NotHeldError(StoreMigratedError):
         self.epoch = epoch
 
     def details(self) -> Mapping[str, object]:
-        """What an error answer says beside the message."""
+        """The fields of an error answer besides the message."""
         return {"holders": self.holders, "epoch": self.epoch}
 
 
 class Catalog:
-    """Where a method takes a store, it may be a variant, `store@topic`: rows of another topic than the configured one.
+    """Methods also take a variant as store, `store@topic`: the store's rows from another topic than the configured one.
 
-    Callers ask for a store; `serving` says which variant answers for it. A plain name is the configured topic's rows.
+    Callers ask for a store; `serving` maps it to the variant that answers. A plain name means the configured topic.
 
-    Stores are known at once; partitions, nodes and replicas when broker and heartbeats have told. Any thread reads.
+    Stores are known at once; partitions, nodes and replicas come from the broker and heartbeats. Any thread may read.
 
     Attributes:
         node: this node's name.
-        definitions: what is served, by store.
+        definitions: the definition of each store.
         topics: configured changelog topic by store.
         serving: the variant that answers, by store; a store that isn't there answers by its own name.
-        elsewhere: the same as bytes, of those stores only whose variant isn't named as they are.
-        wanted: topic by variant, of all that nodes are to hold.
-        was_ready: whether all that the node was to hold answered once.
+        elsewhere: `serving` as bytes, but only the stores whose variant has another name.
+        wanted: topic by variant, for all variants that nodes should hold.
+        was_ready: whether the node was ready before; see `readiness`.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class Catalog:
         self._nobody_fresher_until_s = 0.0
 
     def complete(self, assignment: Assignment, replicas: Mapping[ReplicaId, Replica]) -> None:
-        """Who holds what, and what is held here, where nodes don't come and go."""
+        """Sets the assignment and this node's replicas. Enough by itself if the set of nodes is fixed."""
         self._replicas = replicas
         self._assignment = assignment
 
     def want(self, wanted: Mapping[str, str]) -> None:
-        """The variants that nodes are to hold, with their topics, as of now."""
+        """Sets the variants that nodes should hold, with their topics."""
         self.wanted = wanted
 
     def heed(self, aliases: Mapping[str, Alias]) -> None:
-        """The aliases as of now: what is said of generations. What answers is told to `follow`."""
+        """Sets the aliases, for `generation`. `follow` sets which variants answer."""
         self._aliases = aliases
 
     @property
@@ -94,12 +94,12 @@ class Catalog:
         return sorted(self.serving or self.definitions)
 
     def generation(self, store: str) -> int | None:
-        """The generation that an alias names for the topic of a store or a variant; None if none does."""
+        """The generation that an alias gives for the topic of a store or variant; None if there is no such alias."""
         alias = self._aliases.get(store_of(store))
         return alias.generation if alias is not None and self.topic(store) == alias.topic else None
 
     def warm_topic(self, store: str) -> str | None:
-        """The other topic that is held for the store of a variant, if there is one."""
+        """Another topic that is held for the same store; None if there is none."""
         topics = [topic for variant, topic in self.wanted.items() if store_of(variant) == store_of(store)]
         return next((topic for topic in topics if topic != self.topic(store)), None)
 
@@ -109,7 +109,7 @@ class Catalog:
         replicas: Mapping[ReplicaId, Replica],
         serving: Mapping[str, str] | None = None,
     ) -> None:
-        """The same as of now, again and again. None of it may change any more."""
+        """Sets routing table, replicas and serving variants. The caller must not modify them afterwards."""
         self._addresses = table.addresses
         self._table = table
         self.complete(table.assignment, replicas)
@@ -128,38 +128,38 @@ class Catalog:
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Base address by node name, this one included: the nodes as of now."""
+        """Base address of each current node by name, including this one."""
         return self._addresses
 
     @property
     def table(self) -> RoutingTable | None:
-        """Whom to ask, as of now; None before the heartbeats were heard."""
+        """The current routing table; None before the heartbeats were read."""
         return self._table
 
     @property
     def epoch(self) -> str:
-        """The name of the assignment and of what answers; empty before it is known."""
+        """The epoch of the assignment and of the serving variants; empty before it is known."""
         return self._epoch
 
     @property
     def replicas(self) -> Mapping[ReplicaId, Replica]:
-        """This node's replicas as of now; none before it knows what it is to hold."""
+        """This node's current replicas; none before the assignment is known."""
         return self._replicas
 
     @property
     def acceptable_staleness_ms(self) -> int:
-        """A replica that is known to be no staler is as good as any other."""
+        """Replicas with at most this staleness count as equally fresh."""
         return round(self._acceptable_staleness_s * 1000)
 
     @property
     def is_complete(self) -> bool:
-        """Whether the broker has told of every store."""
+        """Whether the partition count of every store is known."""
         assignment = self._assignment
         return assignment is not None and assignment.partitions.keys() >= {self.variant(name) for name in self.names}
 
     @property
     def is_seated(self) -> bool:
-        """Whether this node is among those that partitions are spread over: one that has just joined isn't yet."""
+        """Whether this node is in the assignment; a node that has just joined isn't yet."""
         assignment = self._assignment
         return assignment is not None and self.node in assignment.nodes
 
@@ -172,7 +172,7 @@ class Catalog:
         return self.definition(store).topic
 
     def definition(self, store: str) -> StoreDefinition:
-        """What a store is. Raises as `topic` does."""
+        """The definition of a store or variant. Raises as `topic` does."""
         definition = self.definitions.get(store)
         return self._definition_of_variant(store) if definition is None else definition
 
@@ -181,7 +181,7 @@ class Catalog:
 
         Raises:
             UnknownStoreError: if there is no such store.
-            StoreRestoringError: if the broker hasn't told yet.
+            StoreRestoringError: if the number isn't known yet.
         """
         return self._assigned(store).partitions[store]
 
@@ -199,7 +199,7 @@ class Catalog:
         return assignment.holders(store, partition) if found is None else list(found)
 
     def stores_of(self, node: str) -> list[str]:
-        """The stores of which a node holds partitions, sorted; none until they are known."""
+        """The stores that a node holds partitions of, sorted; none until the assignment is known."""
         assignment = self._assignment
         held = set() if assignment is None else {store_of(store) for store, _, _ in assignment.held_by(node)}
         return sorted(held & set(self.names))
@@ -216,7 +216,7 @@ class Catalog:
     def answers_best(self, replica: Replica, at_s: float) -> bool:
         """Whether no other node is likely to have fresher rows than this node's replica.
 
-        A process that was stopped, or cut off from the broker, doesn't know what it misses. It knows for how long.
+        A process that was stopped or cut off from the broker doesn't know which records it misses, only for how long.
         """
         fresh_at_s = replica.tracker.fresh_at_s
         if fresh_at_s is not None and at_s - fresh_at_s <= self._acceptable_staleness_s:
@@ -224,11 +224,11 @@ class Catalog:
         return at_s < self._nobody_fresher_until_s or not self.others_ready(replica.replica_id)
 
     def nobody_is_fresher(self, at_s: float) -> None:
-        """Another node was asked because of that, and was no better: for a moment, none is asked."""
+        """Notes that another node was asked and was no fresher: for a second, `answers_best` is true."""
         self._nobody_fresher_until_s = at_s + _NOBODY_FRESHER_S
 
     def not_held(self, store: str, partition: int) -> NotHeldError:
-        """The error that sends the asker elsewhere."""
+        """The error that names the other holders of a partition."""
         found = [node for node in self.holders(store, partition) if node != self.node]
         msg = f"node {self.node} does not hold partition {partition} of {store}"
         return NotHeldError(msg, found, self.epoch)

@@ -1,8 +1,8 @@
-"""One HTTP connection: the request that is asked most is answered as it arrives, all others go to the application.
+"""One HTTP connection: the most frequent request is answered as it arrives, all others go to the application.
 
 A plain request for a hot path, whole in one segment, is answered without a task and without a parser of every header.
-Everything else is handed, untouched, to uvicorn's parser, which runs the ASGI application. Both keep to the limits
-here: how long a request's head may be, and how long a peer may take to send a request or to read an answer.
+Everything else goes unchanged to uvicorn's parser, which runs the ASGI application. The limits here hold for both:
+how long a request's head may be, and how long a peer may take to send a request or to read an answer.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from state.query.traffic import Traffic
 _END = b"\r\n\r\n"
 _LINE_ENDS = b"\r\n"
 PROVEN = "storekeeper.proven"
-"""In the `state` of an ASGI scope: to be called once a whole request was taken of a caller who may ask."""
+"""In the `state` of an ASGI scope: to be called once a whole request of an authorized caller was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What a connection may do.
+    """Limits of a connection.
 
     Attributes:
-        max_connections: proven ones at the same time; see `Places`.
-        max_client_connections: of these, so many from one IP address.
-        max_head_bytes: of a request line and its headers.
+        max_connections: the most proven connections at the same time; see `Places`.
+        max_client_connections: the most of these from one IP address.
+        max_head_bytes: the most bytes of a request line and its headers.
         request_s: from a request's first byte to its last, and for an answer to be taken.
         idle_s: between requests.
     """
@@ -52,7 +52,7 @@ class Connections:
     Args:
         app: the ASGI application.
         limits: for each connection.
-        hot: what is answered in front of it, if anything.
+        hot: the requests to answer in front of it, if any.
         traffic: counts.
     """
 
@@ -75,7 +75,7 @@ class Connections:
             log_config=None,
             access_log=False,
             proxy_headers=False,
-            # The sweep ends idle connections: a timer of the parser would not know of hot requests.
+            # The sweep ends idle connections: the parser's timer doesn't see hot requests.
             timeout_keep_alive=86_400,
         )
         self._config.load()
@@ -86,18 +86,18 @@ class Connections:
         return Connection(self)
 
     def opened(self, connection: Connection, client: str) -> None:
-        """A connection from an IP address was made."""
+        """Adds a new connection from an IP address."""
         self.open.add(connection)
         self.places.enter(connection, client)
 
     def closed(self, connection: Connection) -> None:
-        """A connection that was opened is gone."""
+        """Removes a connection that has ended."""
         self.open.discard(connection)
         self.places.leave(connection)
         self._closed.set()
 
     def parser(self, proven: Callable[[], object]) -> AppProtocol:
-        """A parser that runs the application, which calls `proven` when it has taken a whole request."""
+        """A parser that runs the application, which calls `proven` once it has read a whole request."""
         return AppProtocol(self._config, self._state, {PROVEN: proven}, self.traffic, self.loop)
 
     def sweep(self) -> None:
@@ -107,7 +107,7 @@ class Connections:
             connection.end_if_late(now_s)
 
     async def drain(self, timeout_s: float) -> None:
-        """Lets requests under way be answered, for at most so long, then closes everything."""
+        """Lets requests under way finish for at most `timeout_s`, then closes everything."""
         for connection in list(self.open):
             connection.finish()
         with contextlib.suppress(TimeoutError):
@@ -120,7 +120,7 @@ class Connections:
 
 
 class AppProtocol(HttpToolsProtocol):
-    """uvicorn's parser, which also tells where in a request it is."""
+    """uvicorn's parser, which also tracks its position within a request."""
 
     in_head = False
     in_message = False
@@ -137,18 +137,18 @@ class AppProtocol(HttpToolsProtocol):
         self._traffic = traffic
 
     def send_400_response(self, msg: str) -> None:
-        """Refuses what is no request."""
+        """Refuses a malformed request."""
         self._traffic.refuse("malformed")
         super().send_400_response(msg)
 
     @property
     def idle(self) -> bool:
-        """Whether it has neither part of a request nor one that isn't answered."""
+        """Whether no request is partly read or unanswered."""
         cycle: Any = self.cycle
         return not self.in_message and not self.pipeline and (cycle is None or cycle.response_complete)
 
     def on_message_begin(self) -> None:
-        """A request's first byte came."""
+        """The request's first byte has arrived."""
         self.in_head = self.in_message = True
         super().on_message_begin()
 
@@ -158,7 +158,7 @@ class AppProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """All of it has come."""
+        """The whole request has arrived."""
         self.in_message = False
         super().on_message_complete()
 
@@ -179,22 +179,22 @@ class Connection(asyncio.Protocol):
         self._since_s = server.loop.time()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection takes a place."""
+        """Adds the connection to its server."""
         self._transport = transport  # type: ignore[assignment]
         self._server.opened(self, (transport.get_extra_info("peername") or ("",))[0])
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The peer is gone."""
+        """Removes the connection from its server."""
         self._server.closed(self)
         if self._app is not None:
             self._app.connection_lost(exc)
 
     def eof_received(self) -> bool:
-        """The peer sends no more; what it asked for is still answered unless it was never complete."""
+        """The peer sends no more. A request under way is still answered if it is complete."""
         return self._app is not None and not self._app.idle and not self._app.in_message
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes of requests."""
+        """Takes bytes of requests."""
         app = self._app
         if app is not None and not app.idle:
             self._feed(app, data)
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
         self._to_app(data)
 
     def pause_writing(self) -> None:
-        """The peer reads too slowly: nothing more is taken from it."""
+        """The peer reads too slowly: nothing more is read from it."""
         self._paused = True
         self._since_s = self._server.loop.time()
         self._transport.pause_reading()
@@ -220,7 +220,7 @@ class Connection(asyncio.Protocol):
             self._app.pause_writing()
 
     def resume_writing(self) -> None:
-        """It has read on."""
+        """The peer reads again."""
         self._paused = False
         self._since_s = self._server.loop.time()
         self._transport.resume_reading()
@@ -228,7 +228,7 @@ class Connection(asyncio.Protocol):
             self._app.resume_writing()
 
     def end_if_late(self, now_s: float) -> None:
-        """Ends the connection if the peer has taken too long over what it is at."""
+        """Ends the connection if the peer is too slow, or idle for too long."""
         limits = self._server.limits
         if self._is_sent_to or self._paused:
             if now_s - self._since_s > limits.request_s:
@@ -239,17 +239,17 @@ class Connection(asyncio.Protocol):
 
     @property
     def resting_since_s(self) -> float | None:
-        """Since when it waits for a request; None while it is at one."""
+        """Since when it has been idle; None while a request is under way."""
         at_request = self._is_sent_to or self._paused or (self._app is not None and not self._app.idle)
         return None if at_request else self._since_s
 
     @property
     def _is_sent_to(self) -> bool:
-        """Whether a request has begun and isn't whole."""
+        """Whether a request has arrived only partly."""
         return bool(self._head) or (self._app is not None and self._app.in_message)
 
     def finish(self) -> None:
-        """Closes the connection when what was asked is answered."""
+        """Closes the connection once all requests are answered."""
         if self._app is None or self._app.idle:
             self._transport.close()
         else:
@@ -260,7 +260,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
 
     def _prove(self) -> bool:
-        """A whole request was taken. False if there is no place for it: then the connection is closed."""
+        """Counts the connection as proven. False if there is no place for it: then it is closed."""
         if not self._proven:
             self._proven = self._server.places.prove(self)
             if not self._proven:
@@ -270,7 +270,7 @@ class Connection(asyncio.Protocol):
     def _to_app(self, data: bytes) -> None:
         """Hands over a request once its head is complete: an endless head is cut off here."""
         if not self._head:
-            data = data.lstrip(_LINE_ENDS)  # blank lines in front of a request are no request
+            data = data.lstrip(_LINE_ENDS)  # blank lines in front of a request don't count
             if not data:
                 return
             self._since_s = self._server.loop.time()
@@ -292,7 +292,7 @@ class Connection(asyncio.Protocol):
         was_at_rest = not app.in_message
         app.data_received(data)
         if was_at_rest or not app.in_message:
-            # The time of a request counts from its first byte, of an answer from the last one asked for.
+            # A request's time counts from its first byte, an answer's time from the last request.
             self._since_s = self._server.loop.time()
         self._head_bytes = self._head_bytes + len(data) if app.in_head else 0
         if self._head_bytes > self._server.limits.max_head_bytes + len(data):

@@ -1,4 +1,4 @@
-"""How many rows partitions have, as their stores estimate it."""
+"""The number of rows of partitions, as estimated by their stores."""
 
 from __future__ import annotations
 
@@ -43,5 +43,5 @@ class CountQuestion:
 
 
 def saturating_sum(counts: Iterable[int]) -> int:
-    """Their sum, at most the largest signed 64-bit number: it saturates, as Kafka Streams' does, and never wraps."""
+    """The sum, at most the largest signed 64-bit number: like Kafka Streams' sum it saturates and never wraps."""
     return min(sum(counts), _LARGEST_COUNT)

@@ -1,8 +1,8 @@
-"""The opaque cursor of a paged scan: where the next page begins, signed so that nobody makes one up.
+"""The opaque cursor of a paged scan: where the next page begins, signed so that it can't be forged.
 
 Format, base64url of: version byte 2, HMAC-SHA-256 cut to 16 bytes, then the key after which to go on. The signature
 covers the version, the scan that the cursor belongs to and the key, so it fits no other scan. It is made with the
-cluster's secret, so every node takes every other node's cursors.
+cluster's secret, so every node accepts every other node's cursors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a node must know of a store to serve it: its changelog topic and the kind of questions it answers.
+"""The definition of a store that a node serves: its changelog topic and its kind.
 
 As text, in `STOREKEEPER_STORES`: `name=topic[:kind[:score_field]],…`. A topic's name can't hold a colon.
 
@@ -32,7 +32,7 @@ class StoreKind(StrEnum):
 
 
 WINDOWED = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
-"""Kinds whose row keys hold times behind the key that they are asked by."""
+"""Kinds whose row keys have times behind the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class StoreDefinition:
     Attributes:
         name: the store's name.
         topic: its changelog topic.
-        kind: what its keys are.
+        kind: how its rows are keyed.
         score_field: the field of its JSON values that rows are ranked by; None unless it is ranked.
     """
 
@@ -68,7 +68,7 @@ def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
     """Reads `name=topic[:kind[:score_field]],…`: definitions by store name, in the order given.
 
     Raises:
-        ValueError: a sentence that says what is wrong, as settings want it.
+        ValueError: if it is invalid; the message is a sentence, as settings require.
     """
     found: dict[str, StoreDefinition] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):

@@ -1,4 +1,4 @@
-"""Lets a demand through to a replica that meets it, waits for one that may soon, and refuses by naming the freshest."""
+"""Waits, within limits, until a replica meets a demand for freshness."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class DemandGate:
     """Belongs to one event loop.
 
     Args:
-        clock: the clock that replicas are followed by.
-        ask_soon: lets the ends of the logs be asked for at once.
+        clock: the clock that the replicas' freshness is measured with.
+        ask_soon: has the end offsets requested at once.
     """
 
     def __init__(self, clock: Clock, ask_soon: Callable[[], None]) -> None:
@@ -26,9 +26,9 @@ class DemandGate:
     async def admit(
         self, replica: Replica, demand: Demand, arrived_s: float, wait_until_s: float
     ) -> ReplicaFreshness | None:
-        """How fresh the replica is once it meets the demand; None if it doesn't until `wait_until_s`.
+        """The replica's freshness once it meets the demand; None if it doesn't by `wait_until_s`.
 
-        The follower wakes the waiting: there is no polling. What is read after this is at least as fresh.
+        The follower wakes the waiting task: there is no polling. Rows read after this are at least as fresh.
         """
         found = replica.freshness(arrived_s)
         if demand.met_by(found):
@@ -48,7 +48,7 @@ class DemandGate:
 
         leave = replica.tracker.listen(wake)
         try:
-            # Only an end that is asked for from now on can tell that nothing is missing.
+            # Only an end offset requested from now on can prove that nothing is missing.
             self._ask_soon()
             async with asyncio.timeout(max(0.0, wait_until_s - self._clock.monotonic_s())):
                 while True:
@@ -64,5 +64,5 @@ class DemandGate:
 
 
 def _may_come(demand: Demand, replica: Replica) -> bool:
-    """Whether waiting can help: a standby doesn't become the active one by it."""
+    """Whether waiting can help: it doesn't turn a standby into the active replica."""
     return demand.stale is not Stale.NO or demand.allows(replica.role, caught_up=True)

@@ -1,7 +1,7 @@
-"""The digest of a replica: whether two copies of a partition hold the same, for a few bytes instead of all rows.
+"""The digest of a replica: compares two copies of a partition by a few bytes instead of all rows.
 
-Keys are spread over buckets, each with a digest of its own, so that whoever finds a difference asks for the entries of
-the buckets that differ and not for the whole partition.
+Keys are spread over buckets, each with its own digest. If two digests differ, only the entries of the differing buckets
+need to be compared, not the whole partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def bucket_of(key: bytes) -> int:
 
 @dataclass(slots=True)
 class ReplicaDigest:
-    """What a replica holds at a changelog offset. `entries` are (key, hash of the entry), of wanted buckets only."""
+    """A replica's content at a changelog offset. `entries` are (key, hash of the entry), of wanted buckets only."""
 
     offset: int
     rows: int = 0

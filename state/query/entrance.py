@@ -1,4 +1,4 @@
-"""Where connections come in. One that is still in its TLS handshake has a place like any other newcomer."""
+"""Accepts connections. One that is still in its TLS handshake has a place like any other newcomer."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ log = structlog.get_logger(__name__)
 _HANDSHAKE_S = 10.0
 _PAUSE_S = 0.1
 _TURNS = 8
-"""Turns of the event loop that a newcomer has for its request, however many follow it."""
+"""How many turns of the event loop a newcomer has at least for its request, however many follow it."""
 
 
 class Entrance:
-    """Accepts connections from its making on. Belongs to one event loop.
+    """Accepts connections as soon as it is made. Belongs to one event loop.
 
     Args:
         listening: a socket that listens and does not block.
         connections: gives each connection its protocol.
-        tls: what the handshake needs; None for plain HTTP.
+        tls: the TLS context; None for plain HTTP.
     """
 
     def __init__(self, listening: socket.socket, connections: Connections, tls: ssl.SSLContext | None) -> None:
@@ -33,7 +33,7 @@ class Entrance:
         self._listening = listening
         self._connections = connections
         self._tls = tls
-        # A handshake takes milliseconds: those of many that come together would hold up every request.
+        # A handshake takes milliseconds: many at once would hold up every request.
         self._at_once = max(1, connections.places.most_newcomers // _TURNS) if tls is None else 1
         self._arrivals: set[_Arrival] = set()
         self._resume()
@@ -50,14 +50,14 @@ class Entrance:
             self._loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
-        """Takes many of the connections that wait, so that one is not held up by the requests of others."""
+        """Accepts several waiting connections at once, so that requests of others don't hold them up."""
         for _ in range(self._at_once):
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # Files have run out, most likely. They come free when connections end.
+                # Most likely no file descriptor is free. Some are freed when connections end.
                 log.warning("no_connection_accepted", error=str(error))
                 self._loop.remove_reader(self._listening)
                 self._loop.call_later(_PAUSE_S, self._resume)
@@ -92,7 +92,7 @@ class Entrance:
 
 
 class _Arrival:
-    """A connection before its protocol has it. `has_transport`: the socket is the transport's to close."""
+    """A connection before its protocol takes it over. `has_transport`: the transport closes the socket."""
 
     resting_since_s = None
     task: asyncio.Task[None]

@@ -2,17 +2,17 @@
 
 | parameter           | an answer must                                                                           |
 |---------------------|------------------------------------------------------------------------------------------|
-| `max_staleness_ms=` | hold every record that was in the changelog so long before the request arrived           |
-| `max_lag=`          | lack at most so many records of a log's end that was told at most a second ago           |
-| `position=`         | include all that the token names: see `position_token`                                   |
+| `max_staleness_ms=` | hold every record that was in the changelog that long before the request arrived         |
+| `max_lag=`          | lack at most that many records, by an end offset requested at most a second ago          |
+| `position=`         | include everything up to the token's position: see `position_token`                      |
 | `stale=ok`          | may come from a replica that is still restoring                                          |
 | `stale=no`          | come from the active replica that has caught up, not from a standby                      |
 | `snapshot=ok`       | may come from the last verified snapshot when no replica can answer                      |
 | `partial=ok`        | may lack partitions, if it covers many                                                   |
-| `wait_ms=`          | a replica that doesn't meet the demand is waited for so long, within the deadline        |
-| `deadline_ms=`      | come within so long, or not at all                                                       |
+| `wait_ms=`          | wait that long for a replica that doesn't meet the demand yet, within the deadline       |
+| `deadline_ms=`      | come within that time, or not at all                                                     |
 
-`max_staleness_ms=0` with a wait is a linearizable read: the log's end is asked for after the request has arrived, and
+`max_staleness_ms=0` with a wait is a linearizable read: the end offset is requested after the request has arrived, and
 the answer holds everything below it.
 """
 
@@ -29,7 +29,7 @@ from state.query.position_token import PositionToken
 from state.replicas.freshness import ReplicaFreshness
 
 END_GOOD_FOR_MS = 1000
-"""A lag counts only if the log's end was asked for at most so long ago."""
+"""A lag counts only if its end offset was requested at most this long ago."""
 MAX_MS = 86_400_000 * 366
 """The largest duration and lag that a demand may name."""
 PARAMETERS = frozenset(
@@ -51,7 +51,7 @@ class Stale(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a caller demands; see the module. None stands for a demand that was not made."""
+    """A caller's demand; see the module. None stands for a parameter that was not given."""
 
     max_staleness_ms: int | None = None
     max_lag: int | None = None
@@ -101,7 +101,7 @@ class Demand:
 
     @property
     def asks_freshness(self) -> bool:
-        """Whether any caught-up replica does, however old; then nothing need be looked at."""
+        """Whether freshness is demanded. If not, any caught-up replica may answer, however old."""
         return (
             self.max_staleness_ms is not None
             or self.max_lag is not None
@@ -110,7 +110,7 @@ class Demand:
         )
 
     def met_by(self, replica: ReplicaFreshness) -> bool:
-        """Whether a replica may answer that was as fresh as this when the request arrived."""
+        """Whether a replica with this freshness at the request's arrival may answer."""
         return (
             self.allows(replica.role, caught_up=replica.caught_up)
             and _at_most(replica.staleness_ms, self.max_staleness_ms)
@@ -125,12 +125,12 @@ class Demand:
         return caught_up or self.stale is Stale.OK
 
     def deadline_s(self, arrived_s: float, longest_s: float) -> float:
-        """Until when to answer: as demanded, but `longest_s` after the arrival at the latest."""
+        """The deadline: as demanded, but at most `longest_s` after the arrival."""
         wanted_s = longest_s if self.deadline_ms is None else self.deadline_ms / 1000
         return arrived_s + min(wanted_s, longest_s)
 
     def sent_on(self, left_ms: int, spent_ms: int = 0) -> Demand:
-        """The demand on another node when so much is left until the deadline, and so much is spent of the wait."""
+        """The demand for another node: with the time left until the deadline, and the wait less the time spent."""
         wait_ms = max(0, min(self.wait_ms - spent_ms, left_ms))
         return replace(self, deadline_ms=max(1, left_ms), wait_ms=wait_ms)
 
@@ -163,7 +163,7 @@ class Demand:
 
 
 NO_DEMAND = Demand()
-"""What a request without any of the parameters demands."""
+"""The demand of a request without any of the parameters."""
 
 
 def _at_most(found: int | None, limit: int | None) -> bool:

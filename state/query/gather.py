@@ -1,7 +1,7 @@
-"""One question to many partitions: answered here where this node holds them, by their other holders where it doesn't.
+"""One question to many partitions: answered by this node for those that it holds, by other holders for the rest.
 
-Every part of an answer says where it comes from, so that the whole can say how fresh it is, and which partitions it
-lacks.
+Every part of an answer carries its origins, so that the whole answer can report its freshness and the partitions that
+are missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 class Question(Protocol[_T_co]):
-    """What is asked of partitions of one store; the same everywhere."""
+    """A question about partitions of one store, the same for every node."""
 
     @property
     def store(self) -> str:
@@ -48,7 +48,7 @@ class Question(Protocol[_T_co]):
         ...
 
     def path(self) -> str:
-        """The path with query string that asks another node; partitions and demand are added behind it."""
+        """The path and query string to ask another node; partitions and demand are appended."""
         ...
 
     def local(self, replicas: Sequence[Replica]) -> _T_co | Steps[_T_co]:
@@ -74,7 +74,7 @@ class BodiedQuestion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The circumstances of a request: what it demands, when it came, when it must be answered (monotonic seconds)."""
+    """A request's demand, arrival time and deadline (monotonic seconds)."""
 
     demand: Demand
     arrived_s: float
@@ -83,7 +83,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Answered(Generic[_T]):
-    """What one node answered for some partitions."""
+    """One node's answer for some partitions."""
 
     partitions: tuple[int, ...]
     found: _T
@@ -95,10 +95,10 @@ class Gathered(Generic[_T]):
     """All answers.
 
     Attributes:
-        answers: what was answered.
-        missing: partitions that nobody answered for.
+        answers: the answers.
+        missing: partitions that no node answered for.
         reasons: why not, as far as it is known.
-        freshest: the freshest replica that was refused; None if none was for that.
+        freshest: the freshest of the replicas that were not fresh enough; None if none is known.
     """
 
     answers: tuple[Answered[_T], ...]
@@ -113,10 +113,10 @@ class Gathered(Generic[_T]):
 
 
 class Gatherer:
-    """Asks. Belongs to one event loop.
+    """Asks this node's replicas and other nodes. Belongs to one event loop.
 
     Args:
-        catalog: who holds what.
+        catalog: the stores and their holders.
         router: the way to other nodes.
         gate: holds questions back until their demand is met.
         clock: for deadlines.
@@ -124,7 +124,7 @@ class Gatherer:
         longest_s: the longest that a request may take.
 
     Attributes:
-        turns: what reads or writes many rows takes turns.
+        turns: for work that reads or writes many rows.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Gatherer:
         self._longest_s = longest_s
 
     def asked(self, demand: Demand) -> Asked:
-        """The circumstances of a request that arrives now."""
+        """A request that arrives now."""
         now_s = self._clock.monotonic_s()
         return Asked(demand, now_s, demand.deadline_s(now_s, self._longest_s))
 
@@ -148,14 +148,14 @@ class Gatherer:
         return range(self._catalog.partitions(store))
 
     def renewed(self, asked: Asked) -> Asked:
-        """The same demand, now: for the next step of a long answer."""
+        """The same demand, arriving now: for the next step of a long answer."""
         return self.asked(asked.demand)
 
     def check_free(self) -> None:
-        """Checks that this node can read many rows now. Ask first: other nodes need not read what is refused here.
+        """Checks that this node can read many rows now. Call it first, so that other nodes don't read in vain.
 
         Raises:
-            TooManyScansError: it reads as many as it may.
+            TooManyScansError: as many such reads as allowed are under way.
         """
         if not self._free_reads:
             raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
@@ -168,7 +168,7 @@ class Gatherer:
         Raises:
             UnknownStoreError: if there is no such store.
             StoreRestoringError: if the node doesn't know the store's partitions yet.
-            TooManyScansError: if this node answers as many such questions as it may.
+            TooManyScansError: if this node has too many such reads under way.
         """
         wanted = self.partitions(question.store) if partitions is None else partitions
         left = sorted(set(wanted))
@@ -197,7 +197,7 @@ class Gatherer:
             StoreMigratedError: if this node doesn't hold one of the partitions.
             StoreRestoringError: if one has not caught up.
             TooStaleError: if one doesn't meet the demand within its wait.
-            TooManyScansError: if this node answers as many such questions as it may.
+            TooManyScansError: if this node has too many such reads under way.
         """
         replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
         admitted = await asyncio.gather(*(self._admitted(replica, asked, share=1.0) for replica in replicas))
@@ -219,7 +219,7 @@ class Gatherer:
         try:
             return [await self._read(question, ready, asked)]
         except InvalidStateStoreError as error:
-            # Closed or damaged under the query: another replica may know.
+            # Closed or damaged during the query: another replica may answer.
             log.warning("local_read_failed", store=question.store, error=str(error))
             return []
 
@@ -287,12 +287,12 @@ class Gatherer:
         return await self._gate.admit(replica, asked.demand, asked.arrived_s, until_s) is not None
 
     def _freshest(self, store: str, partitions: Iterable[int], asked: Asked) -> Freshest | None:
-        """The freshest replica that this node itself has of some partitions."""
+        """This node's own freshest replica of some partitions."""
         held = [self._serving(store, number) for number in partitions]
         return freshest(self._known(replica, asked) for replica in held if replica is not None)
 
     def _known(self, replica: Replica, asked: Asked) -> Freshest | None:
-        """How fresh a replica is that was refused; None if it has become fresh enough since then."""
+        """The freshness of a refused replica; None if it is fresh enough by now."""
         found = replica.freshness(asked.arrived_s)
         return None if asked.demand.met_by(found) else Freshest.of(self._catalog.node, found)
 
@@ -307,12 +307,12 @@ class Gatherer:
 
 
 def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
-    """Lets an answer pass that may lack partitions, or lacks none.
+    """Returns the answer if no partition is missing, or with `partial=ok`.
 
     Raises:
-        TooStaleError: if it lacks some and must not, and they are there, but not as fresh as demanded.
-        TooManyScansError: if it lacks some and must not, and the nodes that have them are too busy.
-        StoreUnavailableError: if it lacks some and must not.
+        TooStaleError: if partitions are missing because no replica is as fresh as demanded.
+        TooManyScansError: if partitions are missing because their nodes are too busy.
+        StoreUnavailableError: if partitions are missing for another reason.
     """
     if not found.missing or asked.demand.partial_ok:
         return found

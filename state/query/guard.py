@@ -1,4 +1,4 @@
-"""The guard in front of a node's routes: what is too large, too slow, too much or not allowed never reaches them."""
+"""The guard in front of a node's routes: requests that are too large, too slow, too many or not allowed stop here."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Watched = Mapping[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class GuardLimits:
-    """What one request may be, and how many there may be at once."""
+    """Limits of one request, and of requests at once."""
 
     max_url_bytes: int = 32_768
     max_headers: int = 64
@@ -72,17 +72,17 @@ class GuardLimits:
 class Guard:
     """ASGI: checks a request, then hands it to `app`. Belongs to one event loop.
 
-    What `app` can answer at once, the server may answer in front of the guard: see `hot_answers`.
+    The server may answer some requests in front of the guard: see `hot_answers`.
 
     Args:
-        app: what answers.
+        app: the application behind the guard.
         node: this node's name.
-        limits: what is taken at most.
-        gate: tells who asks.
-        hops: proves requests of other nodes.
-        hosts: which Host headers are taken; None for any.
+        limits: the limits of requests.
+        gate: identifies callers.
+        hops: verifies requests of other nodes.
+        hosts: which Host headers are accepted; None for any.
         clock: for deadlines.
-        traffic: counts what is refused.
+        traffic: counts refusals.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Guard:
 
     @property
     def hot_answers(self) -> HotAnswers | None:
-        """What may be answered in front of the guard, to whom it would let through."""
+        """The requests that may be answered in front of the guard, for callers that it would let through."""
         found: HotAnswers | None = getattr(self._app, "hot_answers", None)
         if found is None:
             return None
@@ -133,7 +133,7 @@ class Guard:
             self._running -= 1
 
     def _inspect(self, scope: Scope) -> Watched:
-        """Checks sizes and the host; gives the headers that matter here."""
+        """Checks sizes and the host; returns the headers that matter here."""
         limits = self._limits
         if len(scope["raw_path"]) + len(scope["query_string"]) > limits.max_url_bytes:
             msg = f"the path and query string are over the limit of {limits.max_url_bytes} bytes"
@@ -190,7 +190,7 @@ class Guard:
         return await read_body(receive, announced, max_bytes=limits.max_body_bytes, timeout_s=limits.body_timeout_s)
 
     def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
-        """Who asks; None where nobody is asked. Checks that they may."""
+        """The caller, after checking their rights; None where no caller is required."""
         if self._gate.open or scope["raw_path"] == LIVE_PATH or is_of_page(scope["raw_path"]):
             return None
         caller = self._gate.caller(watched.get(_AUTHORIZATION)) if hop is None else self._gate.caller_of(hop)
@@ -199,7 +199,7 @@ class Guard:
         return caller
 
     def _left_s(self, scope: Scope, watched: Watched, hop: Hop | None) -> float | None:
-        """How long the answer may take: the asker's `deadline_ms`, or what another node has left. None if neither."""
+        """How long the answer may take, by `deadline_ms` and by another node's time left. None if neither is given."""
         asked = [value[len(_DEADLINE_QUERY) :] for value in scope["query_string"].split(b"&") if _is_deadline(value)]
         if hop is not None and _DEADLINE in watched:
             asked.append(watched[_DEADLINE])
@@ -227,7 +227,7 @@ class Guard:
         await Answer(answer.status, hardened(answer.headers), answer.body).send(send)
 
 
-_CLOSE = ((b"connection", b"close"),)  # what is left of the body is not read
+_CLOSE = ((b"connection", b"close"),)  # the rest of the body is not read
 _AFTER: Mapping[type[StateError], tuple[tuple[bytes, bytes], ...]] = {
     BodyTooLargeError: _CLOSE,
     BodyTooSlowError: _CLOSE,
@@ -237,7 +237,7 @@ _AFTER: Mapping[type[StateError], tuple[tuple[bytes, bytes], ...]] = {
 
 
 def _nothing() -> None:
-    """For requests that come by no connection of a server."""
+    """For requests that don't arrive on a connection of the server."""
 
 
 def _is_deadline(parameter: bytes) -> bool:
@@ -245,6 +245,6 @@ def _is_deadline(parameter: bytes) -> bool:
 
 
 def _check_site(watched: Watched) -> None:
-    """Other sites' pages may link to a node, and may not call it. Programs send none of these headers."""
+    """Pages of other sites may link to a node but not call it. Programs send none of these headers."""
     if watched.get(_SITE) in {b"cross-site", b"same-site"} and watched.get(_MODE) != b"navigate":
         raise ForbiddenError("pages of other sites may not call this node")

@@ -1,4 +1,4 @@
-"""The answer's way out: headers against misuse by browsers, and an end to waiting for a client that takes nothing."""
+"""Sends answers: with headers against misuse by browsers, and a time limit for clients that don't read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HARDENING: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 )
-"""Headers of every answer: rows are nobody's to keep, and JSON is never a page."""
+"""Headers of every answer: rows must not be cached, and JSON is never a page."""
 _PAGE_POLICY = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -45,7 +45,7 @@ class GuardedSend:
         """Sends one message.
 
         Raises:
-            TimeoutError: if the client doesn't take it in time.
+            TimeoutError: if the client doesn't read it in time.
         """
         if message["type"] == "http.response.start":
             self.started = True
@@ -60,7 +60,7 @@ class GuardedSend:
 
 
 def hardened(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers and those of every answer; pages get a policy, too, unless they bring one. What is there stays."""
+    """The headers plus those of every answer; pages also get a policy. Headers that are already there stay."""
     found = list(headers)
     names = {name.lower() for name, _ in found}
     more = [*HARDENING]

@@ -10,7 +10,7 @@ from state.replicas.states import ReplicaState, ReplicaStatus
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether a node can answer for all that it holds, and what is missing."""
+    """Whether a node can answer for all its replicas, and what is missing."""
 
     ready: bool
     reason: str
@@ -20,9 +20,9 @@ class Readiness:
 def readiness(catalog: Catalog) -> Readiness:
     """Looks at all replicas of a node. Lag does not matter here: a follower that caught up once answers.
 
-    Replicas of a topic that doesn't answer for its store now are not missed. One that the node gained since it was
-    ready first isn't either, if another node answers for it meanwhile. One that has failed is missed in any case, even
-    if it still answers from the rows that it has: nothing cures it but a person. Skipped records leave a node ready.
+    Replicas of a topic that doesn't serve its store now don't count. Once the node has been ready, a replica that
+    doesn't serve doesn't count either while another node serves it. A failed replica always counts as missing, even if
+    it still answers from its rows: only a person can repair it. Skipped records leave a node ready.
     """
     statuses = [catalog.replicas[replica].status() for replica in sorted(catalog.replicas)]
     if not catalog.is_complete:
@@ -48,7 +48,7 @@ def _is_missed(catalog: Catalog, status: ReplicaStatus) -> bool:
 
 
 def _skipped(statuses: list[ReplicaStatus]) -> str:
-    """What to know of records that are no rows; nothing if there are none."""
+    """A note on skipped changelog records; empty if there are none."""
     touched = [status for status in statuses if status.skipped.records]
     if not touched:
         return ""

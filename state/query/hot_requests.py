@@ -1,7 +1,7 @@
-"""Requests that may be answered as they arrive: what their headers ask for, and whether their sender may ask.
+"""Requests that may be answered as they arrive: checks their headers and their caller.
 
-Clients send the same lines with each request, so a block of lines is judged once and its verdict kept. A request whose
-verdict is that it needs more than a hot answer, or that it is to be refused, is the application's.
+Clients send the same header lines with each request, so a block of lines is checked once and the verdict is kept. A
+request that needs more than a hot answer, or must be refused, goes to the application.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BLOCK_BYTES = 2048
 _VALUE = re.compile(rb"[\x20-\x7e\x80-\xff\t]*")
 _LENGTH = re.compile(rb"[0-9]{1,5}")
 _SAID_ONCE = frozenset({b"host", b"authorization", b"content-length"})
-# A request with any other header than these is the application's: it may change what the answer is.
+# A request with any other header goes to the application: the header may change the answer.
 _HARMLESS = _SAID_ONCE | {
     b"user-agent",
     b"accept",
@@ -38,15 +38,15 @@ _HARMLESS = _SAID_ONCE | {
 
 @dataclass(frozen=True, slots=True)
 class HotAnswers:
-    """What is answered in front of an application.
+    """The requests that are answered in front of an application.
 
     Attributes:
-        prefix: requests for paths that begin so are offered first.
+        prefix: only requests for paths with this prefix are offered.
         answer: the whole response to a `GET` of a target, or None to leave it to the application.
         post: the same for a `POST` with a body.
         max_body_bytes: longer bodies are left to the application.
-        accepts_host: whether a `Host` header is one to answer.
-        gate: knows who may ask; None if nobody is asked who they are.
+        accepts_host: whether a `Host` header is accepted.
+        gate: checks callers; None if anybody may ask.
     """
 
     prefix: bytes
@@ -62,7 +62,7 @@ NO_HOT_ANSWERS = HotAnswers(b"\r", lambda _: None)
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """A block's requests may have a hot answer. `caller` is None where nobody is asked who they are."""
+    """Requests with this block may have a hot answer. `caller` is None if anybody may ask."""
 
     body_bytes: int | None
     caller: Caller | None
@@ -84,11 +84,11 @@ class HotRequests:
         self._posted = b"POST " + hot.prefix
 
     def response(self, data: bytes) -> bytes | None:
-        """The whole response, if `data` is one whole request that can be answered now; None leaves it to others."""
+        """The whole response, if `data` is one whole request that can be answered now; None leaves it to the app."""
         if data.startswith(self._get):
             line_end = data.find(b"\r\n")
             version = line_end - _VERSION_BYTES
-            # A block that is known ends with the only empty line, so the segment is one whole request.
+            # A known block ends with the only empty line, so the segment is one whole request.
             verdict = self._verdict(data[version:])
             if verdict is None or verdict.body_bytes is not None:
                 return None
@@ -107,7 +107,7 @@ class HotRequests:
         return self._post(target, data[head_end:]) if _may(verdict, target) else None
 
     def _verdict(self, block: bytes) -> _Verdict | None:
-        """`block`: from the HTTP version to the empty line, included. Whatever is behind that makes it none."""
+        """`block`: from the HTTP version to the empty line, inclusive. With anything after that there is no verdict."""
         gate = self._gate
         if gate is not None and gate.revision != self._revision:
             self._revision = gate.revision
@@ -150,15 +150,15 @@ def _may(verdict: _Verdict, target: bytes) -> bool:
 
 
 def _harmless_headers(block: bytes) -> dict[bytes, bytes] | None:
-    """What the lines say; None if one of them may change the answer, or says twice what may be said once.
+    """The headers by name; None if one may change the answer, or is there twice although only one is allowed.
 
-    Also None if they are many: whoever knows the limits of headers is to judge them.
+    Also None if the block is long: the application checks the limits of headers.
     """
     if len(block) > _BLOCK_BYTES or not block.startswith(_VERSION) or block.find(_END) != len(block) - len(_END):
         return None
     found: dict[bytes, bytes] = {}
     for line in block[_VERSION_BYTES + 2 : -len(_END)].split(b"\r\n"):
-        # Taken apart without one expression for all of it, which would try every way to split spaces.
+        # Split without one regular expression for the whole line: it would try every way to split spaces.
         written, colon, value = line.partition(b":")
         name, value = written.lower(), value.strip(b" \t")
         if not colon or name not in _HARMLESS or (name in found and name in _SAID_ONCE):

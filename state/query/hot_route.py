@@ -1,4 +1,4 @@
-"""The route that is asked most, `GET /state/keyvalue/{store}/{key}`, answered before the web framework sees it."""
+"""The most frequent route, `GET /state/keyvalue/{store}/{key}`, answered before the web framework sees it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _KNOWN = PARAMETERS | {"key_format"}
 _PLAIN_TARGET = re.compile(rb"[A-Za-z0-9._~!$'()*,;:@/?&=-]+")
 _PLAIN_STORE = re.compile(rb"[A-Za-z0-9._@-]+")
 _LONGEST_TARGET_BYTES = 16_384
-"""Longer ones are for the guard to judge."""
+"""Longer ones are left to the guard."""
 _NO_DEMAND = re.compile(rb"key_format=string(?:&deadline_ms=[1-9][0-9]{0,8})?")
-"""What clients say with each question. An answer that is given at once is in time."""
+"""The parameter that clients send with each question. An immediate answer is always in time."""
 
 Scope = dict[str, Any]
 ASGIApp = Any
@@ -42,8 +42,8 @@ ASGIApp = Any
 class HotRoute:
     """ASGI: takes its one route, hands everything else to `app`.
 
-    The key is everything behind the store's name, percent-decoded once: it may hold slashes, encoded or not. With
-    `?key_format=base64url` it is base64url, for keys that aren't text. Every demand for freshness may be there, too.
+    The key is everything behind the store's name, percent-decoded once: it may contain slashes, encoded or not. With
+    `?key_format=base64url` it is base64url, for keys that aren't text. All demands for freshness are accepted, too.
     """
 
     def __init__(self, point: PointQueries, app: ASGIApp) -> None:
@@ -64,13 +64,13 @@ class HotRoute:
 
     @property
     def hot_answers(self) -> HotAnswers:
-        """The same in front of ASGI, for what can be answered at once."""
+        """The same in front of ASGI, for requests that can be answered at once."""
         return HotAnswers(_HOT_PREFIX, self.now, self.posted)
 
     def now(self, target: bytes) -> bytes | None:
         """The whole response to a request for a path with its query string, if it can be given without waiting.
 
-        None leaves it to the ASGI way: rows elsewhere, unknown keys, whatever is malformed.
+        None leaves it to ASGI: rows on other nodes, unknown keys, malformed requests.
         """
         began_ns = time.perf_counter_ns()
         if len(target) > _LONGEST_TARGET_BYTES:
@@ -144,13 +144,13 @@ class HotRoute:
 
 
 def is_forwarded(scope: Mapping[str, Any]) -> bool:
-    """Whether the request comes from another node: it is never sent on."""
+    """Whether the request comes from another node; then it is never sent on."""
     return any(name == _HOP for name, _ in scope["headers"])
 
 
 @lru_cache(maxsize=1024)
 def _demand(query: bytes) -> Demand | None:
-    """What is demanded for a key that is written as text; None if it is written otherwise."""
+    """The demand for a key that is written as text; None if it is written otherwise."""
     # Demands without a token repeat from request to request.
     check_names(query, _KNOWN)
     return None if _is_base64url(query) else Demand.parse(query)

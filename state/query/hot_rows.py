@@ -1,7 +1,7 @@
 """Answers for rows that were asked for before and have not changed: one look-up, no store, no hash, no JSON.
 
-What such an answer says of itself is true although the follower writes at the same time: the headers' text is that of
-a moment before the row was found unchanged, and it is used only if nothing more shows in the rows than it says.
+The headers of such an answer are right although the follower writes at the same time: their text was made before the
+row was found unchanged, and it is used only while the replica's `shown_offset` is the one in the text.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from state.replicas.row_cache import Cached, RowCache
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 """How the response to a row begins."""
 NONE = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/problem+json\r\n"
-"""How the response begins that there is none."""
+"""How the response for a missing row begins."""
 _PLAIN = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@-]+")
-"""Keys that stand in a path as they are, whoever writes it."""
+"""Keys that every client writes into a path as they are."""
 
 
 _AROUND_ROWS = len(b'{"rows":[],"complete":true}')
@@ -33,7 +33,7 @@ _State = tuple[Replica, int, int, Role]
 
 @dataclass(slots=True)
 class _Head:
-    """The text of a replica's headers in one state of it, for a row and for none."""
+    """The text of a replica's headers in one state, for a row and for a missing row."""
 
     version: int
     shown: int
@@ -55,7 +55,7 @@ class HotRows:
         self._many: tuple[object, bytes] = (None, b"")
 
     def answer(self, store: bytes, key: bytes) -> bytes | None:
-        """The whole HTTP response; None if the row must be looked for."""
+        """The whole HTTP response; None if it can't come from the cache."""
         cache = self._caches.get(store)
         entry = None if cache is None else cache.get(key)
         if cache is None or entry is None:
@@ -83,7 +83,7 @@ class HotRows:
         return b"%bstorekeeper-staleness-ms: %d\r\n%b" % (head.none, max(0, staleness_ms), entry[1][: entry[2]])
 
     def answer_many(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
-        """The whole HTTP response to several keys; None if one of them is not at hand."""
+        """The whole HTTP response to several keys; None if it can't come from the cache."""
         cache = self._caches.get(store)
         if cache is None:
             return None
@@ -109,7 +109,7 @@ class HotRows:
         )
 
     def count_hits(self, store: bytes, rows: int) -> None:
-        """Counts rows that `answer_many` had at hand."""
+        """Counts rows that `answer_many` found in the cache."""
         self._caches[store].hits += rows
 
     def keep(self, replica: Replica, store: str, key: bytes, body: bytes, writes: int) -> bytes:
@@ -127,7 +127,7 @@ class HotRows:
         return tail
 
     def keep_none(self, replica: Replica, store: str, key: bytes, writes: int) -> bytes:
-        """The same for a key that the replica has no row of: the answer that says so."""
+        """The same for a key without a row: the 404 answer."""
         body = problem_of(unknown_key(store, key)).body()
         tail = b"content-length: %d\r\n\r\n%b" % (len(body), body)
         self._put(store, key, (replica, b"%b%b" % (tail, no_row_json(key)), len(tail), False), writes)
@@ -150,8 +150,8 @@ class HotRows:
 
     def _written(self, replica: Replica) -> _Head:
         if len(self._heads) > 2 * len(self._catalog.replicas) + 16:
-            self._heads.clear()  # of replicas that were let go
-        # Whatever changes from here on shows in these, so that the text is not used.
+            self._heads.clear()  # some are of dropped replicas
+        # Any later change also changes one of these values, so the text is not used then.
         version, shown, role, epoch = replica.tracker.version, replica.shown_offset, replica.role, self._catalog.epoch
         text = self._origin.block(replica, Look(replica.offset or 0, replica.offset_lag, None))
         head = _Head(version, shown, role, epoch, OK + text, NONE + text)

@@ -21,7 +21,7 @@ def row_json(key: bytes, value: bytes) -> bytes:
 
 
 def no_row_json(key: bytes) -> bytes:
-    """What stands for a row that there is none of, among others."""
+    """The entry of a missing row in a list of rows."""
     return b'{%b,"value":null}' % key_json(key)
 
 
@@ -40,7 +40,7 @@ def ranked_row_json(rank: int, key: bytes, score: object, value: bytes) -> bytes
 
 
 def key_json(key: bytes, tail: bytes = b"") -> bytes:
-    """The member `key`, with `key_format` behind it if need be."""
+    """The member `key`, followed by `key_format` if needed."""
     try:
         return b'"key":%b' % orjson.dumps((key + tail).decode())
     except UnicodeDecodeError:
@@ -48,7 +48,7 @@ def key_json(key: bytes, tail: bytes = b"") -> bytes:
 
 
 def value_json(value: bytes) -> bytes:
-    """The member `value`, with `value_format` behind it if need be."""
+    """The member `value`, followed by `value_format` if needed."""
     try:
         orjson.loads(value)
     except orjson.JSONDecodeError:

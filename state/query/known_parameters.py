@@ -1,4 +1,4 @@
-"""The query parameters that a route knows. Any other is refused by its name: a misspelled one would change nothing."""
+"""The query parameters that a route knows. Any other is refused by name, as a misspelled one would be ignored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def check_names(query: bytes, known: AbstractSet[str], lists: AbstractSet[str] =
 
 
 def refuse_unknown_parameters(app: FastAPI) -> None:
-    """Has every route that `app` has now check its parameters. Those between nodes are signed, and left alone."""
+    """Makes every current route of `app` check its parameters. Routes between nodes are signed and left alone."""
     for route in app.routes:
         if isinstance(route, Route) and not route.path.startswith(INTERNAL_PREFIX.decode()):
             route.app = _KnownParameters(route)

@@ -17,12 +17,12 @@ from state.replicas.states import ReplicaId
 HeaderList = list[tuple[bytes, bytes]]
 
 _SAFE = b"x-content-type-options: nosniff\r\ncache-control: no-store\r\n"
-"""The lines that every answer bears."""
+"""The headers of every answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A replica just before a row was read from it: so much the row holds at least."""
+    """A replica's freshness just before a row is read from it: the row is at least as fresh."""
 
     offset: int
     offset_lag: int | None
@@ -40,7 +40,7 @@ class _Ready:
 
 
 class LocalOrigin:
-    """Writes the headers of a node's own answers; `epoch` tells the assignment's name. Belongs to one event loop."""
+    """Writes the headers of a node's own answers; `epoch` returns the assignment's epoch. Belongs to one event loop."""
 
     def __init__(self, node: str, epoch: Callable[[], str] = lambda: "") -> None:
         self._node = node.encode()
@@ -54,12 +54,12 @@ class LocalOrigin:
         return Look(replica.offset or 0, replica.offset_lag, staleness_ms)
 
     def headers(self, replica: Replica, look: Look) -> HeaderList:
-        """To be called after the row was read, so that the position covers all that it may show."""
+        """To be called after the row was read, so that the position covers everything that the row may contain."""
         ready = self._of(replica, look)
         return ready.headers if look.staleness_ms is None else [*ready.headers, (STALENESS, b"%d" % look.staleness_ms)]
 
     def block(self, replica: Replica, look: Look) -> bytes:
-        """The same as lines of an HTTP response, with those that every answer bears."""
+        """The same as lines of an HTTP response, with the headers of every answer."""
         block = self._of(replica, look).block
         return (
             block if look.staleness_ms is None else b"%bstorekeeper-staleness-ms: %d\r\n" % (block, look.staleness_ms)

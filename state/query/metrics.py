@@ -54,7 +54,7 @@ class NodeCollector(Collector):
         reads = (((store, "get"), recorder) for store, recorder in self._point.latency.items())
         yield _latency(names.STORE_OPERATION, reads)
         yield _latency(names.QUERY_SECONDS, (((way,), recorder) for way, recorder in self._point.answered.items()))
-        # A counter that began at its first refusal would hide it: Prometheus counts what is added to a known value.
+        # A counter that began at its first refusal would hide it: Prometheus counts increases from a known value.
         refused = dict.fromkeys((*REFUSALS, *CONNECTION_REFUSALS), 0) | self._traffic.refused
         yield _family(names.REFUSED_REQUESTS, {(reason,): count for reason, count in refused.items()})
         yield _family(names.CONNECTIONS, {(): self._traffic.connections})

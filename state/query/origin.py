@@ -1,4 +1,4 @@
-"""Where the rows of one partition in an answer come from, and the headers that sum it up for many partitions."""
+"""The origin of one partition's rows in an answer, and the headers that summarise many origins."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ POSITION = b"storekeeper-position"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One partition's.
+    """The origin of one partition's rows.
 
     Attributes:
-        node: who looked.
+        node: the node that read them.
         topic, partition: the changelog partition.
         role: `active` or `standby`.
-        shown: no changelog record at this offset or later shows in the rows.
-        offset_lag: at most so many records are missing, None if unknown.
-        staleness_ms: all that was in the log so long before the request is in the rows, None if unknown.
+        shown: the rows contain no changelog record at this offset or later.
+        offset_lag: how many records are missing at most, None if unknown.
+        staleness_ms: all that was in the log this long before the request is in the rows, None if unknown.
     """
 
     node: str
@@ -39,7 +39,7 @@ class Origin:
 
     @classmethod
     def of(cls, node: str, replica: Replica, freshness: ReplicaFreshness) -> Self:
-        """That of rows that were just read; `freshness` was looked at before them."""
+        """The origin of rows that were just read; `freshness` was read before them."""
         return cls(
             node,
             replica.topic,
@@ -61,7 +61,7 @@ class Origin:
 
 
 def origin_headers(node: str, origins: Sequence[Origin], missing: Sequence[int]) -> dict[str, str]:
-    """What an answer from many partitions says of itself: the worst of its parts, and whether any is missing."""
+    """The origin headers of an answer from many partitions: the worst of its parts, and whether any is missing."""
     headers = {SERVED_BY.decode(): node, COMPLETE.decode(): "false" if missing else "true"}
     if missing:
         headers["storekeeper-missing-partitions"] = ",".join(map(str, sorted(missing)))

@@ -1,7 +1,7 @@
 """How scans and their pages travel between nodes.
 
-The question is a query string. The answer is a head of JSON, with its length in front as uint32, big-endian, and behind
-it all keys and values one after the other, whose lengths the head has: nothing is escaped, so nothing need be searched.
+The question is a query string. The answer is a JSON head, preceded by its length as uint32, big-endian, and followed by
+all keys and values one after the other. Their lengths are in the head, so nothing is escaped or searched.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def parse_scan_query(store: str, query: Mapping[str, str]) -> tuple[Scan, PageLi
     """Reads what `scan_query` wrote.
 
     Raises:
-        InvalidArgumentError: if it didn't.
+        InvalidArgumentError: if it can't be read.
     """
     start, stop = (
         None if (text := query.get(name)) is None else decode_base64url(text, "a bound") for name in ("start", "stop")
@@ -81,7 +81,7 @@ def decode_page(body: bytes) -> tuple[Page, list[Origin]]:
     """Reads what `encode_page` wrote.
 
     Raises:
-        SerializationError: if it didn't: the other node is of another version.
+        SerializationError: if it can't be read: the other node has another version.
     """
     try:
         (length,) = _HEAD.unpack_from(body)

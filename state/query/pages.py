@@ -42,7 +42,7 @@ class KeyRange:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What is asked of a store: its rows of a range of row keys, forwards or backwards, maybe only some by time."""
+    """A scan of a store: the rows in a range of row keys, forwards or backwards, optionally filtered by time."""
 
     store: str
     keys: KeyRange = KeyRange()
@@ -50,12 +50,12 @@ class Scan:
     times: RowTimes | None = None
 
     def beyond(self, reached: bytes) -> Scan:
-        """What is left of it once the row at key `reached` was seen."""
+        """The rest of the scan behind the row at key `reached`."""
         keys = KeyRange(self.keys.start, reached) if self.reverse else KeyRange(reached + b"\0", self.keys.stop)
         return Scan(self.store, keys, self.reverse, self.times)
 
     def identity(self) -> bytes:
-        """Bytes that are equal for equal scans only: what a cursor is bound to, whatever topic the rows come from."""
+        """Bytes that are equal for equal scans only, whatever topic the rows come from. Cursors are bound to them."""
         times = "" if self.times is None else self.times.encode()
         return f"{store_of(self.store)}|{self.keys.start!r}|{self.keys.stop!r}|{self.reverse}|{times}".encode()
 
@@ -65,9 +65,9 @@ class PageLimits:
     """Where a page ends.
 
     Attributes:
-        rows: it has at most so many rows.
-        max_bytes: no row more once keys and values have reached so many bytes.
-        examined: at most so many rows are looked at, also those that the scan's times leave out.
+        rows: the most rows of a page.
+        max_bytes: no more rows are added once keys and values have this many bytes.
+        examined: the most rows that are looked at, including those that the scan's times leave out.
     """
 
     rows: int
@@ -94,7 +94,7 @@ class Page:
 
 
 def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Steps[Page]:
-    """The first rows of a scan over several partitions of this node, each row as of the first step, piece by piece.
+    """Reads, piece by piece, the first rows of a scan over several partitions of this node, all as of the first step.
 
     Raises:
         InvalidStateStoreError: if one of the replicas can't answer.
@@ -107,7 +107,7 @@ def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> St
 
 
 def take_page(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None = None) -> Page:
-    """As many rows as the limits let through, at least one if there is one among those examined."""
+    """As many rows as the limits allow, at least one if there is one among those examined."""
     return finished(_taken(rows, limits, accepts))
 
 
@@ -132,7 +132,7 @@ def _taken(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], b
 def merge_pages(pages: Iterable[Page], limits: PageLimits, *, reverse: bool = False) -> Page:
     """One page from those of disjoint partitions.
 
-    A page that has more behind it says nothing of the keys after those it reached, so the merged page ends there too.
+    A page with more behind it has no information on keys after `reached`, so the merged page ends there too.
     """
     pages = list(pages)
     horizon = horizon_of((page.reached for page in pages), reverse=reverse)
@@ -144,7 +144,7 @@ def merge_pages(pages: Iterable[Page], limits: PageLimits, *, reverse: bool = Fa
 
 
 def horizon_of(reached: Iterable[bytes | None], *, reverse: bool) -> bytes | None:
-    """How far all of several parts of a scan have come, None if all of them are at the end."""
+    """The key that all parts of a scan have reached, None if all of them are at the end."""
     stops = [key for key in reached if key is not None]
     if not stops:
         return None

@@ -1,4 +1,4 @@
-"""What this node thinks of another one: how fast it answers, and whether it is better asked last for a while."""
+"""The health of another node: how fast it answers, and whether it should be asked last for a while."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _HEDGE_FACTOR = 3
 
 
 class PeerHealth:
-    """One node's. Belongs to one event loop.
+    """The health of one node. Belongs to one event loop.
 
-    A node that failed or was overtaken is suspect for a pause that doubles each time, and is asked last meanwhile. When
-    the pause ends, one request tries it while the others still go elsewhere: so a node that hangs costs one request now
-    and then, never all of them at once.
+    A node that failed or was overtaken is suspect for a pause that doubles each time. During that pause it is asked
+    last. When the pause ends, one request tries it while the others still go elsewhere. So a node that hangs delays
+    one request from time to time, never all of them.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -31,7 +31,7 @@ class PeerHealth:
 
     @property
     def suspect(self) -> bool:
-        """Whether it is better asked last."""
+        """Whether it should be asked last."""
         return self._clock.monotonic_s() < self._suspect_until_s
 
     @property
@@ -40,7 +40,7 @@ class PeerHealth:
         return min(_MAX_HEDGE_S, max(_MIN_HEDGE_S, _HEDGE_FACTOR * self._p95_s))
 
     def answered(self, latency_s: float) -> None:
-        """It answered, whatever the status."""
+        """Notes an answer with any status."""
         self._latencies_s.append(latency_s)
         ordered = sorted(self._latencies_s)
         self._p95_s = ordered[len(ordered) * 95 // 100]
@@ -48,7 +48,7 @@ class PeerHealth:
             self._pause_s = self._suspect_until_s = 0.0
 
     def failed(self) -> None:
-        """It did not answer, or another one asked later answered first."""
+        """Notes that it did not answer, or that a node asked later answered first."""
         now_s = self._clock.monotonic_s()
         if now_s < self._suspect_until_s:
             return
@@ -56,6 +56,6 @@ class PeerHealth:
         self._suspect_until_s = now_s + self._pause_s
 
     def trying(self) -> None:
-        """A request is about to be its trial after a pause: until that is decided, others go elsewhere."""
+        """Notes that a request is about to try it after a pause: other requests go elsewhere for a moment."""
         if self._pause_s and not self.suspect:
             self._suspect_until_s = self._clock.monotonic_s() + _MAX_HEDGE_S

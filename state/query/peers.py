@@ -1,4 +1,4 @@
-"""Requests to the other nodes: only to the addresses that the membership knows, and within a deadline."""
+"""Requests to the other nodes: only to members' addresses, and within a deadline."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from state.security.hop import HOP
 log = structlog.get_logger(__name__)
 
 AT_CAPACITY = "answers as many requests as it may"
-"""In the message of the error when another node has refused a request because of those under way."""
+"""In the error's message when another node has refused a request because it has too many under way."""
 _REFUSED = b'"urn:storekeeper:problem:hop-refused"'
 _PROBLEM_BYTES = 64
 MAX_ANSWER_BYTES = 64 << 20
-"""No page of the usual limits comes near it, and a thousand rows only if they are very large."""
+"""A page within the usual limits is far smaller, and so are a thousand rows unless they are very large."""
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})
 _OURS = b"storekeeper-"
 _CLOSED = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
@@ -33,7 +33,7 @@ Headers = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PeerRequest:
-    """What is asked of another node. `path` has the query string in it."""
+    """A request to another node. `path` includes the query string."""
 
     path: str
     method: str = "GET"
@@ -44,7 +44,7 @@ class PeerUnavailableError(StoreUnavailableError):
     """Another node did not answer in time, or can't answer now.
 
     Attributes:
-        answer: what it said, None if it said nothing.
+        answer: its answer, None if there was none.
     """
 
     def __init__(self, message: str, answer: Answer | None = None) -> None:
@@ -57,19 +57,19 @@ def _unsigned(_node: str, _method: str, _target: str, _body: bytes, _deadline_ms
 
 
 class Peers:
-    """Asks other nodes, each through connections of its own: one that hangs holds up nobody else's requests.
+    """Asks other nodes, each through its own connections: a node that hangs doesn't hold up requests to others.
 
     Belongs to one event loop.
 
     Args:
         node: this node's name.
-        addresses: gives the base address by node name as of now.
-        timeout_ms: deadline of a request that brings none.
+        addresses: returns the current base addresses by node name.
+        timeout_ms: time limit of a request without a deadline of its own.
         clock: for deadlines and latencies.
-        sign: gives, for node, method, target, body and milliseconds left, the headers that prove a request's origin.
-        transport: makes a pool of connections to one node. Requests go to it as they are: there are no redirects,
-            cookies or proxies.
-        max_answer_bytes: a longer answer counts as none.
+        sign: returns the headers that prove a request's origin, for node, method, target, body and milliseconds left.
+        transport: makes a pool of connections to one node. Requests go to it unchanged: no redirects, cookies or
+            proxies.
+        max_answer_bytes: a longer answer counts as a failure.
     """
 
     def __init__(
@@ -94,17 +94,17 @@ class Peers:
         self._pools: dict[str, httpx2.AsyncBaseTransport] = {}
 
     def deadline_s(self) -> float:
-        """When a request that begins now must have its answer, on the monotonic clock: as the asker said, or sooner."""
+        """The deadline (monotonic) of a request that begins now: the caller's or this node's, whichever is sooner."""
         ours_s = self._clock.monotonic_s() + self._timeout_s
         request = current_request.get()
         return ours_s if request is None or request.deadline_s is None else min(ours_s, request.deadline_s)
 
     def left_s(self, deadline_s: float) -> float:
-        """Seconds until a deadline; negative behind it."""
+        """Seconds until a deadline; negative after it."""
         return deadline_s - self._clock.monotonic_s()
 
     def health(self, node: str) -> PeerHealth:
-        """What this node thinks of another one."""
+        """The health of another node as this node sees it."""
         found = self._health.get(node)
         if found is None:
             found = self._health[node] = PeerHealth(self._clock)
@@ -117,10 +117,10 @@ class Peers:
         return sorted(others, key=lambda node: self.health(node).suspect)
 
     async def ask(self, node: str, request: PeerRequest, *, deadline_s: float) -> Answer:
-        """One request.
+        """Sends one request.
 
         Raises:
-            PeerUnavailableError: no answer in time, or one that says to ask elsewhere or again.
+            PeerUnavailableError: no answer in time, or one that asks to retry or to ask another node.
         """
         left_s = self.left_s(deadline_s)
         address = self._addresses().get(node)
@@ -131,7 +131,7 @@ class Peers:
         health.trying()
         began_s = self._clock.monotonic_s()
         try:
-            # One time-out for all of it: those of a connection begin anew with each piece of an answer.
+            # One time-out for the whole request: a connection's time-outs restart with each piece of an answer.
             async with asyncio.timeout(left_s):
                 answer = await self._request(node, address, request, left_s)
         except (httpx2.HTTPError, TimeoutError) as error:
@@ -156,7 +156,7 @@ class Peers:
         try:
             found = await self._sent(node, address, request, left_s)
         except _CLOSED:
-            # A kept connection may be closed for having been idle while a request is on its way. All of them are reads.
+            # A kept connection may be closed as idle while a request is on its way. A retry is safe: all are reads.
             found = await self._sent(node, address, request, left_s)
         try:
             body = await _bounded(found, self._max_answer_bytes)
@@ -166,11 +166,11 @@ class Peers:
         return Answer(found.status_code, kept, body)
 
     async def _sent(self, node: str, address: str, request: PeerRequest, left_s: float) -> httpx2.Response:
-        """A response whose body is still to be read."""
-        # A small answer must not become a large one here.
+        """A response whose body has not been read yet."""
+        # Uncompressed: a small answer must not expand to a large one here.
         headers = {HOP: self._node, "accept-encoding": "identity"}
         asked = httpx2.Request(request.method, address + request.path, content=request.body or None, headers=headers)
-        # The target is signed as it is sent, whatever was made of the path.
+        # The target is signed as it is sent: the path may have been rewritten.
         target = asked.url.raw_path.decode("ascii")
         asked.headers.update(self._sign(node, request.method, target, request.body, max(1, int(left_s * 1000))))
         return await self._pool(address).handle_async_request(asked)
@@ -183,7 +183,7 @@ class Peers:
 
 
 async def _bounded(found: httpx2.Response, max_bytes: int) -> bytes:
-    """The body, as long as another node's can be: what isn't another node must not fill the memory of this one."""
+    """The body, up to the limit: something that is no node must not fill this node's memory."""
     body = bytearray()
     async for part in found.aiter_bytes():
         body += part

@@ -1,8 +1,8 @@
 """The places that connections take: a pool for those that have proven themselves, and one for all others.
 
-A connection is *proven* once a whole request of a caller who may ask was taken on it. Until then it has a place in the
-pool of newcomers, where the oldest one gives way to the next. So no number of connections that send nothing, or half a
-request, or no valid token, keeps a caller out. A proven connection gives way only while it rests.
+A connection is *proven* once it has carried a whole request of an authorized caller. Until then it has a place in the
+pool of newcomers. When that pool is full, its oldest connection is closed for the next one. So connections that send
+nothing, half a request or no valid token can't keep callers out. A proven connection is closed only while it is idle.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Guest(Protocol):
 
     @property
     def resting_since_s(self) -> float | None:
-        """Since when it waits for a request; None while it is at one."""
+        """Since when it has been idle; None while a request is under way."""
         ...
 
     def abort(self) -> None:
@@ -32,9 +32,9 @@ class Places:
     """Belongs to one event loop.
 
     Args:
-        most: proven connections at the same time; half as many newcomers have places beside them.
+        most: the most proven connections at the same time; newcomers get half as many places, at least 16.
         most_of_client: the most proven connections from one IP address.
-        traffic: counts connections, and those that had to give way.
+        traffic: counts connections, and those that were closed or refused for lack of room.
 
     Attributes:
         most_newcomers: places for those that have not proven themselves.
@@ -50,14 +50,14 @@ class Places:
         self._by_client: Counter[str] = Counter()
 
     def enter(self, guest: Guest, client: str) -> None:
-        """A connection from an IP address was made."""
+        """Gives a new connection from an IP address a place among the newcomers."""
         if len(self._newcomers) >= self.most_newcomers:
             self._turn_out(next(iter(self._newcomers)), "unproven-connections")
         self._newcomers[guest] = client
         self._count()
 
     def prove(self, guest: Guest) -> bool:
-        """A connection has proven itself. False if all places are taken by connections at a request."""
+        """Counts a connection as proven. False if all places are taken by connections that aren't idle."""
         client = self._newcomers.get(guest)
         if client is None:
             return guest in self._proven
@@ -72,7 +72,7 @@ class Places:
         return True
 
     def leave(self, guest: Guest) -> None:
-        """A connection is gone."""
+        """Frees the place of a connection that has ended."""
         self._newcomers.pop(guest, None)
         client = self._proven.pop(guest, None)
         if client is not None:
@@ -82,7 +82,7 @@ class Places:
         self._count()
 
     def _make_room(self, reason: str, client: str | None) -> bool:
-        """Closes the proven connection that has rested longest, of one IP address or of all."""
+        """Closes the proven connection that has been idle longest, of one IP address or of all."""
         resting = [
             (since_s, guest)
             for guest, of_client in self._proven.items()

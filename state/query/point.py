@@ -42,12 +42,12 @@ _MANY_AT_ONCE = 1000
 _READ_AT_ONCE = 256
 _LONGEST_S = 86_400.0
 _FRESHER_S = 1.0
-"""For so long a replica that doesn't know what it misses is no answer, while another node may have a fresher one."""
+"""How long to wait for another node, or for this replica to catch up, if another node may be fresher."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """One key that is asked for, when that came and until when it is to be answered, on the monotonic clock."""
+    """One key, when the request arrived and its deadline, on the monotonic clock."""
 
     store: str
     partition: int
@@ -61,17 +61,17 @@ class PointQueries:
     """Answers for one key at a time. Belongs to one event loop.
 
     Args:
-        catalog: who holds what.
+        catalog: the stores and their holders.
         router: the way to other nodes.
         max_key_bytes: longest key that is looked for.
         max_keys: most keys that are looked for together.
         clock: the clock that replicas are followed by.
-        gate: holds reads back until their demand is met; None waits for the log's end as it is told by and by.
+        gate: holds reads back until their demand is met; None makes one that waits for the regular end-offset polls.
         snapshots: answers when no replica can, for callers that allow it.
 
     Attributes:
         hot_rows: answers for rows that have not changed since they were asked for.
-        latency: of reading a row from its store, by store; answers of `hot_rows` read none.
+        latency: of reading a row from its store, by store; answers of `hot_rows` don't count.
         answered: how long answers took, of this node (local) and of others (forwarded).
     """
 
@@ -125,7 +125,7 @@ class PointQueries:
         return b"%b%b%b" % (OK, self._origin.block(replica, look), tail)
 
     def many_now(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
-        """The same for several keys; those that nobody has asked for lately are read first."""
+        """The same for several keys; rows that aren't cached are read first."""
         if not 1 <= len(keys) <= self._max_keys:
             return None
         found = self.hot_rows.answer_many(store, keys)
@@ -136,7 +136,7 @@ class PointQueries:
         return found
 
     def _warm(self, store: str, keys: Sequence[bytes]) -> bool:
-        """Reads what isn't at hand; False if it isn't there, or not here."""
+        """Reads the rows that aren't cached into the cache; False if this node can't."""
         catalog = self._catalog
         by_replica: dict[Replica, list[bytes]] = {}
         try:
@@ -196,7 +196,7 @@ class PointQueries:
                 if await self._admitted(replica, question, forwarded=forwarded):
                     return self._local(replica, question)
             except InvalidStateStoreError:
-                # Closed or damaged under the query: another replica may know.
+                # Closed or damaged during the query: another replica may answer.
                 if forwarded:
                     raise
         if forwarded:
@@ -206,7 +206,7 @@ class PointQueries:
     async def _fresher(self, replica: Replica, question: _Question) -> Answer | None:
         """Another node's answer, where it is likely to be fresher than this node's own; None if this node's will do.
 
-        Its own will do as soon as it has caught up, which after a pause of the process is a matter of a moment.
+        This node's own will do as soon as it has caught up. After a pause of the process that takes only a moment.
         """
         if self._catalog.answers_best(replica, question.arrived_s):
             return None
@@ -267,7 +267,7 @@ class PointQueries:
         return Answer.problem(problem_of(unknown_key(store, key)), *headers)
 
     def _late(self, replica: Replica | None, question: _Question) -> Answer | None:
-        """This node's answer if its replica has become as fresh as demanded meanwhile."""
+        """This node's answer if its replica is as fresh as demanded by now."""
         if replica is None or not replica.serving or not question.demand.asks_freshness:
             return None
         met = question.demand.met_by(replica.freshness(question.arrived_s))
@@ -316,7 +316,7 @@ class PointQueries:
         return f"&{question.demand.sent_on(left_ms, spent_ms).query()}"
 
     def _freshest(self, replica: Replica, question: _Question) -> Freshest | None:
-        """How fresh a replica is that was refused; None if it has become fresh enough since then."""
+        """The freshness of a refused replica; None if it is fresh enough by now."""
         found = replica.freshness(question.arrived_s)
         return None if question.demand.met_by(found) else Freshest.of(self._catalog.node, found)
 

@@ -1,8 +1,8 @@
-"""A position token: what a caller has seen or written, as a demand on a later answer.
+"""A position token: the positions that a caller has seen or written, as a demand on a later answer.
 
-An answer carries the token of the changelog positions that it shows; a producer makes one from the record that it
-wrote. Given as `position=` with a read, only a replica that has applied all of it answers: reads never go back in time,
-and a producer reads its own writes.
+An answer carries the token of the changelog positions that it shows. A producer makes one from the record that it
+wrote. If a read has it as `position=`, only a replica that has applied all of it answers. So reads never go back in
+time, and a producer reads its own writes.
 
 Two forms are read. The opaque one is base64url, without padding, of canonical JSON:
 `{"c":{"pos-rewards-changelog":{"0":1200}},"s":{"pos":{"0":1235}},"v":1}`: next offsets of changelogs and sources.
@@ -32,11 +32,11 @@ _FIELDS = {"c", "s", "v"}
 
 @dataclass(frozen=True, slots=True)
 class PositionToken:
-    """What an answer must include at least. A partition that is not named is not asked of.
+    """The positions that an answer must include at least. For a partition that is not named, nothing is required.
 
     Attributes:
         changelog: next offsets by changelog topic and partition.
-        source: next offsets by topic and partition that the stores' apps read from.
+        source: next offsets by topic and partition of the apps' input.
     """
 
     changelog: Position = field(default_factory=Position)
@@ -44,10 +44,10 @@ class PositionToken:
 
     @classmethod
     def of_source(cls, topic: str, partition: int, offset: int) -> Self:
-        """The token of one record that a producer wrote: `offset` is the record's own.
+        """The token of one record that a producer wrote; `offset` is the offset of that record.
 
         Raises:
-            InvalidArgumentError: if there can be no such record.
+            InvalidArgumentError: if no such record can exist.
         """
         return cls(source=_position({topic: {str(partition): offset + 1}}))
 
@@ -69,7 +69,7 @@ class PositionToken:
         return cls._readable(text) if ":" in text else cls._opaque(text)
 
     def merged(self, other: PositionToken) -> PositionToken:
-        """What both ask for: the later offset of each partition."""
+        """The token that includes both: the later offset of each partition."""
         return PositionToken(self.changelog.merged(other.changelog), self.source.merged(other.source))
 
     def encode(self) -> str:
@@ -79,7 +79,7 @@ class PositionToken:
 
     @classmethod
     def _readable(cls, text: str) -> Self:
-        # Counted before any is looked at: whoever sends many pays more for them than the node.
+        # Counted before any is parsed, so that many of them cost the node little.
         _check_count(text.count(",") + 1)
         found: dict[str, dict[str, int]] = {}
         for topic, partition, offset in map(_three, text.split(",")):

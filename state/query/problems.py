@@ -61,7 +61,7 @@ class UnknownKeyError(StateError):
 
 
 def unknown_key(store: str, key: bytes) -> UnknownKeyError:
-    """The error that a complete store has no row of a key."""
+    """The error for a key without a row in a complete store."""
     return UnknownKeyError(f"store {store_of(store)} has no key {key[:200].decode(errors='replace')!r}")
 
 
@@ -86,7 +86,7 @@ class HeadersTooLargeError(InvalidArgumentError):
 
 
 class TooManyRequestsError(RetriableError):
-    """The node answers as many requests at once as it may. Ask again."""
+    """The node has reached its limit of requests at once. Ask again."""
 
 
 class DeadlineExceededError(RetriableError):
@@ -94,7 +94,7 @@ class DeadlineExceededError(RetriableError):
 
 
 class TooManyScansError(RetriableError):
-    """The node answers as many scans at once as it may. Ask again."""
+    """The node has reached its limit of scans at once. Ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +165,11 @@ _KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
 )
 
 REFUSALS = tuple(dict.fromkeys(name for _, name, status in _KINDS if status is not HTTPStatus.NOT_FOUND))
-"""The types of problem that refuse a request. That there is no such thing is an answer as good as any."""
+"""The types of problem that refuse a request. "Not found" is a regular answer and not among them."""
 
 
 def problem_of(error: Exception) -> Problem:
-    """The answer for an error. Anything unexpected tells the caller nothing beyond that."""
+    """The problem for an error. For an unexpected error it gives the caller no details."""
     for kind, name, status in _KINDS:
         if isinstance(error, kind):
             retry = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
@@ -178,6 +178,6 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _details(error: Exception) -> Mapping[str, object]:
-    """What an error says of itself beside its message."""
+    """The fields of an error besides its message."""
     details = getattr(error, "details", None)
     return details() if callable(details) else {}

@@ -1,8 +1,8 @@
-"""Ranked stores: who leads, which place a key has, who has scores in a range. Nothing here scans.
+"""Ranked stores: the highest scores, a key's place, and scores in a range. Nothing here scans.
 
-Equal scores share a place and the next lower one counts them all: 1, 2, 2, 4. A top list merges those of the
-partitions. A key's place is one more than the rows with a strictly higher score in all partitions: its own partition is
-looked at in one view together with the score, the others right after.
+Equal scores share a place, and the next lower score counts them all: 1, 2, 2, 4. A top list merges the lists of the
+partitions. A key's place is one more than the number of rows with a strictly higher score in all partitions. Its own
+partition is counted in the same view as the score is read from, the others right after.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _NUMBER = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][+-]?\d{1,3})?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class RankedPart:
-    """What some partitions have of a list.
+    """The part of a list that comes from some partitions.
 
     Attributes:
         entries: rows in order.
-        cut: whether there are more of them behind the last one.
+        cut: whether more rows follow the last one.
         before: rows before the place where the list begins.
-        above: rows with a strictly higher score than the list's highest; 0 if it begins at the top.
-        rows: ranked rows in all.
+        above: rows with a score strictly higher than the question's `highest`; 0 if the list begins at the top.
+        rows: the total number of ranked rows.
     """
 
     entries: Sequence[Entry]
@@ -51,7 +51,7 @@ class RankedPart:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A key's score in its partition, how many there are above it, and how many rows there are. None: not ranked."""
+    """A key's score, and in its partition the rows with a higher score and all rows. `score` None: not ranked."""
 
     score: Score | None
     above: int
@@ -60,9 +60,9 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class ListQuestion:
-    """At most `limit` rows from a place on, down to a score. With `limit` 0 it only counts.
+    """At most `limit` rows from a place on, down to a score. With `limit` 0 it only counts rows.
 
-    `highest` None begins at the top. With `after` the list goes on behind that key among those of score `highest`.
+    With `highest` None it begins at the top. With `after` it begins behind that key among the rows of score `highest`.
     """
 
     store: str
@@ -105,7 +105,7 @@ class ListQuestion:
         )
 
     def local(self, replicas: Sequence[Replica]) -> RankedPart:
-        """Looks at the indexes of this node's replicas, each in one view."""
+        """Reads the indexes of this node's replicas, each in one view."""
         views = [_index(replica).view() for replica in replicas]
         place = self.place
         merged = heapq.merge(*(view.behind(place, self.lowest) for view in views))
@@ -149,7 +149,7 @@ class StandingQuestion:
         return cls(store, decode_base64url(query.get("key", ""), "the key"))
 
     def local(self, replicas: Sequence[Replica]) -> Standing:
-        """Looks at the index of the one replica asked."""
+        """Reads the index of the only replica."""
         (replica,) = replicas
         entry, view = _index(replica).find(self.key)
         if entry is None:
@@ -212,7 +212,7 @@ class RankedQueries:
         found: Gathered[RankedPart] = await self.gatherer.gather(question, asked)
         complete(question.store, found, asked)
         parts = [answer.found for answer in found.answers]
-        # What a part that was cut has behind its last row isn't known, so the list ends there too.
+        # The rows behind the last one of a cut part aren't known, so the list ends there too.
         horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
         taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), question, horizon)
         before, above = sum(part.before for part in parts), sum(part.above for part in parts)
@@ -224,7 +224,7 @@ class RankedQueries:
 
         Raises:
             UnknownKeyError: if the store has no such key, or none with a numeric score.
-            StoreUnavailableError: if a partition is missing: a place among some of the rows is none.
+            StoreUnavailableError: if a partition is missing, as the place would be wrong.
         """
         own: Gathered[Standing] = await self.gatherer.gather(StandingQuestion(store, key), asked, [partition])
         complete(store, own, asked)
@@ -251,7 +251,7 @@ class RankedQueries:
 
 
 def score_in(text: str) -> Score:
-    """A score as text.
+    """Reads a score from text.
 
     Raises:
         InvalidArgumentError: if it is no number that a row could be ranked by.
@@ -283,7 +283,7 @@ def _cut(
 
 
 def _placed(entries: Sequence[Entry], before: int, above: int, highest: Score | None) -> list[RankedRow]:
-    """Gives places. `highest`: the score of the page before's last row, which has `above` rows above it."""
+    """Adds places. `highest`: the score of the previous page's last row, which has `above` rows above it."""
     rows: list[RankedRow] = []
     for index, (order, key, value) in enumerate(entries):
         score = negated(order)

@@ -1,4 +1,4 @@
-"""Keys in paths. They are taken from the path as it was sent: a decoded path can't tell `/` from `%2F`."""
+"""Keys in paths. They are read from the path as it was sent: in a decoded path, `/` and `%2F` look the same."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _DOTS = frozenset({b".", b"..", b""})
 
 
 def raw_tail(scope: Mapping[str, Any], segments: int) -> bytes:
-    """What follows the first `segments` segments of the path, still percent-encoded."""
+    """The rest of the path behind the first `segments` segments, still percent-encoded."""
     path: bytes = scope["raw_path"]
     return b"/".join(path.split(b"/")[segments + 1 :])
 
 
 def key_behind(scope: Mapping[str, Any], segments: int) -> bytes:
-    """The key that is the rest of the path behind so many segments: slashes in it may be encoded or not.
+    """The key that follows the first `segments` segments of the path: slashes in it may be encoded or not.
 
     Raises:
         InvalidArgumentError: if there is none.
@@ -31,7 +31,7 @@ def key_behind(scope: Mapping[str, Any], segments: int) -> bytes:
 
 
 def two_keys_behind(scope: Mapping[str, Any], segments: int) -> tuple[bytes, bytes]:
-    """The two keys behind so many segments: slashes in them must be encoded. Either may be empty.
+    """The two keys that follow the first `segments` segments: slashes in them must be encoded. Either may be empty.
 
     Raises:
         InvalidArgumentError: if there are not two.
@@ -43,10 +43,10 @@ def two_keys_behind(scope: Mapping[str, Any], segments: int) -> tuple[bytes, byt
 
 
 def segments_behind(scope: Mapping[str, Any], segments: int, *, at_least: int, form: str) -> list[bytes]:
-    """Everything behind so many segments, taken apart at the slashes that are not encoded.
+    """Everything behind the first `segments` segments, split at the slashes that are not encoded.
 
     Raises:
-        InvalidArgumentError: if those are too few; the message shows the path's `form`.
+        InvalidArgumentError: if there are fewer than `at_least`; the message shows the path's `form`.
     """
     parts = [unquote_to_bytes(part) for part in raw_tail(scope, segments).split(b"/")]
     if len(parts) < at_least or not parts[0]:
@@ -58,7 +58,7 @@ def segments_behind(scope: Mapping[str, Any], segments: int, *, at_least: int, f
 def key_segments(*keys: str | bytes) -> tuple[list[str], str]:
     """Keys as path segments, and the query parameter that says how they are written.
 
-    They are percent-encoded; as base64url if one is a dot segment, which every HTTP client would resolve away.
+    They are percent-encoded, or base64url if one is a dot segment, which HTTP clients would remove.
     """
     encoded = [key.encode() if isinstance(key, str) else key for key in keys]
     if _DOTS.isdisjoint(encoded):

@@ -1,7 +1,7 @@
-"""Threads that read rows for questions: a bounded number of them, and none reads on for a question that was given up.
+"""Threads that read rows for requests: a bounded number, and each stops reading once nobody waits for it.
 
-A deadline or a client that leaves ends the waiting for a thread, not the thread. So a thread looks, row by row, whether
-anybody still waits for it, and its place is free again only when it has really ended.
+A deadline or a client that leaves ends the wait for a thread, but not the thread. So the thread checks at each row
+whether anybody still waits for it. Its place becomes free only when it has ended.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _given_up: ContextVar[threading.Event | None] = ContextVar("given_up", default=N
 
 
 class GivenUpError(StateError):
-    """Nobody waits for what is being read."""
+    """Nobody waits for the rows being read any more."""
 
 
 class ReaderThreads:
-    """Runs reads; those of so many at a time are threads, the others wait. Belongs to one event loop.
+    """Runs reads in a bounded number of threads; further reads are queued. Belongs to one event loop.
 
     Args:
-        max_reads: more at the same time are refused.
-        threads: so many of them are read at the same time.
+        max_reads: the most reads at the same time, running or queued; more are refused.
+        threads: the most reads that run at the same time.
     """
 
     def __init__(self, max_reads: int, *, threads: int = _MOST_THREADS) -> None:
@@ -39,14 +39,14 @@ class ReaderThreads:
 
     @property
     def free(self) -> int:
-        """How many more reads would be taken now."""
+        """How many more reads would be accepted now."""
         return self._free
 
     async def run(self, read: Callable[[], _T]) -> _T:
-        """What `read` returns; it should take its rows through `while_wanted`.
+        """Runs `read` and returns its result; it should take its rows through `while_wanted`.
 
         Raises:
-            TooManyScansError: if as many reads as may be are under way.
+            TooManyScansError: if `max_reads` reads are under way.
         """
         if self._free <= 0:
             raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
@@ -75,7 +75,7 @@ def while_wanted(rows: Iterator[_T]) -> Iterator[_T]:
     """The same rows, for as long as somebody waits for them.
 
     Raises:
-        GivenUpError: at the next row after nobody does.
+        GivenUpError: at the next row, once nobody waits any more.
     """
     given_up = _given_up.get()
     return rows if given_up is None else _watched(rows, given_up)

@@ -11,10 +11,10 @@ Receive = Any
 
 
 async def read_body(receive: Receive, announced: bytes | None, *, max_bytes: int, timeout_s: float) -> bytes:
-    """The body's bytes. What is over the limit is not read, however much was announced, or nothing.
+    """The body's bytes. Nothing is read beyond the limit, whether or not a length was announced.
 
     Raises:
-        BodyTooLargeError: if more was announced, or came.
+        BodyTooLargeError: if more was announced or arrived.
         BodyTooSlowError: if it is not there in time, or the client went away.
     """
     if announced is not None and (not announced.isdigit() or len(announced) > 18 or int(announced) > max_bytes):
@@ -40,7 +40,7 @@ async def read_body(receive: Receive, announced: bytes | None, *, max_bytes: int
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body that was read, then whatever comes after it: the disconnect."""
+    """A `receive` that returns the body that was read, then the messages after it: the disconnect."""
     left = [body]
 
     async def receive_again() -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""The way of a question to a node that can answer it: the first holder, and the next one when that is slow or gone.
+"""Sends a question to a node that can answer it: the first holder, and the next one when that is slow or gone.
 
-A holder that refuses the connection or can't answer is followed by the next at once. One that is merely slow keeps its
-chance: the next is asked beside it after a short delay, and the first answer wins. Such second questions are bounded to
-a share of all, so that an overloaded cluster isn't asked twice as much; a node that is suspect already is no longer
-waited for.
+If a holder refuses the connection or can't answer, the next one is asked at once. If it is merely slow, the next one is
+asked as well after a short delay (hedging), and the first answer wins. Hedging is limited to a share of all requests,
+so that it doesn't double the load of an overloaded cluster. The limit doesn't apply if the slow node is suspect.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class NoHolderAnsweredError(StoreUnavailableError):
 
     Attributes:
         asked: how many nodes were asked; 0 if no other node holds the partition.
-        answers: what those said that said anything.
+        answers: the answers of nodes that refused.
     """
 
     def __init__(self, message: str, *, asked: int = 0, answers: Sequence[Answer] = ()) -> None:
@@ -43,7 +42,7 @@ class NoHolderAnsweredError(StoreUnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one node answered for some partitions."""
+    """One node's answer for some partitions."""
 
     partitions: tuple[int, ...]
     answer: Answer
@@ -53,7 +52,7 @@ class Part:
 class Scattered:
     """The answers for many partitions. `missing` are those that no node answered for.
 
-    `reasons` say why, `refusals` are what nodes said that refused.
+    `reasons` say why, `refusals` are the answers of nodes that refused.
     """
 
     parts: tuple[Part, ...]
@@ -64,14 +63,14 @@ class Scattered:
 
 @dataclass(slots=True)
 class _Question:
-    """What is asked, until when, and what became of the attempts so far.
+    """A question, its deadline, and the outcome of its attempts so far.
 
     Attributes:
         store: the store's name.
-        request: makes the request for some partitions.
-        deadline_s: when the answer must be there, on the monotonic clock.
+        request: makes the request for a set of partitions.
+        deadline_s: the deadline, on the monotonic clock.
         reasons: why nodes that were asked did not answer.
-        answers: what those said that said anything.
+        answers: the answers of nodes that refused.
         hints: holders that other nodes named, by partition.
     """
 
@@ -83,7 +82,7 @@ class _Question:
     hints: dict[int, list[str]] = field(default_factory=dict)
 
     def failed(self, error: PeerUnavailableError) -> None:
-        """Takes note of an attempt that brought no answer."""
+        """Notes a failed attempt."""
         self.reasons.append(str(error))
         if error.answer is not None:
             self.answers.append(error.answer)
@@ -94,8 +93,8 @@ class Router:
 
     Attributes:
         forwarded_total: requests sent to other nodes.
-        hedged_total: those of them that were sent because an earlier one was slow.
-        corrected_total: times that another node knew the holders better.
+        hedged_total: times that other nodes were asked because an earlier one was slow.
+        corrected_total: times that another node corrected the holders.
     """
 
     def __init__(self, catalog: Catalog, peers: Peers, *, on_stale_map: Callable[[], None] = lambda: None) -> None:
@@ -108,7 +107,7 @@ class Router:
         self.corrected_total = 0
 
     def deadline_s(self) -> float:
-        """When a question that comes now and brings no deadline is to be answered, on the monotonic clock."""
+        """The deadline, on the monotonic clock, of a question that arrives now without one."""
         return self._peers.deadline_s()
 
     async def forward(
@@ -126,7 +125,7 @@ class Router:
             store: the store's name.
             partition: the partition asked for.
             request: path with query string, or the whole request.
-            deadline_s: until when, on the monotonic clock; None takes the node's own limit.
+            deadline_s: the deadline, on the monotonic clock; None takes the node's own limit.
             exclude: nodes not to ask.
 
         Raises:
@@ -157,7 +156,7 @@ class Router:
         Args:
             store: the store's name.
             partitions: those asked for.
-            request: makes the question for some partitions that one node is asked for together.
+            request: makes the request for the partitions that one node is asked for together.
             deadline_s: as for `forward`.
             exclude: nodes not to ask.
 
@@ -178,7 +177,7 @@ class Router:
         return _Question(store, request, self.deadline_s() if deadline_s is None else deadline_s)
 
     async def _ask_holders(self, question: _Question, partitions: Sequence[int], asked: frozenset[str]) -> list[Part]:
-        """Deals partitions to the best holder of each that wasn't asked yet. Those without one are left out."""
+        """Asks for each partition at its best holder that wasn't asked yet. Partitions without one are left out."""
         by_node: dict[str, list[int]] = {}
         for partition in partitions:
             node = next(iter(self._holders(question, partition, asked)), None)
@@ -200,7 +199,7 @@ class Router:
     async def _ask_with_hedge(
         self, question: _Question, node: str, partitions: list[int], asked: frozenset[str]
     ) -> list[Part]:
-        """One node's answer, or what the nodes after it answer when it is slow or can't."""
+        """One node's answer, or the answers of the next nodes if it is slow or can't answer."""
         request = question.request(partitions)
         first = asyncio.ensure_future(self._peers.ask(node, request, deadline_s=question.deadline_s))
         self.forwarded_total += 1
@@ -226,7 +225,7 @@ class Router:
         partitions: list[int],
         asked: frozenset[str],
     ) -> None:
-        """Returns once the node has answered, or it is time to ask others beside it."""
+        """Returns once the node has answered, or it is time to ask others as well."""
         health = self._peers.health(node)
         others = any(self._holders(question, partition, asked) for partition in partitions)
         while not first.done():
@@ -246,7 +245,7 @@ class Router:
         partitions: list[int],
         asked: frozenset[str],
     ) -> list[Part]:
-        """Whoever answers for all the partitions first: the slow node, or those that are asked after it."""
+        """The first answer for all partitions: from the slow node, or from those that are asked after it."""
         self.hedged_total += 1
         second = asyncio.ensure_future(self._ask_holders(question, partitions, asked))
         try:
@@ -263,7 +262,7 @@ class Router:
             second.cancel()
 
     def _note_refusal(self, question: _Question, partitions: list[int], error: PeerUnavailableError) -> None:
-        """Hears, once a question, a node that says who holds the partitions instead of itself."""
+        """Notes a refusal; from the first one that names other holders, these are kept as hints."""
         question.failed(error)
         if error.answer is None or error.answer.status != _MISDIRECTED:
             return

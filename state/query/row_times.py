@@ -16,7 +16,7 @@ _PARTS = 5
 
 
 class RowLayout(StrEnum):
-    """How a row key bears its times."""
+    """How a row key encodes its times."""
 
     WINDOW = "window"
     SESSION = "session"
@@ -24,7 +24,7 @@ class RowLayout(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimedKey:
-    """A row key taken apart. `end_ms` is None for a window: its size isn't in the key."""
+    """The parts of a row key. `end_ms` is None for a window: its size isn't in the key."""
 
     key: bytes
     start_ms: int
@@ -58,7 +58,7 @@ class RowTimes:
         """Reads what `encode` wrote.
 
         Raises:
-            InvalidArgumentError: if it didn't.
+            InvalidArgumentError: if it can't be read.
         """
         layout, *bounds = text.split(".")
         if layout not in set(RowLayout) or len(bounds) != _PARTS - 1 or not all(map(_is_number, bounds)):
@@ -67,7 +67,7 @@ class RowTimes:
 
 
 def timed_key(layout: RowLayout, row_key: bytes) -> TimedKey | None:
-    """The parts of a row key; None if it has not that layout."""
+    """The parts of a row key; None if it has another layout."""
     if layout is RowLayout.WINDOW:
         if not _is_ended(row_key, WINDOW_SUFFIX_BYTES):
             return None

@@ -1,8 +1,8 @@
 """A whole scan as a stream of runs of rows, merged in order from all partitions, in bounded memory.
 
 Each part of the store - the partitions that one node answers for - is read page by page, and only as fast as rows are
-taken: at most one page a part is held. A part whose node dies goes on at another holder behind its last row. Every row
-is as of some moment during the stream; no key comes twice, and none that stays is left out.
+taken: at most one page per part is held. If a part's node dies, reading goes on at another holder behind its last row.
+Every row is as of some moment during the stream. No key comes twice, and no key that exists throughout is left out.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from state.query.pages import PageLimits, Row, Scan, by_key, horizon_of
 from state.query.scans import PageQuestion
 
 _PAUSES_S = (0.1, 0.3, 0.6, 1.0, 2.0)
-"""Waits before a part that nobody answers for is asked again: a node takes over within seconds, or not at all."""
+"""Pauses before a part without an answer is asked again: another node takes over within seconds, or not at all."""
 
 
 @dataclass(slots=True)
 class _Part:
-    """Partitions that are read together: rows that wait, and how far they have been read; `reached` None: the end."""
+    """Partitions that are read together: rows not yet taken, and the last key read; `reached` None: read to the end."""
 
     partitions: tuple[int, ...]
     rows: list[Row]
@@ -36,7 +36,7 @@ class ScanStream:
 
     Attributes:
         origins: where the first rows come from.
-        missing: partitions that could not be read to their end, where the caller lets some be missing.
+        missing: partitions that could not be read to their end, if the caller allows that.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class ScanStream:
         """Reads the first pages.
 
         Raises:
-            StoreUnavailableError: if a partition is missing and must not.
+            StoreUnavailableError: if a partition is missing and must not be.
             UnknownStoreError, StoreRestoringError, TooManyScansError: as a page of the scan does.
         """
         self._parts = await self._read(self._scan, self._partitions, pauses_s=())
         self.origins = [origin for part in self._parts for origin in part.origins]
 
     async def runs(self) -> AsyncIterator[Sequence[Row]]:
-        """The rows, a run of them at a time, in order. Raises as `start` does, if a part can't be read on."""
+        """The rows in order, several at a time. Raises as `start` does if a part can't be read further."""
         while self._parts:
             await self._gatherer.turns.take()
             if run := self._take():
@@ -79,7 +79,7 @@ class ScanStream:
                 self._parts = [part for part in self._parts if part.rows] + list(chain.from_iterable(read))
 
     def _take(self) -> list[Row]:
-        """Takes the rows that surely come before all that is still to be read."""
+        """Takes the rows that certainly come before all rows not yet read."""
         reverse = self._scan.reverse
         horizon = horizon_of((part.reached for part in self._parts), reverse=reverse)
         run: list[Row] = []

@@ -61,7 +61,7 @@ class ScanQueries:
         """The first rows of a scan from all partitions or some, wherever they are.
 
         Raises:
-            StoreUnavailableError: if a partition is missing and must not.
+            StoreUnavailableError: if a partition is missing and must not be.
             UnknownStoreError: if there is no such store.
             StoreRestoringError: if the node doesn't know the store's partitions yet.
             TooManyScansError: if too many scans are under way.

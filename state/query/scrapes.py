@@ -1,4 +1,4 @@
-"""The text of a node's metrics: written in turns, and at most once a second, however many ask for it."""
+"""The text of a node's metrics: written in turns, and at most once a second for all callers together."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scrapes:
         if written is None or now_s - self._begun_s >= _GOOD_FOR_S or (written.done() and _failed(written)):
             written = self._written = asyncio.ensure_future(self._turns.finish(_written(self._registry)))
             self._begun_s = now_s
-        # Others wait for the same text: one that leaves must not take it from them.
+        # Others wait for the same text: if one caller leaves, they must still get it.
         return await asyncio.shield(written)
 
 

@@ -37,8 +37,8 @@ async def serve(
 ) -> None:
     """Serves until TERM or INT arrives or `stop` is set; requests under way are finished.
 
-    An application that has `hot_answers` is asked by them first; see `HotAnswers`. `listening` is entered once the port
-    is taken, and left before it is given up: requests that arrive meanwhile are still answered. `traffic` counts.
+    If the application has `hot_answers`, they are tried first; see `HotAnswers`. `listening` is entered once the port
+    is bound, and left before it is closed: requests that arrive until then are still answered. `traffic` counts.
 
     Raises:
         OSError: if the port is taken.
@@ -48,7 +48,7 @@ async def serve(
         loop.add_signal_handler(number, stop.set)
     connections = Connections(app, limits or ConnectionLimits(), getattr(app, "hot_answers", None), traffic)
     entrance = Entrance(_listening(host, port), connections, tls)
-    # What is there now stays. Looking through it again and again for garbage would hold up requests for 60 ms.
+    # The objects that exist now stay. Collecting garbage among them would hold up requests for 60 ms each time.
     gc.collect()
     gc.freeze()
     log.info("node_listens", address=f"{'https' if tls else 'http'}://{host}:{port}")
@@ -69,7 +69,7 @@ async def _sweep(connections: Connections) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """A socket that shares its port with nobody: two nodes must not take each other's requests."""
+    """A socket that doesn't share its port: two nodes must not take each other's requests."""
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

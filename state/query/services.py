@@ -1,4 +1,4 @@
-"""What the routes of a node answer with."""
+"""The services that the routes of a node use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from state.query.streams import Streams
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What a request may ask for at most."""
+    """Limits of a request."""
 
     max_key_bytes: int
     max_body_bytes: int
@@ -28,7 +28,7 @@ class QueryLimits:
 
 @dataclass(frozen=True, slots=True)
 class QueryServices:
-    """Everything that a route may need. `following` tells whether the follower's thread is alive or yet to start."""
+    """Everything that a route may need. `following` returns whether the follower's thread is alive or yet to start."""
 
     catalog: Catalog
     point: PointQueries

@@ -1,7 +1,7 @@
-"""The last resort: when no replica can answer, the newest snapshot does, if the caller allows that much staleness.
+"""The last resort: when no replica can answer, the newest snapshot answers, if the caller allows that much staleness.
 
-A snapshot is read once a version, in a thread, and its rows are compared with the digests of its manifest first: what
-doesn't fit doesn't answer. Its staleness counts from its newest record.
+A snapshot is read once per version, in a thread. Its rows are first checked against the digests of its manifest; if
+they differ, it isn't used. Its staleness counts from its newest record.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOOK_EVERY_S = 5.0
 
 
 class Manifest(Protocol):
-    """What is needed of a snapshot's manifest; see `state/snapshots/manifest.py`."""
+    """The parts of a snapshot's manifest that are needed here; see `state/snapshots/manifest.py`."""
 
     @property
     def changelog_topic(self) -> str: ...  # noqa: D102 (see the manifest)
@@ -59,7 +59,7 @@ class Snapshot(Protocol):
 
 @dataclass(slots=True)
 class _Held:
-    """What is known of one store's snapshot, when it was looked for, and the look that is under way."""
+    """One store's snapshot, when it was last looked for, and the search under way."""
 
     snapshot: Snapshot | None = None
     looked_at_s: float = float("-inf")
@@ -133,7 +133,7 @@ class SnapshotFallback:
         if held.looking is None and self._clock.monotonic_s() - held.looked_at_s >= _LOOK_EVERY_S:
             held.looking = asyncio.create_task(self._look(store, held))
         if held.looking is not None:
-            # A thread can't be ended: what gives up waiting for it must not let another one begin beside it.
+            # A thread can't be ended: if a request stops waiting for it, no second thread must start beside it.
             await asyncio.shield(held.looking)
         return held.snapshot
 
@@ -150,7 +150,7 @@ class SnapshotFallback:
             held.looking = None
 
     def _read(self, store: str, held: Snapshot | None) -> Snapshot | None:
-        """Runs in a thread: the version that is held already, if it is still the newest."""
+        """Runs in a thread: returns `held` if it is still the newest version, otherwise reads that one."""
         if self._newest is None or self._load is None:
             # The reader of Delta tables takes a second to load, and most nodes never need it.
             self._newest = importlib.import_module("state.snapshots.vouched").newest_snapshot

@@ -1,7 +1,7 @@
-"""How a streamed scan is written: NDJSON, or Arrow's IPC stream. Both end with a mark without which they are broken.
+"""How a streamed scan is written: NDJSON, or Arrow's IPC stream. Without its end mark a stream is incomplete.
 
-- NDJSON (`application/x-ndjson`): a row a line, and last `{"complete":true,"rows":n}`. Whatever ends otherwise was cut
-  off; `"complete":false` says which partitions are missing, or which error ended it.
+- NDJSON (`application/x-ndjson`): a row a line, and last `{"complete":true,"rows":n}`. A stream without that line was
+  cut off. With `"complete":false` the line names the missing partitions, or the error that ended the stream.
 - Arrow (`application/vnd.apache.arrow.stream`): batches with the columns `key` (binary), `value` (JSON text) and
   `partition`, for windows and sessions also `start_ms` and `end_ms`; the last batch has no rows, and custom metadata
   with the same fields as NDJSON's last line.
@@ -142,7 +142,7 @@ def load_arrow() -> Any:
         msg = f"this node has no pyarrow, so it can't write {ARROW}: ask for {NDJSON}, or install storekeeper[sql]"
         raise NotAcceptableError(msg) from error
     arrow.array([])  # loads pandas, if it is installed
-    # These modules stay. Looking through them for garbage would hold up requests for 30 ms, twice a second.
+    # These modules stay. Garbage collection over them would hold up requests for 30 ms, twice a second.
     gc.freeze()
     return arrow
 
@@ -166,7 +166,7 @@ class _Sink(io.RawIOBase):
 
 
 def json_of(layout: RowLayout | None, row_key: bytes, value: bytes) -> bytes:
-    """One row as JSON, as its kind of store shows it."""
+    """One row as JSON, in the form of its kind of store."""
     if layout is None:
         return row_json(row_key, value)
     return timed_row_json(_split(layout, row_key), value)
@@ -178,7 +178,7 @@ def _split(layout: RowLayout | None, row_key: bytes) -> TimedKey:
 
 
 def _one_line(row: bytes) -> bytes:
-    """JSON without line breaks: they can stand between its tokens only, so a space does as well."""
+    """JSON without line breaks: they occur only between tokens, so a space can replace them."""
     return row.replace(b"\n", b" ").replace(b"\r", b" ") if b"\n" in row or b"\r" in row else row
 
 

@@ -20,7 +20,7 @@ from state.query.stream_format import StreamEnd, StreamFormat
 log = structlog.get_logger(__name__)
 
 _ROWS_AT_A_TIME = 80
-"""Rows are written in runs so short that other requests need not wait for them."""
+"""Rows are written in runs short enough not to hold up other requests."""
 
 
 class Streams:
@@ -29,9 +29,9 @@ class Streams:
     Args:
         gatherer: reads the pages.
         node: this node's name.
-        limits: of the page that is held of each part.
-        max_streams: so many at a time.
-        longest_s: a stream that takes longer is ended, and says so.
+        limits: of the page that is held per part.
+        max_streams: the most streams at a time.
+        longest_s: a stream that takes longer is cut off, without an end mark.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Streams:
     async def answer(
         self, scan: Scan, asked: Asked, form: StreamFormat, partitions: Sequence[int] | None = None
     ) -> StreamingResponse:
-        """Begins a stream: what can't begin is an error like any other answer's.
+        """Begins a stream. If it can't begin, that is an error as for any other answer.
 
         Raises:
             TooManyScansError: if too many streams are open.
-            StoreUnavailableError: if a partition is missing and must not.
+            StoreUnavailableError: if a partition is missing and must not be.
         """
         if self.open >= self._max_streams:
             msg = f"this node has {self.open} streams open, as many as it may: ask again when one has ended"
@@ -64,7 +64,7 @@ class Streams:
             self.open -= 1
             raise
         headers = origin_headers(self._node, stream.origins, sorted(stream.missing))
-        # Whether it is complete is known at its end only.
+        # Only at its end is it known whether the stream is complete.
         del headers["storekeeper-complete"]
         return _StreamResponse(self, self._bytes(stream, form), headers=headers, media_type=form.media_type)
 
@@ -90,7 +90,7 @@ class Streams:
 
 
 class _StreamResponse(StreamingResponse):
-    """Gives its place free when it ends, however it ends: also when the client goes, or takes too long."""
+    """Frees its place when it ends, also when the client leaves or is too slow."""
 
     def __init__(self, streams: Streams, content: AsyncIterator[bytes], **options: Any) -> None:
         super().__init__(content, **options)
@@ -101,7 +101,7 @@ class _StreamResponse(StreamingResponse):
             async with asyncio.timeout(self._streams.longest_s):
                 await super().__call__(scope, receive, send)
         except TimeoutError:
-            # Raised on, it breaks the connection: the client misses the end mark, and the end of the chunks.
+            # Re-raised, it breaks the connection: the client gets neither the end mark nor the last chunk.
             log.warning("stream_took_too_long", seconds=self._streams.longest_s)
             raise
         finally:

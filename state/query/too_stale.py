@@ -1,4 +1,4 @@
-"""The refusal of a demand that no replica meets, which names the freshest one."""
+"""The error for a demand that no replica meets. It names the freshest replica."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_TOLD_BYTES = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Freshest:
-    """The freshest replica that is known of: who holds it and what it could answer with. None: unknown."""
+    """The freshest known replica: its node and its freshness. None: unknown."""
 
     node: str
     role: str
@@ -26,13 +26,13 @@ class Freshest:
 
     @classmethod
     def of(cls, node: str, replica: ReplicaFreshness) -> Freshest:
-        """That of a replica of this node."""
+        """From a replica of this node."""
         token = PositionToken.of_changelog(replica.topic, replica.partition, replica.offset)
         return cls(node, replica.role.value, replica.offset_lag, replica.staleness_ms, token.encode())
 
     @classmethod
     def told_by(cls, body: bytes) -> Freshest | None:
-        """The one that the body of another node's refusal names; None if it names none."""
+        """The replica that the body of another node's refusal names; None if it names none."""
         if len(body) > _MAX_TOLD_BYTES:
             return None
         try:
@@ -60,12 +60,12 @@ class TooStaleError(StoreUnavailableError):
         self.freshest = freshest
 
     def details(self) -> dict[str, object]:
-        """What the problem document says beside its message."""
+        """The fields of the problem document besides its message."""
         return {"freshest": None if self.freshest is None else asdict(self.freshest)}
 
 
 def freshest(known: Iterable[Freshest | None]) -> Freshest | None:
-    """The one with the least staleness, then the least lag; what is unknown counts as endless."""
+    """The one with the least staleness, then the least lag; unknown values count as infinite."""
     found = [one for one in known if one is not None]
     return min(found, key=lambda one: (_or_endless(one.staleness_ms), _or_endless(one.offset_lag)), default=None)
 

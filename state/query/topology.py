@@ -1,4 +1,4 @@
-"""How stores, changelog topics, partitions and nodes hang together, as a value and as a Mermaid flowchart."""
+"""How stores, changelog topics, partitions and nodes are connected, as a value and as a Mermaid flowchart."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def topology_of(catalog: Catalog) -> Topology:
 
 
 def holders_of(catalog: Catalog, store: str) -> list[PartitionHolders]:
-    """Who has each partition of a store; empty while that isn't known."""
+    """The holders of each partition of a store; empty while they aren't known."""
     if not catalog.is_complete:
         return []
     found: list[PartitionHolders] = []
@@ -76,7 +76,7 @@ def _lines(topology: Topology) -> Iterator[str]:
 
 
 def _held(store: StoreTopology) -> Mapping[str, str]:
-    """By node, the partitions that it holds: active ones first, standbys in brackets."""
+    """The partitions that each node holds: active ones first, standbys in brackets."""
     active: dict[str, list[str]] = {}
     standby: dict[str, list[str]] = {}
     for holders in store.partitions:

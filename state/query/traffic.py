@@ -1,4 +1,4 @@
-"""What a node counts of its connections and of the requests that it refused, for its metrics."""
+"""Counts a node's connections and refused requests, for its metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Traffic:
 
     Attributes:
         connections: open now.
-        refused: requests and connections that were refused, by reason: a problem's type, or what a connection did.
+        refused: requests and connections that were refused, by reason: a problem's type, or a reason from above.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Traffic:
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
     def answered(self, status: int, body: bytes) -> None:
-        """Counts an answer if it refuses: that there is no such thing is an answer as good as any."""
+        """Counts an answer if it is a refusal; "not found" is a regular answer."""
         if status >= 400 and status != 404:
             found = _PROBLEM.match(body)
             self.refuse(_OTHER if found is None else found[1].decode())

@@ -1,8 +1,8 @@
 """Heavy work takes turns, so that a quick question never waits behind more than one piece of it.
 
-A page, a stream and a scrape are made in pieces of less than half a millisecond. The event loop runs one piece, then
-answers what has arrived, then runs the next one, of whichever answer. No thread helps it: a thread that is busy in
-Python holds the interpreter's lock for a millisecond, and the loop waits for that lock at each request that it reads.
+A page, a stream and a scrape are made in pieces of less than half a millisecond. The event loop runs one piece, answers
+the requests that have arrived, then runs the next piece of any answer. Threads would not help: a busy Python thread
+holds the interpreter's lock for a millisecond, and the loop waits for that lock at each request that it reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 _T = TypeVar("_T")
 Steps = Generator[None, None, _T]
-"""Work in pieces: it pauses behind each of them, and returns its result."""
+"""Work in pieces: it yields after each piece and returns its result."""
 
 
 class Turns:
@@ -35,7 +35,7 @@ class Turns:
         await turn
 
     async def finish(self, steps: Steps[_T]) -> _T:
-        """The result of work that is done piece by piece. If nobody waits for it any more, it ends."""
+        """Does work piece by piece and returns its result. If the caller is cancelled, the work ends."""
         try:
             while True:
                 await self.take()
@@ -47,7 +47,7 @@ class Turns:
             steps.close()
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Gives the next turn to the one that has waited longest. The one behind it has to let the loop go round."""
+        """Gives the next turn to the longest waiting task. The one behind it waits for the loop's next iteration."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -58,7 +58,7 @@ class Turns:
 
 
 def finished(steps: Steps[_T]) -> _T:
-    """The result of all steps, done at once."""
+    """Does all steps at once and returns the result."""
     while True:
         try:
             next(steps)

@@ -1,6 +1,6 @@
 """Sends a request for a store to the variant that answers for it, before any route sees the request.
 
-So one request meets one variant, whatever changes meanwhile, and what it asks of other nodes names that variant.
+So one request uses one variant even if a switch-over happens; its requests to other nodes name that variant.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Scope = dict[str, Any]
 
 
 class VariantRoute:
-    """ASGI, in front of all routes. A request that another node sends on names its variant already, and is left alone.
+    """ASGI, in front of all routes. A request forwarded by another node already names its variant and is left alone.
 
     Args:
-        catalog: knows what answers for what.
+        catalog: has the variant of each store.
         app: the hot route, and everything behind it.
     """
 
@@ -59,7 +59,7 @@ class VariantRoute:
 
     @property
     def hot_answers(self) -> HotAnswers:
-        """The same for what can be answered at once."""
+        """The same for requests that can be answered at once."""
         found = self._app.hot_answers
         answer, post = found.answer, found.post
         catalog = self._catalog

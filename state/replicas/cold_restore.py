@@ -1,4 +1,4 @@
-"""Restores replicas that are far behind in worker processes, side by side, while the node answers for the others."""
+"""Restores replicas that are far behind, in parallel worker processes, while the node answers for the others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _ATTEMPTS = 2
 
 @dataclass(frozen=True, slots=True)
 class ColdRestoreSettings:
-    """When and how far to use workers.
+    """When to use workers, and how many.
 
     Attributes:
-        threshold_records: a replica with at least so many records to go is restored in a worker.
-        workers: at most so many processes at a time.
+        threshold_records: a replica that lacks at least this many records is restored in a worker.
+        workers: the most processes at a time.
     """
 
     threshold_records: int = 200_000
@@ -34,7 +34,7 @@ class ColdRestoreSettings:
 
 
 class WorkerColdRestore:
-    """Starts workers and hears their reports. `restore` is called from the follower's thread only."""
+    """Starts workers and reads their reports. `restore` is called from the follower's thread only."""
 
     def __init__(self, root: Path, bootstrap: str, settings: ColdRestoreSettings | None = None) -> None:
         self._root = root
@@ -47,7 +47,7 @@ class WorkerColdRestore:
         self._closed = False
 
     def takes(self, replica: Replica, remaining: int) -> bool:
-        """Whether a replica is far behind, and workers haven't failed with it already."""
+        """Whether a replica is far behind, and workers haven't failed with it before."""
         tried = self._attempts.get(replica.replica_id, 0)
         return remaining >= self._settings.threshold_records and tried < _ATTEMPTS
 
@@ -60,7 +60,7 @@ class WorkerColdRestore:
             thread.start()
 
     def close(self) -> None:
-        """Ends the workers, which lose nothing but the batch they are at, and waits for them."""
+        """Ends the workers and waits for them. They lose only their current batch."""
         with self._lock:
             self._closed = True
             for worker in self._workers:
@@ -72,7 +72,7 @@ class WorkerColdRestore:
         try:
             succeeded = self._restored(group)
         except Exception:
-            # No process, or one that says what can't be read: the replicas are nobody's until they are given back.
+            # No process, or unreadable output: the replicas must be given back, or nobody restores them.
             log.exception("cold_restore_interrupted")
             succeeded = False
         for replica in group:
@@ -121,7 +121,7 @@ class WorkerColdRestore:
 
 
 def spread(replicas: Iterable[Replica], groups: int) -> list[list[Replica]]:
-    """Deals replicas into at most so many groups, the ones furthest behind first, to the group with least to do."""
+    """Deals replicas into at most `groups` groups, the furthest behind first, each to the group with least to do."""
     dealt: list[list[Replica]] = [[] for _ in range(groups)]
     load = [0] * groups
     for replica in sorted(replicas, key=lambda entry: entry.offset_lag or 0, reverse=True):

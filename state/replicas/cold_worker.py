@@ -1,11 +1,11 @@
-"""The process that restores stores from far behind: `python -m state.replicas.cold_worker`.
+"""The process that restores stores that are far behind: `python -m state.replicas.cold_worker`.
 
-RocksDB belongs to one process at a time, and its client holds Python's lock while it writes, so a node that would
-restore in threads neither gets fast nor answers queries meanwhile. A worker opens the stores, restores them, closes
-them and ends; the node opens them again and follows.
+RocksDB belongs to one process at a time, and its client holds Python's lock while it writes. So a restore in threads
+of the node would be slow and would block queries. A worker opens the stores, restores them, closes them and ends; the
+node opens them again and follows.
 
-Its only input is one line of JSON on stdin, then the pipe's end, at which it stops: it never outlives its node. Its
-only output is one line of JSON on stdout per progress.
+Its only input is one line of JSON on stdin. It stops when the pipe closes, so it never outlives its node. Its only
+output is one line of JSON on stdout per progress report.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from state.stores.rocksdb_options import Profile, RocksDBOptions
 
 _REPORT_EVERY_S = 0.5
 _EXIT_ORPHANED = 3
-# Wide batches hold fewer keys than records; what they cost is memory, which the second figure bounds.
+# Large batches hold fewer keys than records. They cost memory, which the second figure bounds.
 _BATCH_RECORDS = 500_000
 _BATCH_BYTES = 192 << 20
 _QUEUE_KBYTES = 32_768
@@ -41,7 +41,7 @@ _QUEUE_KBYTES = 32_768
 
 @dataclass(frozen=True, slots=True)
 class ColdRequest:
-    """What a worker is to restore: (store, partition, changelog topic) under `root`."""
+    """The replicas that a worker should restore: (store, partition, changelog topic) under `root`."""
 
     root: str
     bootstrap: str
@@ -79,17 +79,17 @@ class ColdReport:
 
 
 class ReportingListener:
-    """Tells the node about progress, at most twice a second and replica."""
+    """Reports progress to the node, at most twice a second per replica."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._next_s: dict[tuple[str, int], float] = {}
 
     def on_restore_start(self, progress: RestoreProgress) -> None:
-        """Nothing to tell: the node knows."""
+        """Does nothing: the node started the restore itself."""
 
     def on_batch_restored(self, progress: RestoreProgress) -> None:
-        """Reports now and then."""
+        """Reports, at most twice a second."""
         now_s = self._clock.monotonic_s()
         if now_s >= self._next_s.get((progress.store, progress.partition), 0.0):
             self._next_s[progress.store, progress.partition] = now_s + _REPORT_EVERY_S
@@ -110,7 +110,7 @@ class ReportingListener:
 
 
 def restore(request: ColdRequest) -> None:
-    """Restores all that is asked for, as far as it can, and closes the stores."""
+    """Restores the requested replicas, as far as it can, and closes the stores."""
     clock = SystemClock()
     place = RocksDBPlace(Path(request.root), clock, RocksDBOptions(profile=Profile.WRITE_HEAVY))
     listener = ReportingListener(clock)
@@ -131,7 +131,7 @@ def restore(request: ColdRequest) -> None:
 def main() -> None:
     """Reads the request, restores, exits 0; exits at once when the node goes away."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A restore makes millions of objects and no cycles: looking for some took a sixth of its time.
+    # A restore makes millions of objects and no cycles: garbage collection took a sixth of its time.
     gc.disable()
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     request = ColdRequest.decode(_first_line())
@@ -140,7 +140,7 @@ def main() -> None:
 
 
 def _first_line() -> bytes:
-    # Python's buffered stdin can't be left in the hands of a daemon thread at exit, so the pipe is read directly.
+    # A daemon thread must not hold Python's buffered stdin at exit, so the pipe is read directly.
     line = b""
     while not line.endswith(b"\n"):
         read = os.read(0, 65_536)

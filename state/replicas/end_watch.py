@@ -1,6 +1,6 @@
-"""Keeps asking where the changelogs end, so that replicas know how fresh they are; at once when somebody waits.
+"""Polls the end offsets of the changelogs, so that replicas know their freshness; at once when a read waits.
 
-It also notices a changelog that was deleted, or deleted and made anew, within two questions.
+It also notices within two polls that a changelog was deleted, or deleted and recreated.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ log = structlog.get_logger(__name__)
 
 
 class EndWatch:
-    """One thread that asks for the ends of the changelogs of `replicas()` every `every_s` seconds, and
-    calls `on_topic_changed` when one was deleted or made anew.
+    """One thread that requests the end offsets of the changelogs of `replicas()` every `every_s` seconds, and
+    calls `on_topic_changed` when a changelog was deleted or recreated.
 
     Any thread may call anything.
     """
@@ -47,11 +47,11 @@ class EndWatch:
         self._thread.start()
 
     def ask_soon(self) -> None:
-        """Lets the next question begin as soon as the one under way is answered."""
+        """Starts the next poll as soon as the current one has ended."""
         self._wanted.set()
 
     def ask_once(self, ends: LogEnds) -> None:
-        """One question for all open replicas."""
+        """Polls once, for all open replicas."""
         asked = {
             (replica.topic, replica.replica_id.partition): replica for replica in self._replicas() if replica.is_open
         }
@@ -65,7 +65,7 @@ class EndWatch:
             self._on_topic_changed()
 
     def stop(self) -> None:
-        """Ends after the question at hand. Safe to call twice, or without `start`."""
+        """Ends after the current poll. Safe to call twice, or without `start`."""
         self._stopped = True
         self._wanted.set()
         if self._thread.ident is not None:

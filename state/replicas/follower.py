@@ -1,7 +1,7 @@
 """The loop that keeps a node's replicas following: one consumer for all of them, one thread.
 
-Each replica's trouble stays its own: a damaged store is set aside and restored, a full disk and a log that can't be
-followed are tried again later, an unreachable broker is waited for. The others go on meanwhile.
+A problem of one replica doesn't affect the others: a damaged store is set aside and restored, a full disk or a log that
+can't be followed is tried again later, an unreachable broker is waited for.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ColdRestore(Protocol):
     """Restores replicas that are far behind in another process."""
 
     def takes(self, replica: Replica, remaining: int) -> bool:
-        """Whether it wants a replica that has so many records to go."""
+        """Whether it takes over a replica that lacks `remaining` records."""
         ...
 
     def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:
@@ -52,7 +52,7 @@ class ColdRestore(Protocol):
 
 
 class Follower:
-    """Follows changelogs into replicas until stopped. `run` belongs to one thread; the rest may be called from any."""
+    """Applies changelogs to replicas until stopped. `run` belongs to one thread; the rest may be called from any."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Follower:
         self._woken.set()
 
     def stop(self) -> None:
-        """Lets `run` end after the batch it is at."""
+        """Lets `run` end after the current batch."""
         self._stop.set()
         self._woken.set()
 
@@ -99,7 +99,7 @@ class Follower:
                 try:
                     self._loop(lambda: False)
                 except Exception:
-                    # A node that stopped following would hold closed replicas until somebody looks.
+                    # If this thread ended, the replicas would stay closed until a person notices.
                     log.exception("follower_interrupted")
                     self._stop.wait(_FIRST_RETRY_S)
         finally:
@@ -115,7 +115,7 @@ class Follower:
     def _loop(self, done: Callable[[], bool]) -> None:
         reader = self._make_reader()
         now_s = self._clock.monotonic_s()
-        # What was followed before an interruption is resumed; what another process restores is given back by it.
+        # Replicas followed before an interruption are resumed; those restored elsewhere are given back later.
         self._waiting |= {id(replica): _Waiting(replica, now_s) for replica in self._following.values()}
         self._following.clear()
         next_check_s = now_s + self._check_every_s
@@ -138,7 +138,7 @@ class Follower:
             replica.close()
 
     def _admit(self, reader: LogReader) -> None:
-        """Opens the replicas whose time has come and reads them, or hands them to the cold restore."""
+        """Opens the replicas that are due and reads them, or hands them to the cold restore."""
         now_s = self._clock.monotonic_s()
         due = [entry.replica for entry in self._waiting.values() if entry.at_s <= now_s or entry.replica.log_changed]
         facts: dict[str, TopicFacts] = {}
@@ -187,7 +187,7 @@ class Follower:
                 self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s())
 
     def _take_changes(self, reader: LogReader) -> None:
-        """Takes in the replicas that came and lets go of those that went, in the order in which they did."""
+        """Adds and removes replicas as queued, in that order."""
         while not self._changes.empty():
             replica, came = self._changes.get()
             if came:
@@ -209,7 +209,7 @@ class Follower:
 
     def _read(self, reader: LogReader) -> None:
         if not self._following:
-            # Whoever sets it has queued before what the loop looks for next, so nothing is lost by clearing it here.
+            # The event is set only after queuing, and the loop reads the queues next, so clearing it loses nothing.
             self._woken.wait(_READ_TIMEOUT_S)
             self._woken.clear()
             return
@@ -237,7 +237,7 @@ class Follower:
             self._handle(reader, replica, StoreCorruptedError(f"a read met damage in {replica.replica_id}"))
 
     def _check(self, reader: LogReader, replicas: Iterable[Replica]) -> None:
-        """Asks the broker what has become of the log of each."""
+        """Checks each replica against the current state of its log."""
         facts: dict[str, TopicFacts] = {}
         for replica in replicas:
             try:
@@ -287,7 +287,7 @@ def _check_known(replica: Replica, facts: TopicFacts) -> None:
 
 
 def _resumed(replica: Replica, changelog: LogState) -> int | None:
-    """The offset to go on from with rows that are still open, or None if they don't fit the log any more."""
+    """The offset to resume from with rows that are still open, or None if they don't fit the log any more."""
     try:
         replica.check(changelog)
     except ChangelogMovedError:

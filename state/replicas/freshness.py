@@ -1,21 +1,19 @@
-"""How fresh a replica is: what is known of its changelog's end, and when it was known to have applied all of it.
+"""The freshness of a replica: its changelog's end offset, and when it was last known to have applied all of it.
 
-The log's end is asked for again and again. A question that was asked at a moment T and answered with the end E tells:
-once the replica has applied everything below E, it holds all that was in the log at T. So:
+The broker is polled for the end offset. If a poll made at a moment T returns E, then a replica that has applied
+everything below E holds all that was in the log at T. So:
 
 - **staleness** is the time since the last such T: no record that was in the log before then is missing. It is an upper
-  bound. Under constant traffic it stays about the time between two questions plus the way of a record, as each end that
-  was told is soon passed. While the broker is away nothing is told, so it grows, whatever the replica holds.
-- **offset lag** is the distance to the end told last: at most so many records of that moment are missing.
-- the **source position** says which records of the app's input are surely in the rows.
+  bound. Under constant traffic it is about the poll interval plus the latency of a record, as each end offset is soon
+  reached. While the broker is unreachable it grows, whatever the replica holds.
+- **offset lag** is the distance to the last known end offset: at most that many records of that moment are missing.
+- the **source position** is the position up to which the app's input is certainly in the rows.
 
-The log is that of a topic, not of a name: an end counts only if the broker says after it that the topic is still the
-one that the rows come from. So a topic that was deleted, or deleted and made anew, proves nothing any more: staleness
-grows, and the lag is unknown.
+An end offset counts only if the broker confirms afterwards that the topic, by its id, is still the one that the rows
+come from. So after a topic was deleted, or deleted and recreated, staleness grows and the lag is unknown.
 
-Limits: "in the log" means below its last stable offset, so what a transaction has not committed is not missing. The
-bound holds for the moment that it was asked for; a process that is stopped between answering and sending adds that
-time.
+Limits: "in the log" means below the last stable offset, so uncommitted records don't count as missing. The bound holds
+for the moment that it was computed for; if the process is stopped between answering and sending, that time is added.
 """
 
 from __future__ import annotations
@@ -43,9 +41,9 @@ class ReplicaFreshness:
         role: whether queries prefer it.
         caught_up: whether it has reached the end of the log once since it was opened.
         offset: next changelog offset to apply; all below it is in the rows.
-        offset_lag: at most so many records were missing when the end was told last; None while it is unknown.
-        end_age_ms: how long ago that was asked, rounded up; None while the end is unknown.
-        staleness_ms: an upper bound, rounded up: every record that was in the log before is in the rows. None: unknown.
+        offset_lag: how many records below the last known end offset are missing at most; None while it is unknown.
+        end_age_ms: how long ago that end offset was requested, rounded up; None while it is unknown.
+        staleness_ms: an upper bound, rounded up: all that was in the log that long ago is in the rows. None: unknown.
         source: next offsets of the app's input: every change that comes from records below is in the rows.
     """
 
@@ -62,7 +60,7 @@ class ReplicaFreshness:
 
 @dataclass(frozen=True, slots=True)
 class EndQuestion:
-    """A question for a log's end, as it was asked: when, on the monotonic clock, and where the replica was then.
+    """A request for a log's end offset: when it was made, on the monotonic clock, and the replica's position then.
 
     Attributes:
         asked_at_s: when.
@@ -76,11 +74,11 @@ class EndQuestion:
 
 
 class FreshnessTracker:
-    """What is known of one replica's freshness. Any thread may call anything.
+    """Tracks one replica's freshness. Any thread may call anything.
 
     Attributes:
-        fresh_at_s: the last moment of which it is known that all that was in the log is in the rows; None if none is.
-        version: moves after anything else has.
+        fresh_at_s: the latest moment for which the rows are known to hold all that was in the log; None if unknown.
+        version: increases after every other change.
     """
 
     def __init__(self, sightings: SourceSightings | None = None) -> None:
@@ -92,7 +90,7 @@ class FreshnessTracker:
         self.opened(0)
 
     def opened(self, offset: int, source: SourceRanges | None = None, at_s: float = 0.0) -> None:
-        """Forgets everything: the rows begin anew at `offset`."""
+        """Resets everything: the rows start at `offset`."""
         with self._lock:
             self._offset = offset
             self._stable = _Reached()
@@ -119,13 +117,13 @@ class FreshnessTracker:
         self._tell()
 
     def question(self, at_s: float, topic_id: str | None = None) -> EndQuestion:
-        """To be made before the broker is asked."""
+        """Call it before asking the broker."""
         return EndQuestion(at_s, self._offset, topic_id)
 
     def saw_end(self, question: EndQuestion, stable_end: int, written_end: int) -> None:
-        """The broker's answer: the last stable offset, and the end of what is written but maybe not committed.
+        """Takes the broker's answer: the last stable offset, and the end offset including uncommitted records.
 
-        An end below where the replica was when it was asked belongs to another log, and proves nothing.
+        An end offset below the replica's position at the time of the question belongs to another log and is ignored.
         """
         if stable_end < question.offset:
             return
@@ -138,7 +136,7 @@ class FreshnessTracker:
         self._tell()
 
     def lost_log(self) -> None:
-        """The log is gone: its end is unknown, and no question that is under way proves anything."""
+        """Notes that the log is gone: its end offset is unknown, and pending end offsets are dropped."""
         with self._lock:
             self._stable.forget()
             self._written.forget()
@@ -147,27 +145,27 @@ class FreshnessTracker:
         self._tell()
 
     def staleness_ms(self, at_s: float) -> int | None:
-        """The staleness at a moment, rounded up; 0 if it was known to be whole later than that. None: unknown."""
+        """The staleness at a moment, rounded up; 0 if `fresh_at_s` is later than that. None: unknown."""
         fresh_at_s = self.fresh_at_s
         return None if fresh_at_s is None else _age_ms(at_s, fresh_at_s)
 
     @property
     def end_offset(self) -> int:
-        """The end of the log as told last; 0 if it was not."""
+        """The last known end offset; 0 if none is known."""
         end = self._end
         return 0 if end is None else end[0]
 
     def end(self, at_s: float) -> tuple[int, int] | None:
-        """The end of the log as told last, and its age in milliseconds."""
+        """The last known end offset and its age in milliseconds; None if none is known."""
         end = self._end
         return None if end is None else (end[0], _age_ms(at_s, end[1]))
 
     def source(self) -> Position:
         """The source position.
 
-        A batch that was seen is surely whole once a later one was, or once an end of the log was passed that was asked
-        for after the batch was seen anywhere in the store. That end counts transactions that are still open, so an app
-        must write a batch in one of them for this to be exact; otherwise it may miss what the app writes last.
+        A batch is certainly complete once a later batch was seen, or once the replica has reached an end offset that
+        was requested after the batch was seen anywhere in the store. That end offset includes open transactions. So it
+        is exact only if the app writes a batch in one transaction; otherwise the batch's last records may be missing.
         """
         with self._lock:
             whole_at_s = self._written.at_s
@@ -176,12 +174,12 @@ class FreshnessTracker:
         return found if whole_at_s is None else found.merged(self._sightings.before(whole_at_s))
 
     def touch(self) -> None:
-        """Something else about the replica has changed that its answers tell."""
+        """Notes that something else that the replica's answers show has changed."""
         with self._lock:
             self.version += 1
 
     def listen(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener`, from any thread, whenever something has changed; returns what ends that."""
+        """Calls `listener`, from any thread, when position or end offset changed; returns a function that ends that."""
         with self._lock:
             self._listeners = [*self._listeners, listener]
 
@@ -202,7 +200,7 @@ class FreshnessTracker:
 
 
 class _Reached:
-    """The latest moment at which a log was asked whose end has been reached since. Guarded by its owner's lock."""
+    """When the latest end offset that has been reached was requested. Guarded by its owner's lock."""
 
     __slots__ = ("_pending", "at_s")
 
@@ -212,7 +210,7 @@ class _Reached:
 
     def ask(self, end: int, asked_at_s: float, offset: int) -> None:
         if len(self._pending) == _MAX_PENDING:
-            # Far behind: the oldest ends are reached first, so the newest gives way.
+            # Far behind: the oldest end offsets are reached first, so the newest one is dropped.
             self._pending.pop()
         self._pending.append((end, asked_at_s))
         self.at(offset)

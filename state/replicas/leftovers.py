@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 class Leftovers:
     """Deletes directories `<root>/<store>/<partition>` that have belonged to no replica for `keep_s` seconds.
 
-    The time counts from when this process saw it first. Belongs to one thread.
+    The time counts from when this process first saw the directory unused. Belongs to one thread.
     """
 
     def __init__(self, root: Path, clock: Clock, keep_s: float) -> None:
@@ -27,7 +27,7 @@ class Leftovers:
         self._since_s: dict[Path, float] = {}
 
     def sweep(self, held: Collection[ReplicaId]) -> None:
-        """Looks once. `held`: the replicas whose directories are in use."""
+        """Looks through the directories once. `held`: the replicas whose directories are in use."""
         now_s = self._clock.monotonic_s()
         in_use = {self._root / replica.store / str(replica.partition) for replica in held}
         unused = [path for path in self._root.glob("*/*") if path.name.isdecimal() and path not in in_use]
@@ -37,7 +37,7 @@ class Leftovers:
                 self._delete(path)
 
     def _delete(self, path: Path) -> None:
-        # Renamed first: half a store must never lie under a store's name.
+        # Renamed first, so that half a store never has a store's name.
         wiped = path.with_name(f"{path.name}.wiped")
         try:
             path.rename(wiped)

@@ -38,7 +38,7 @@ class ReplicaPlace(Protocol):
         ...
 
     def wipe(self, replica: ReplicaId) -> None:
-        """Deletes the rows of a closed store for good. What remains after a crash half-way is finished by `open`."""
+        """Deletes the rows of a closed store for good. After a crash half-way, `open` finishes it."""
         ...
 
     def set_aside(self, replica: ReplicaId) -> None:
@@ -79,7 +79,7 @@ class RocksDBPlace:
             self._drop_wiped(path)
 
     def set_aside(self, replica: ReplicaId) -> None:
-        """Keeps the newest damaged copy for whoever wants to look at it."""
+        """Keeps the newest damaged copy for inspection."""
         path = self.path(replica)
         for entry in path.parent.iterdir():
             match = _SET_ASIDE.fullmatch(entry.name)
@@ -94,7 +94,7 @@ class RocksDBPlace:
 
 
 def check_no_links(root: Path) -> None:
-    """Checks that no store of a node is somewhere else, where a wipe would delete what isn't the node's.
+    """Checks that no store of a node lies elsewhere, where a wipe would delete files that aren't the node's.
 
     Raises:
         ConfigurationError: a folder of a store or of a partition is a symbolic link.

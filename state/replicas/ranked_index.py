@@ -1,12 +1,12 @@
-"""The rows of one replica ordered by score: who leads, and which place a key has, without a scan.
+"""The rows of one replica ordered by score: top rows and a key's place, without a scan.
 
 The order is highest score first, then key as bytes. It is kept as sorted blocks of a few hundred rows. A batch copies
-the blocks that it touches and then puts the new list of blocks in place of the old one, by one assignment: readers
-hold a view that never changes, see a batch as a whole or not at all, and wait for nobody.
+the blocks that it changes and then replaces the old list of blocks by the new one, in one assignment. So readers hold
+a view that never changes, see all of a batch or nothing of it, and never wait.
 
-Memory: about 400 bytes a row beside its key and value, which are kept too, so that an answer's value and score belong
-together. A budget that all indexes of a node share bounds it; an index that would exceed it lets go of everything and
-answers no more, while its store does. So does one that fails: a ranking is whole, or there is none.
+Memory: about 400 bytes a row besides its key and value, which are kept too, so that an answer's value and score belong
+together. All indexes of a node share one memory budget. An index that would exceed it drops all its rows and stops
+answering; its store still answers. So does an index that fails: a ranking is complete, or there is none.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Score = int | Decimal
 Entry = tuple[Score, bytes, bytes]
 """Negated score, key, value: ascending order is that of the ranking."""
 Place = tuple[Score] | tuple[Score, bytes]
-"""Where something would stand in the ranking: the beginning of an entry."""
+"""A place in the ranking: the beginning of an entry."""
 
 _BLOCK_ROWS = 256
 _ROW_BYTES = 400
@@ -40,11 +40,11 @@ _LONGEST_SCORE = 400
 """A number with more digits before or behind its point is no score."""
 _READS_WITHOUT_LOCK = 4
 _DEEPEST = 100
-"""A value that is nested deeper has no score, unless that is a whole number."""
+"""A value that is nested deeper has no score, unless the score is a whole number."""
 
 
 class IndexBudget:
-    """How much memory the indexes of one node may take together. Safe from any thread."""
+    """The memory that the indexes of one node may use together. Safe from any thread."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -53,11 +53,11 @@ class IndexBudget:
 
     @property
     def used_bytes(self) -> int:
-        """About how much is taken."""
+        """About how much is in use."""
         return self._used
 
     def take(self, size_bytes: int) -> bool:
-        """Takes so much more, or gives it back if negative. False, and nothing is taken, if that is too much."""
+        """Takes `size_bytes` more, or returns them if negative. False if that is too much; then nothing is taken."""
         with self._lock:
             if size_bytes > 0 and self._used + size_bytes > self.max_bytes:
                 return False
@@ -93,7 +93,7 @@ class RankedView:
         return sum(map(len, self.blocks[:number])) + bisect_left(self.blocks[number], place)
 
     def behind(self, place: Place | None, lowest: Score | None = None) -> Iterator[Entry]:
-        """Entries at or behind a place, None being the top, down to the score `lowest`, inclusive."""
+        """Entries at or behind a place (None: from the top), down to the score `lowest`, inclusive."""
         last = None if lowest is None else negated(lowest)
         number = 0 if place is None else bisect_left(self.lasts, place)
         first = 0 if place is None or number == len(self.lasts) else bisect_left(self.blocks[number], place)
@@ -131,10 +131,10 @@ class RankedIndex:
         self._taken_bytes = 0
 
     def view(self) -> RankedView:
-        """The ranking as of now.
+        """The current ranking.
 
         Raises:
-            StoreUnavailableError: it is not whole: `trouble` says why, or it is being built.
+            StoreUnavailableError: it is not complete: see `trouble`, or it is being built.
         """
         view = self._view
         if view is None or not self._whole:
@@ -148,7 +148,7 @@ class RankedIndex:
 
     @property
     def left_out_rows(self) -> int:
-        """How many rows have no score, so that they are in the store and not in the ranking."""
+        """How many rows of the store have no score and so are not in the ranking."""
         return len(self._unranked)
 
     def find(self, key: bytes) -> tuple[Entry | None, RankedView]:
@@ -161,9 +161,9 @@ class RankedIndex:
             return self._entries.get(key), self.view()
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Takes in a batch, one change a key: readers see all of it from one moment on. Never raises.
+        """Applies a batch, one change a key: readers see all of it at once. Never raises.
 
-        A ranking that lacks rows would be wrong, so one that can't take in a batch lets go of everything and says so.
+        A ranking that lacks rows would be wrong. So if it can't apply a batch, it drops all rows and sets `trouble`.
         """
         if self._view is None:
             return
@@ -180,16 +180,16 @@ class RankedIndex:
             )
 
     def clear(self) -> None:
-        """Forgets everything, also why it could not answer. It answers nothing until it is `built`."""
+        """Drops everything, including `trouble`. It answers nothing until `built` is called."""
         self._whole = False
         self._forget(_EMPTY, None)
 
     def built(self) -> None:
-        """All rows of the store are in: it answers from now on."""
+        """Called when all rows of the store were applied: it answers from now on."""
         self._whole = True
 
     def _taken_in(self, view: RankedView, changes: Iterable[Change]) -> bool:
-        """Takes in a batch; False, and nothing is, if there is no memory for it."""
+        """Applies a batch; False if there is no memory for it."""
         draft = _Draft(view)
         entries: dict[bytes, Entry | None] = {}
         unranked: dict[bytes, int | None] = {}
@@ -283,7 +283,7 @@ def score_of(value: bytes, field: str) -> Score | None:
         found: Any = orjson.loads(value)
         score = found.get(field) if type(found) is dict else None
         if type(score) is float:
-            # Only as text is it exact; rows whose scores are whole numbers never come here.
+            # Only the text is exact; rows whose scores are whole numbers never get here.
             score = None if _is_deep(found) else json.loads(value, parse_float=_decimal)[field]
     except ValueError:
         return None
@@ -298,7 +298,7 @@ def _decimal(text: str) -> Decimal | None:
 
 
 def _is_deep(found: Any) -> bool:
-    """Whether a value is nested too deeply for `json`, which would fail or not by how deep its caller's stack is."""
+    """Whether a value is nested too deeply for `json`, which fails or not depending on the caller's stack depth."""
     level = [found]
     for _ in range(_DEEPEST):
         level = [child for item in level for child in _children(item) if type(child) in (dict, list)]
@@ -312,12 +312,12 @@ def _children(item: Any) -> Iterable[Any]:
 
 
 def negated(score: Score) -> Score:
-    """The same number with the other sign; unlike a minus sign, this never rounds."""
+    """The number with the opposite sign; unlike the minus operator, this never rounds."""
     return score.copy_negate() if isinstance(score, Decimal) else -score
 
 
 def is_score(score: object) -> bool:
-    """Whether rows are ranked by it: an integer or a decimal of at most a few hundred digits, never true or false."""
+    """Whether it can be a score: an integer or a decimal of at most a few hundred digits, never true or false."""
     if type(score) is int:
         return True
     if not isinstance(score, Decimal):

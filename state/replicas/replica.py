@@ -34,12 +34,12 @@ log = structlog.get_logger(__name__)
 
 
 class Replica(ReplicaRows):
-    """See the module. `replica_id` and `topic` never change; `role` may, at any time, and changes nothing else.
+    """See the module. `replica_id` and `topic` never change. `role` may change at any time; nothing else depends on it.
 
     Attributes:
-        known_topic_id: the topic whose number of partitions queries go by. A topic with another id is not opened: they
-            would look for keys in the wrong partitions. None if it does not matter.
-        tracker: what is known of how fresh the rows are.
+        known_topic_id: the id of the topic whose partition count queries use. A topic with another id is not opened:
+            queries would look for keys in the wrong partitions. None if it does not matter.
+        tracker: the freshness of the rows.
         restores: how long each restore took, from the opening until it had caught up.
     """
 
@@ -82,7 +82,7 @@ class Replica(ReplicaRows):
 
     @property
     def log_changed(self) -> bool:
-        """Whether the changelog was deleted, or made anew, since the rows were checked."""
+        """Whether the changelog was deleted or recreated since the rows were last checked."""
         return self._log_changed
 
     @property
@@ -92,17 +92,17 @@ class Replica(ReplicaRows):
 
     @property
     def offset_lag(self) -> int | None:
-        """At most so many records are missing; None while unknown."""
+        """How many records are missing at most; None while unknown."""
         checkpoint, end, told = self._checkpoint, self._end_offset, self.tracker.end_offset
         return None if checkpoint is None or end is None else max(0, max(end, told) - checkpoint.offset)
 
     @property
     def shown_offset(self) -> int:
-        """No record at this changelog offset or later shows in a row that was read before this was."""
+        """Rows that were read before this property contain no record at this changelog offset or later."""
         return self._shown_offset
 
     def freshness(self, at_s: float) -> ReplicaFreshness:
-        """How fresh a row is, at least, that is read after this call.
+        """The freshness that a row has at least if it is read after this call.
 
         Args:
             at_s: the moment, on the monotonic clock, that staleness counts from: when the request arrived.
@@ -142,7 +142,7 @@ class Replica(ReplicaRows):
         """Opens the store, clears rows that don't fit the log, and says from which offset to read.
 
         Raises:
-            TombstonesExpiredError: the rows are to be rebuilt, and may not be now: they are open as they were.
+            TombstonesExpiredError: the rows must be rebuilt, but may not be rebuilt now; they are open as they were.
             StoreCorruptedError: the store is damaged; call `set_aside`, then open again.
             StorageError: the disk failed, or another process has the store open.
         """
@@ -165,7 +165,7 @@ class Replica(ReplicaRows):
                 store.write((), {METADATA_KEY: checkpoint.encode()})
             self._rebuild_index(store)
         except BaseException:
-            # A store that stayed open would be followed on with whatever part of its index is there.
+            # If the store stayed open, following would go on with an incomplete index.
             store.close()
             raise
         self._whole_at_s = self._clock.monotonic_s() - behind_ms / 1000
@@ -175,9 +175,9 @@ class Replica(ReplicaRows):
         return plan
 
     def apply(self, batch: PartitionBatch) -> None:
-        """Writes a batch and the position behind it in one step. Replaying a batch changes nothing.
+        """Writes a batch and its next offset in one step. Replaying a batch changes nothing.
 
-        Records that are no changelog records are counted and leave no row.
+        Records that aren't valid changelog records are counted and skipped.
 
         Raises:
             DiskFullError: nothing was written; the same batch may be applied again later.
@@ -212,17 +212,17 @@ class Replica(ReplicaRows):
             self._restore_on(plan, len(batch.messages))
 
     def saw_end(self, end_offset: int) -> None:
-        """Takes note of the log's end, for the lag."""
+        """Notes the end offset, for the lag."""
         self._end_offset = max(end_offset, self.offset or 0)
         self.tracker.touch()
 
     def question(self, at_s: float) -> EndQuestion:
-        """To be made before the broker is asked for the log's end."""
+        """Call it before asking the broker for the end offset."""
         checkpoint = self._checkpoint
         return self.tracker.question(at_s, None if checkpoint is None else checkpoint.topic_id)
 
     def heard_end(self, question: EndQuestion, found: LogEnd) -> bool:
-        """Takes note of the broker's answer; True if it is news that the topic is another one, or gone."""
+        """Notes the broker's answer; True if it shows for the first time that the topic is another one, or gone."""
         checkpoint = self._checkpoint
         if checkpoint is None or checkpoint.topic_id != question.topic_id:
             return False
@@ -237,14 +237,14 @@ class Replica(ReplicaRows):
         return found.topic_id != before
 
     def check(self, changelog: LogState) -> None:
-        """Compares the rows with what the broker says of the log just now; if they equal it, writes that down.
+        """Compares the rows with the current state of the log; if nothing is missing, writes that to the checkpoint.
 
-        Rows of a topic that was deleted and made anew are not served any more from here on.
+        Rows of a topic that was deleted and recreated are not served any more.
 
         Raises:
             ChangelogMovedError: they don't fit the log any more; open again.
-            TombstonesExpiredError: they are to be rebuilt, and may not be now.
-            DiskFullError: it could not be written down.
+            TombstonesExpiredError: they must be rebuilt, but may not be rebuilt now.
+            DiskFullError: the checkpoint could not be written.
         """
         store, checkpoint = self._store, self._checkpoint
         if store is None or checkpoint is None:
@@ -320,7 +320,7 @@ class Replica(ReplicaRows):
         self._end_topic_id, self._log_changed = checkpoint.topic_id, False
         self.tracker.opened(checkpoint.offset, checkpoint.source, self._clock.monotonic_s())
         self._restore_began_s = self._clock.monotonic_s()
-        # Another process may have restored most of it meanwhile: that time counts too.
+        # Another process may have restored most of it before: that time counts too.
         if self._behind_since_s is None:
             self._behind_since_s = self._restore_began_s
         self._state = ReplicaState.RESTORING
@@ -347,7 +347,7 @@ class Replica(ReplicaRows):
             self._behind_since_s = None
 
     def _report_skipped(self, skipped: Sequence[SkippedRecord]) -> None:
-        """Writes one line for each reason: there may be as many records as a log has room for."""
+        """Logs one line for each reason, as there may be very many records."""
         by_reason: dict[str, list[int]] = {}
         for record in skipped:
             by_reason.setdefault(record.reason.value, []).append(record.offset)
@@ -363,9 +363,9 @@ class Replica(ReplicaRows):
             )
 
     def _behind_ms(self, checkpoint: Checkpoint) -> int:
-        """For how long the rows have not been known to equal the whole log.
+        """How long ago the rows were last known to equal the whole log.
 
-        A jump of the wall clock loses no deletions, so it counts only over a stop of the process.
+        While the process runs, this is monotonic time; a jump of the wall clock counts only across a restart.
         """
         if self._whole_at_s is None:
             return max(0, self._clock.now_ms() - checkpoint.whole_at_ms)

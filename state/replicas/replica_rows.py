@@ -1,4 +1,4 @@
-"""The rows of a replica: what any thread reads while one thread follows the changelog."""
+"""The rows of a replica: any thread reads them while one thread follows the changelog."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class ReplicaRows:
     Attributes:
         replica_id: which.
         index: kept in step with the rows while the store is open; None if there is none.
-        cache: answers made of rows; an answer leaves it when its row changes. None if there is none.
-        writes: moves after a row has changed and before the cache lets go of it.
+        cache: answers made from rows; an answer is dropped when its row changes. None if there is none.
+        writes: increases after a row has changed and before the cache drops it.
     """
 
     def __init__(self, replica_id: ReplicaId, index: RowIndex | None, cache: RowCache | None) -> None:
@@ -57,16 +57,16 @@ class ReplicaRows:
 
     @property
     def is_open(self) -> bool:
-        """Whether its store is open, so that `resume` may do instead of `open`."""
+        """Whether its store is open, so that `resume` may be enough instead of `open`."""
         return self._store is not None
 
     @property
     def damaged(self) -> bool:
-        """Whether a read met damage, so that the store is to be set aside."""
+        """Whether a read found damage, so that the store must be set aside."""
         return self._damaged
 
     def get(self, key: bytes, *, restoring: bool = False) -> ReplicaRow | None:
-        """The row at `key`, or None if there is none; of the past, or not there yet, if `restoring` rows may be read.
+        """The row at `key`, or None if there is none. With `restoring`, the row may be old or not restored yet.
 
         Raises:
             StoreRestoringError: not caught up yet.
@@ -102,7 +102,7 @@ class ReplicaRows:
     def scan(
         self, start: bytes | None, stop: bytes | None, *, reverse: bool = False
     ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
-        """Rows with `start <= key < stop` as of now, in key order or backwards. Raises as `get` does."""
+        """The current rows with `start <= key < stop`, in key order or backwards. Raises as `get` does."""
         store = self._store
         if not self._serving or store is None:
             self._refuse()
@@ -117,14 +117,14 @@ class ReplicaRows:
 
     @contextmanager
     def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
-        """All rows, and the changelog offset (next to be applied) that they stand at, exactly. Raises as `get` does.
+        """All rows, and the exact changelog offset (next to be applied) that they are at. Raises as `get` does.
 
-        Exact where a scan shows the rows as of its beginning, which RocksDB's does and the memory store's doesn't.
+        It is exact if a scan shows the rows as of its beginning, as with RocksDB but not with the memory store.
         """
         while True:
             before = self._stored_offset()
             with self.scan(None, None) as rows:
-                # Rows and offset are written together: an offset that stands still means that the scan stands at it.
+                # Rows and offset are written together: if the offset hasn't changed, the scan is at it.
                 if before == self._stored_offset():
                     yield before, rows
                     return
@@ -156,7 +156,7 @@ class ReplicaRows:
         return Checkpoint.decode(stored).offset
 
     def _rebuild_index(self, store: BytesStore) -> None:
-        """Reads the whole store, in steps small enough for other threads to get their turn."""
+        """Reads the whole store, in steps small enough to let other threads run."""
         if self.index is None:
             return
         self.index.clear()

@@ -1,4 +1,4 @@
-"""All replicas of one node: gained and dropped as the assignment wants, followed by one thread, found by partition."""
+"""All replicas of one node: gained and dropped by the assignment, followed by one thread, found by partition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from state.replicas.states import ReplicaId, ReplicaStatus
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSpec:
-    """One replica that a node is to hold."""
+    """One replica that a node should hold."""
 
     replica: ReplicaId
     topic: str
@@ -38,11 +38,11 @@ class ReplicaSet:
     """The replicas of one node. A context manager that starts following on entering and closes everything on leaving.
 
     Reads may come from any thread. `cache_bytes` bounds the answers kept of each store's rows; 0 keeps none.
-    `on_topic_changed` is called, from a thread of its own, when a changelog was deleted or made anew.
-    A replica that was behind for too long keeps its rows until `may_rebuild` says that it may drop them.
+    `on_topic_changed` is called, from a thread of its own, when a changelog was deleted or recreated.
+    A replica that was behind for too long keeps its rows until `may_rebuild` allows dropping them.
 
     Attributes:
-        end_watch: asks where the changelogs end, for the replicas' freshness.
+        end_watch: polls the end offsets of the changelogs, for the replicas' freshness.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class ReplicaSet:
         self._cache_bytes = cache_bytes
         self._sightings: dict[str, SourceSightings] = {}
         self._changing = threading.Lock()
-        # Never changed in place: readers go over it while replicas come and go.
+        # Never changed in place: readers iterate over it while replicas come and go.
         self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
         self.end_watch = EndWatch(
             self._held, lambda: KafkaLogEnds(reader.bootstrap), clock, on_topic_changed=on_topic_changed
@@ -82,7 +82,7 @@ class ReplicaSet:
 
     @property
     def replicas(self) -> Mapping[ReplicaId, Replica]:
-        """The replicas by id, as of now: a mapping that doesn't change when replicas come and go."""
+        """The current replicas by id: a mapping that doesn't change when replicas come and go."""
         return self._replicas
 
     @property
@@ -103,7 +103,7 @@ class ReplicaSet:
                 self._follower.admit(replica)
 
     def drop(self, replica_id: ReplicaId) -> None:
-        """Stops holding a replica; its rows stay on the disk. Reads that find it closed are to be asked elsewhere."""
+        """Stops holding a replica; its rows stay on the disk. Reads that find it closed should ask another node."""
         with self._changing:
             replica = self._replicas.get(replica_id)
             if replica is not None:
@@ -122,7 +122,7 @@ class ReplicaSet:
         self.end_watch.start()
 
     def close(self) -> None:
-        """Ends following after the batch at hand, and closes every store. Safe to call twice."""
+        """Ends following after the current batch, and closes every store. Safe to call twice."""
         self.end_watch.stop()
         self._follower.stop()
         if self._cold_restore is not None:

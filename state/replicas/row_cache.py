@@ -1,9 +1,9 @@
-"""Answers that were made of rows, kept until their row changes: the follower lets go of a key as it writes it.
+"""Answers made from rows, kept until their row changes: the follower drops a key when it writes it.
 
-Readers fill the cache while the follower writes, without a lock between them. What keeps a stale entry out: the
-follower first writes the row, then counts the write (`Replica.writes`), then drops the key. A reader notes the count,
-reads the row, puts its entry, and takes it out again if the count has moved: it was put before the drop, or the count
-tells.
+Readers fill the cache while the follower writes, without a lock between them. Stale entries are kept out as follows.
+The follower first writes the row, then increases `Replica.writes`, then drops the key. A reader notes `writes`, reads
+the row, puts its entry, and drops it again if `writes` has changed. So a stale entry is dropped by the follower, if it
+was put before the follower's drop, or by the reader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 _ENTRY_BYTES = 250  # an entry's place in a table, its tuple and the headers of two objects
 
 Cached = tuple[Any, bytes, int, bool]
-"""The replica asked, what was made of its row, where in that the row itself begins, and whether there is a row."""
+"""The replica, the answer made from its row, where in it the row itself begins, and whether there is a row."""
 
 
 class RowCache:
@@ -47,14 +47,14 @@ class RowCache:
         self._bytes += size
 
     def drop(self, keys: Iterable[bytes]) -> None:
-        """Lets go of entries."""
+        """Drops entries."""
         if self._young or self._old:
             for key in keys:
-                # The older one first: what moves to it meanwhile was still in the newer one when that was looked at.
+                # The older half first and last: an entry may move from the newer half to it between two lines.
                 self._old.pop(key, None)
                 self._young.pop(key, None)
                 self._old.pop(key, None)
 
     def clear(self) -> None:
-        """Lets go of everything."""
+        """Drops everything."""
         self._young, self._old = {}, {}

@@ -10,11 +10,11 @@ Change = tuple[bytes, bytes | None]
 
 
 class RowIndex(Protocol):
-    """What a replica reports about its rows. One thread changes it; any thread reads it."""
+    """The index that a replica updates with its rows. One thread changes it; any thread reads it."""
 
     @property
     def left_out_rows(self) -> int:
-        """How many rows of the store it can't hold, such as those without a score."""
+        """How many rows of the store it leaves out, such as those without a score."""
         ...
 
     @property
@@ -23,13 +23,13 @@ class RowIndex(Protocol):
         ...
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Takes in what was just written, one change a key, all of it at once for whoever reads. Never raises."""
+        """Applies a batch that was just written, one change a key; readers see all of it at once. Never raises."""
         ...
 
     def clear(self) -> None:
-        """Forgets everything, and answers nothing: the store was closed, or its rows are about to be read anew."""
+        """Drops everything and answers nothing: the store was closed, or its rows are about to be read again."""
         ...
 
     def built(self) -> None:
-        """All rows of the store were applied: answers are whole from now on."""
+        """Called when all rows of the store were applied: answers are complete from now on."""
         ...

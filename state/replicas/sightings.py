@@ -1,6 +1,6 @@
 """Which batches of a store's input were seen in its changelog, and when: shared by the store's replicas of one node.
 
-A batch need not write to every changelog partition. That it was written shows in those where it did.
+A batch need not write to every changelog partition. It is seen in those partitions that it wrote to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class SourceSightings:
         self._seen: dict[tuple[str, int], deque[tuple[int, float]]] = {}
 
     def see(self, topic: str, partition: int, end: int, at_s: float) -> None:
-        """A batch was seen that read a source partition up to `end`, exclusive."""
+        """Notes a batch that read a source partition up to `end`, exclusive."""
         with self._lock:
             seen = self._seen.setdefault((topic, partition), deque(maxlen=_MAX_SIGHTINGS))
             if not seen or end > seen[-1][0]:

@@ -24,16 +24,16 @@ class ReplicaState(StrEnum):
     CREATED = "CREATED"
     """Not opened yet, or waiting for the broker before it can be."""
     RESTORING = "RESTORING"
-    """Catching up; its rows are those of the past."""
+    """Catching up; its rows are old."""
     RUNNING = "RUNNING"
     """Has reached the end of the log at least once since it was opened, and follows."""
     SUSPENDED = "SUSPENDED"
     """Can't write now: the disk is full. Rows stay readable if they were before."""
     FAILED = "FAILED"
-    """The changelog or the disk is not as it should be; the error says what to do."""
+    """The changelog or the disk has a problem; the error says what to do."""
     OUTDATED = "OUTDATED"
-    """Was behind for longer than the log keeps deletions. It is rebuilt when no other node rebuilds its replica; until
-    then its rows are those of the past, readable if they were before."""
+    """Was behind for longer than the log keeps tombstones. It is rebuilt when no other node rebuilds its replica; until
+    then its rows are old, and readable if they were before."""
     CLOSED = "CLOSED"
     """The node is stopping."""
 
@@ -83,7 +83,7 @@ class ReplicaStatus:
 
     @property
     def offset_lag(self) -> int | None:
-        """At most so many records are missing; None while either end is unknown."""
+        """How many records are missing at most; None while `offset` or `end_offset` is unknown."""
         if self.offset is None or self.end_offset is None:
             return None
         return max(0, self.end_offset - self.offset)

@@ -15,7 +15,7 @@ _HIDDEN = (b"%2f", b"%5c", b"%00")
 
 
 class UnauthenticatedError(StateError):
-    """The request doesn't say who asks, or not credibly."""
+    """The request names no caller, or doesn't prove it."""
 
 
 class ForbiddenError(StateError):
@@ -23,7 +23,7 @@ class ForbiddenError(StateError):
 
 
 def check_plain(raw_path: bytes) -> None:
-    """Refuses a path whose first parts are not what they seem once they are decoded.
+    """Refuses a path whose first parts change their meaning when they are decoded.
 
     Raises:
         InvalidArgumentError: if a store's name, or what is before it, holds an encoded slash, backslash or NUL.
@@ -34,7 +34,7 @@ def check_plain(raw_path: bytes) -> None:
 
 
 def check_access(caller: Caller, raw_path: bytes) -> None:
-    """Whether a caller may ask for a path. Writing doesn't exist: it is about reading.
+    """Checks that a caller may read a path. There are no writes.
 
     `/state/GROUP/STORE…` needs the right to read that store. Everything else is of the node and its lists.
 

@@ -1,4 +1,4 @@
-"""Who asks, and how long the asker waits: known from the guard on, wherever a request's work is done."""
+"""The caller of a request and its deadline, available to all code that runs after the guard."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class RequestContext:
     """One request under way.
 
     Attributes:
-        caller: who asks; None on a node that asks nobody who they are.
-        deadline_s: when its answer must be there, on the monotonic clock; None if the asker didn't say.
+        caller: who asks; None on a node without authentication.
+        deadline_s: when its answer must be there, on the monotonic clock; None if the caller gave none.
     """
 
     caller: Caller | None

@@ -1,6 +1,6 @@
 """The secret that the nodes of one cluster share, and signatures made with it.
 
-It signs what one node makes and another one must believe: heartbeats, forwarded requests, cursors. Every signature
+It signs what one node makes and another one must trust: heartbeats, forwarded requests, cursors. Every signature
 names its purpose, so that one made for a cursor never passes for a heartbeat.
 """
 
@@ -41,7 +41,7 @@ def sign(secret: bytes, purpose: str, data: bytes) -> bytes:
 
 
 def verified(secret: bytes, purpose: str, data: bytes, signature: bytes) -> bool:
-    """Whether `sign` made the signature with these three. Takes the same time whatever differs."""
+    """Whether `sign` made the signature from these arguments. Takes constant time."""
     return hmac.compare_digest(sign(secret, purpose, data), signature)
 
 

@@ -13,7 +13,7 @@ _LONGEST_TOKEN = 512
 
 
 class Gate:
-    """Tells callers apart. Open if there are neither tokens nor certificates: then nobody is asked. Of one event loop.
+    """Identifies callers. Open to all if there are neither tokens nor certificates. Belongs to one event loop.
 
     Args:
         tokens: the valid tokens; None if none is needed.
@@ -27,7 +27,7 @@ class Gate:
 
     @property
     def revision(self) -> int:
-        """Moves whenever another caller may be known, or one no longer."""
+        """Changes whenever the set of known callers may have changed."""
         return 0 if self._tokens is None else self._tokens.revision
 
     def caller(self, authorization: bytes | None) -> Caller:
@@ -49,10 +49,10 @@ class Gate:
         return found
 
     def caller_of(self, hop: Hop) -> Caller:
-        """For whom another node asks. For itself it may read all; a caller's rights are looked up here again.
+        """The caller that another node asks for. A node itself may read all; a caller's rights are looked up here.
 
         Raises:
-            UnauthenticatedError: if this node would not know the caller.
+            UnauthenticatedError: if this node doesn't know the caller.
         """
         if hop.caller == FOR_ITSELF:
             return Caller(hop.node, _ALL)
@@ -65,7 +65,7 @@ class Gate:
         return found
 
     def asking_for(self) -> str:
-        """For whom the present task asks other nodes, as the header between nodes says it."""
+        """The caller that the current task asks other nodes for, as the header between nodes names it."""
         request = current_request.get()
         if request is not None and request.caller is not None:
             return request.caller.name

@@ -8,8 +8,8 @@
 | `storekeeper-hop-signature` | `session.number.timestamp_ms.digest.signature`, over all of this, the asked node's   |
 |                             | name, method and path; `digest` is the body's SHA-256: it is read for nodes only     |
 
-Each node numbers the requests of its session, which is a random number made at its start. The receiver takes each
-number once and refuses what is far behind the highest, as IPsec does: nothing grows with the traffic.
+Each node numbers the requests of its session, which is a random number made at its start. The receiver accepts each
+number once and refuses numbers far behind the highest, as IPsec does: memory doesn't grow with the traffic.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SIGNATURE = "storekeeper-hop-signature"
 FOR_ITSELF = "*node"
 ANONYMOUS = "*anonymous"
 CERTIFICATE = "*certificate"
-"""No token can bear such a name."""
+"""No token can have such a name."""
 
 WINDOW_MS = 30_000
 """How far the clocks of two nodes may differ, and how long a request stays valid."""
@@ -64,7 +64,7 @@ class Hop:
     body_digest: bytes = NO_BODY
 
     def check_body(self, body: bytes) -> None:
-        """Compares the body that came.
+        """Checks the received body.
 
         Raises:
             HopRefusedError: it is another one.
@@ -80,7 +80,7 @@ class HopSigner:
         node: this node's name.
         secret: the cluster's.
         clock: gives the wall-clock time.
-        caller: gives for whom the present task asks.
+        caller: gives the caller that the current task asks for.
     """
 
     def __init__(self, node: str, secret: bytes, clock: Clock, caller: Callable[[], str]) -> None:
@@ -111,7 +111,7 @@ class HopVerifier:
     """Checks such requests to one node. Belongs to one event loop.
 
     Args:
-        node: this node's name. What another node was asked is refused here, whoever passes it on.
+        node: this node's name. Requests to another node are refused here, even if they are passed on.
         secret: the cluster's.
         clock: gives the wall-clock time.
     """
@@ -123,7 +123,7 @@ class HopVerifier:
         self._sessions: OrderedDict[tuple[str, bytes], ReplayWindow] = OrderedDict()
 
     def verify(self, method: str, target: bytes, headers: Mapping[bytes, bytes]) -> Hop:
-        """Who asks, for whom. The body is still to be checked, once it is there.
+        """Who asks, for whom. Check the body once it is there.
 
         Raises:
             HopRefusedError: if the signature is missing, wrong, too old, or was used before.
@@ -157,7 +157,7 @@ class HopVerifier:
             raise HopRefusedError(msg)
 
     def _forget_old(self) -> None:
-        """Sessions of nodes that are gone. One within the window is kept, however many there are."""
+        """Removes sessions of nodes that are gone. Sessions within the window are kept, however many there are."""
         before_ms = self._clock.now_ms() - 2 * WINDOW_MS
         if len(self._sessions) > _SESSIONS:
             for key in [key for key, window in self._sessions.items() if window.used_ms < before_ms]:
@@ -170,7 +170,7 @@ class ReplayWindow:
     def __init__(self) -> None:
         self.used_ms = 0
         self._highest = 0
-        self._seen = array("Q", bytes(8 * _NUMBERS))  # the last number taken, of those that share a place
+        self._seen = array("Q", bytes(8 * _NUMBERS))  # the last number accepted in each place
 
     def admit(self, number: int, now_ms: int) -> bool:
         """Whether the number, 1 or more, is new."""

@@ -1,4 +1,4 @@
-"""Which Host headers a node on loopback answers: a page from elsewhere must not reach it under a name of its own."""
+"""Which Host headers a node on loopback accepts: a foreign page must not reach it under the page's own name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REMEMBERED = 64
 class HostRule:
     """Takes loopback addresses, `localhost` and the given names, with any port. Belongs to one thread.
 
-    A browser that was led to 127.0.0.1 by a foreign name still sends that name: DNS rebinding ends here.
+    A browser that was led to 127.0.0.1 by a foreign name still sends that name: this stops DNS rebinding.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:

@@ -23,7 +23,7 @@ _POOL = httpx2.Limits(max_connections=64, max_keepalive_connections=32, keepaliv
 
 @dataclass(frozen=True, slots=True)
 class NodeSecurity:
-    """Secrets, rules and files of a node. `hosts` is None beyond loopback, where certificates say who is called."""
+    """Secrets, rules and files of a node. `hosts` is None beyond loopback, where certificates identify the node."""
 
     secret: bytes
     tls: Tls | None
@@ -39,7 +39,7 @@ class NodeSecurity:
         """Reads secrets, tokens and certificates.
 
         Raises:
-            ConfigurationError: if the node must not listen like that.
+            ConfigurationError: if the node must not listen with these settings.
         """
         tls = checked_exposure(settings)
         tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)

@@ -1,7 +1,7 @@
-"""Which addresses a node may send requests to. What other nodes announce is data from outside: nothing is trusted.
+"""Which addresses a node may send requests to. Announcements of other nodes are untrusted input.
 
-An announced address is taken apart, its host is resolved once, what it resolves to is checked, and the connection goes
-to exactly that IP address: a name that resolves differently a moment later changes nothing.
+An announced address is parsed, its host is resolved once, the result is checked, and the connection goes to exactly
+that IP address: if the name resolves differently a moment later, that has no effect.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class PeerRules:
 
 
 def check_peer_address(address: str, rules: PeerRules, resolve: Resolver) -> PeerAddress:
-    """Takes an address apart, resolves its host, and checks every address that it resolves to. Does no other I/O.
+    """Parses an address, resolves its host, and checks every address that it resolves to. Does no other I/O.
 
     Raises:
         PeerAddressError: if it is not `http(s)://host:port`, or leads anywhere that the rules don't allow.
@@ -107,7 +107,7 @@ def _addresses(host: str, rules: PeerRules, resolve: Resolver, shown: str) -> li
         return [ipaddress.ip_address(host)]
     except ValueError:
         pass
-    # inet_aton reads 2130706433, 0x7f.1 and 0177.0.0.1 as addresses: whoever writes them so has something to hide.
+    # inet_aton reads 2130706433, 0x7f.1 and 0177.0.0.1 as addresses: such forms only hide an address.
     if ":" in host or _LOOKS_NUMERIC.fullmatch(host) or not _NAME.fullmatch(host):
         raise _refused(shown, "its host is neither a plain IP address nor a name")
     if host not in rules.hosts:

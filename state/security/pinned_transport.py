@@ -1,4 +1,4 @@
-"""Connections to other nodes that go to checked addresses only, and to the very IP address that was checked."""
+"""Connections to other nodes that go to checked addresses only, and to exactly the IP address that was checked."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class _Checked:
 class PinnedTransport(httpx2.AsyncBaseTransport):
     """Sends requests through `inner` to the IP address that the rules were checked against.
 
-    The Host header and the name on the certificate stay those of the announced address. It follows no redirect, knows
-    no proxy, and asks for a name's address at most every 30 seconds. Belongs to one event loop.
+    The Host header and the name on the certificate stay those of the announced address. It follows no redirect, uses
+    no proxy, and resolves a name at most every 30 seconds. Belongs to one event loop.
     """
 
     def __init__(

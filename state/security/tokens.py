@@ -50,12 +50,12 @@ class TokenRecord:
 
 
 def new_token() -> str:
-    """A token that nobody can guess, of characters that need no escaping."""
+    """A random token, of characters that need no escaping."""
     return _PREFIX + secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def token_digest(token: bytes) -> bytes:
-    """What is stored of a token, 32 bytes."""
+    """The stored digest of a token, 32 bytes."""
     return hashlib.sha256(token).digest()
 
 
@@ -86,7 +86,7 @@ def write_tokens(path: Path, records: Sequence[TokenRecord]) -> None:
 class TokenBook:
     """The tokens that are valid now. Notices within a second that its file has changed. Belongs to one thread.
 
-    A file that has become unreadable changes nothing: the tokens of before stay valid, and the log says so.
+    If the file becomes unreadable, the previous tokens stay valid, and that is logged.
 
     Raises:
         ConfigurationError: when made, as `read_tokens`; also if there is no token.
@@ -105,12 +105,12 @@ class TokenBook:
 
     @property
     def revision(self) -> int:
-        """Moves with each change of the file that was taken over."""
+        """Changes with each version of the file that was loaded."""
         self._refresh()
         return self._revision
 
     def find(self, token: bytes) -> Caller | None:
-        """Who a token belongs to, None if it is not valid. Every stored hash is compared, whichever fits."""
+        """Who a token belongs to, None if it is not valid. Every stored hash is compared, even after a match."""
         self._refresh()
         digest = token_digest(token)
         found: Caller | None = None

@@ -21,7 +21,7 @@ class StructSerde(Generic[T]):
         type: the type.
 
     Raises:
-        ConfigurationError: msgspec knows no form for this type.
+        ConfigurationError: msgspec doesn't support this type.
     """
 
     def __init__(self, type_: type[T]) -> None:

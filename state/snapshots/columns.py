@@ -1,4 +1,4 @@
-"""The columns of a snapshot: those that are derived from a row's JSON value, and those that say where it comes from.
+"""The columns of a snapshot: those derived from a row's JSON value, and those that identify its changelog record.
 
 The snapshot job derives them when it writes, and verification derives them again and compares.
 """
@@ -23,7 +23,7 @@ PLACE_COLUMNS = {
     "_key": "binary",
     "_value": "binary",
 }
-"""SQL type by name of the columns that say which changelog record a row is."""
+"""SQL type by name of the columns that identify a row's changelog record."""
 
 _TYPES = {
     "string": pa.string(),

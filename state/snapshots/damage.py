@@ -1,4 +1,4 @@
-"""What is said of a table that isn't what its snapshots left behind, and opening tables with these words."""
+"""The errors for a table that differs from its snapshots, and opening tables with these errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def damaged(path: Path, what: str) -> SnapshotDamagedError:
 
 
 def unreadable(path: Path, error: BaseException) -> SnapshotDamagedError:
-    """The error for a table that its reader gives up on; of its words the first line, without the stack."""
+    """The error for a table that its reader can't read, with the first line of the reader's message."""
     return damaged(path, f"can't be read: {str(error).partition(chr(10))[0][:_MOST_CHARS]}")
 
 

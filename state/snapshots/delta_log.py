@@ -1,7 +1,7 @@
 """The log of a Delta table on disk, and the manifests in it.
 
-It is read here file by file: `DeltaTable.history` takes an empty commit file for no commit, and numbers all others
-wrongly then.
+It is read here file by file: `DeltaTable.history` skips an empty commit file, and then numbers all others
+wrongly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Commit:
 
     @property
     def info(self) -> dict[str, Any]:
-        """What the writer says of the commit; empty if it says nothing."""
+        """The writer's information on the commit; empty if there is none."""
         return next((content for name, content in self.actions if name == "commitInfo"), {})
 
     @property

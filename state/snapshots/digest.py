@@ -1,7 +1,7 @@
 """Digests of a store's content: equal content gives equal digests, whatever the order, in Python and in Spark alike.
 
 An entry's hash is `xxh64(value, seed=xxh64(key, seed=42))`, which is Spark SQL's `xxhash64(key, value)` of two binary
-columns, read as an unsigned number. The hash of a row of a snapshot goes on with the offset and the time of its
+columns, read as an unsigned number. The hash of a snapshot's row also covers the offset and the time of its
 changelog record: Spark's `xxhash64(key, value, offset, timestamp_ms)`. A digest is the sum of hashes modulo 2^64, one
 per changelog partition. Sums can be carried on: taking an old entry out and putting a new one in needs no other entry.
 """

@@ -33,7 +33,7 @@ def load_snapshot(path: Path, manifest: SnapshotManifest) -> LoadedSnapshot:
     """Reads the rows of a snapshot and compares them with its manifest.
 
     Raises:
-        SnapshotDamagedError: if the table can't be read, or holds other rows than the manifest says.
+        SnapshotDamagedError: if the table can't be read, or its rows don't match the manifest.
     """
     rows: dict[bytes, bytes] = {}
     digests = dict.fromkeys(manifest.digests, 0)

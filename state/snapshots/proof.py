@@ -99,7 +99,7 @@ def check_proven(path: Path, vouched: VouchedVersion, fields: Sequence[Field]) -
 
 
 def read_rows(path: Path, version: int, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """All rows of a version as SQL reads them, a batch at a time; of them those columns, which the table must have.
+    """All rows of a version as SQL reads them, a batch at a time; only the given columns, which the table must have.
 
     Raises:
         SnapshotDamagedError: a file is missing or damaged.
@@ -114,7 +114,7 @@ def read_rows(path: Path, version: int, columns: pa.Schema) -> Iterator[pa.Recor
 
 
 def _decode(table: DeltaTable) -> None:
-    """Reads everything once by Arrow's own reader. It refuses files on which SQL's would end the whole process."""
+    """Reads everything once by Arrow's own reader. It refuses files that would crash the process in SQL's reader."""
     for _ in table.to_pyarrow_dataset().to_batches(batch_size=_BATCH_ROWS, batch_readahead=1, fragment_readahead=1):
         pass
 
@@ -142,7 +142,7 @@ class _Reading:
             self._note(item.name, "isn't what the row's value says", (keys[row] for row in rows))
 
     def flaws(self) -> Iterator[str]:
-        """What is wrong with rows by themselves."""
+        """The flaws of single rows."""
         for what, flaw in self._flaws.items():
             if flaw.rows:
                 shown = f", first {', '.join(map(masked_key, flaw.keys))}" if flaw.keys else ""
@@ -191,7 +191,7 @@ def _differing(found: pa.Array, expected: pa.Array) -> list[int]:
 
 
 def _bits(column: pa.Array) -> pa.Array:
-    """Floats and times as integers: 0.0 isn't -0.0, and what is no number equals itself."""
+    """Floats and times as integers: 0.0 isn't -0.0, and NaN equals itself."""
     if pa.types.is_float64(column.type) or pa.types.is_timestamp(column.type):
         return column.view(pa.int64())
     return column.view(pa.int32()) if pa.types.is_float32(column.type) else column

@@ -1,6 +1,6 @@
 """Which version of a table its newest snapshot vouches for.
 
-SQL reads the newest version. It is the newest snapshot if its own commit bears a manifest, or if every
+SQL reads the newest version. It is the newest snapshot if its own commit has a manifest, or if every
 commit since only compacted files or changed settings of the table. Any other commit, such as an UPDATE by hand, is
 refused here: by verification, by the next snapshot, by seeds, checks, clean-ups of files, and nodes.
 """
@@ -65,7 +65,7 @@ def _check_harmless(path: Path, manifest: SnapshotManifest, since: list[Commit])
 
 
 def _change(commit: Commit) -> str | None:
-    """What a commit changes in what the table shows; None if it does nothing but compact files or change settings."""
+    """How a commit changes the table's content; None if it only compacts files or changes settings."""
     changed = {
         kind: sum(name == kind and content.get("dataChange") is not False for name, content in commit.actions)
         for kind in _FILE_ACTIONS
@@ -84,7 +84,7 @@ def _check_same_columns(path: Path, before: int, version: int) -> None:
 
 
 def _check_newest(path: Path, version: int) -> None:
-    """That readers take `version`, or a later commit, for the newest one: a damaged log may lead them elsewhere."""
+    """Checks that readers see `version` or a later commit as the newest: a damaged log may mislead them."""
     shown = open_table(path).version()
     if shown < version or not (path / "_delta_log" / f"{shown:020}.json").exists():
         raise damaged(path, f"has the commits up to {version}, and readers see version {shown}")

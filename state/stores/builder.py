@@ -41,7 +41,7 @@ class StoreBuilder:
     Attributes:
         name: the store's name.
         supplier: where its bytes live.
-        context: what its owner is processing; stores of one task share it.
+        context: the input record that its owner is processing; stores of one task share it.
         changelog: where changes are logged; None switches logging off for this store.
         cache: the cache's bound; None means no cache.
         send_old_values: whether flush listeners get old values.
@@ -104,7 +104,7 @@ class StoreBuilder:
     def ttl_key_value(
         self, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None
     ) -> TtlKeyValueStore[K, V]:
-        """Opens a store whose rows live for `ttl_ms` of stream time unless a put says otherwise; None: for ever.
+        """Opens a store whose rows live for `ttl_ms` of stream time unless a put gives another TTL; None: for ever.
 
         Raises:
             ConfigurationError: the TTL is below 1, nothing was opened; or the supplier's rows may be evicted.

@@ -85,7 +85,7 @@ class BytesStore(Protocol):
         """Rows with `start <= key < stop` in byte order, or backwards; None leaves that end open.
 
         Rows added after the call don't show. On RocksDB the rows are exactly those of the moment of the call; in memory
-        and on Redis a row that is deleted or overwritten meanwhile is skipped or shows its newer value.
+        and on Redis a row that is deleted or overwritten during the scan is skipped or shows its newer value.
         """
         ...
 

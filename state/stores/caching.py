@@ -23,14 +23,14 @@ from state.stores.record_context import RecordContext
 from state.stores.wrapped import WrappedStore
 
 ENTRY_OVERHEAD_BYTES: Final = 120
-"""What a cached row costs beside its key and value: two dictionary slots and two bytes headers, measured."""
+"""The overhead of a cached row beside its key and value: two dictionary slots and two bytes headers, measured."""
 
 Change = tuple[bytes, bytes | None, bytes | None]
 """(key, new value, old value)."""
 FlushListener = Callable[[Sequence[Change]], None]
 
 BULK_ROWS: Final = 256
-"""A batch of so many rows is one write below already: the cache could save it nothing, and would lose what is read."""
+"""A batch of this many rows is one write below already: caching saves nothing, and would evict rows that are read."""
 
 _MISSING: Final = object()
 
@@ -44,7 +44,7 @@ class CacheBudget:
     Attributes:
         max_bytes: keys, values and overhead of all rows; None means no bound.
         max_entries: rows; None means no bound.
-        used_bytes: what is in use now.
+        used_bytes: bytes in use now.
         entries: rows cached now.
     """
 
@@ -55,14 +55,14 @@ class CacheBudget:
 
     @property
     def exceeded(self) -> bool:
-        """Whether something must go."""
+        """Whether rows must be evicted."""
         return (self.max_bytes is not None and self.used_bytes > self.max_bytes) or (
             self.max_entries is not None and self.entries > self.max_entries
         )
 
     @property
     def excess_entries(self) -> int:
-        """About how many rows must go, by their mean size; at least 1."""
+        """About how many rows must be evicted, by their mean size; at least 1."""
         by_entries = 0 if self.max_entries is None else self.entries - self.max_entries
         by_bytes = 0
         if self.max_bytes is not None and self.used_bytes > self.max_bytes:
@@ -73,7 +73,7 @@ class CacheBudget:
 class CachingStore(WrappedStore):
     """The wrapper that caches. One writer, many readers; readers of other threads see cached writes at once.
 
-    Batches of `BULK_ROWS` and more go straight down, behind the writes that wait.
+    Batches of `BULK_ROWS` and more go straight to the store below, after the waiting writes.
 
     Evicting one row that was not flushed flushes all of them, oldest write first: so the changelog keeps the order of
     writes. A row that was put and deleted between two flushes, and that the store below never had, reaches neither.
@@ -106,14 +106,14 @@ class CachingStore(WrappedStore):
         self._lock = threading.RLock()
         self._inner_get = inner.get
         self._closed = False
-        self._changes = 0  # moves with everything that may make a row below differ from what a reader has just read
+        self._changes = 0  # incremented by each write that may make a value that a reader has just read stale
         self.hits = 0
         self.misses = 0
         self.evictions = 0
 
     @property
     def budget(self) -> CacheBudget:
-        """The bound, and what is in use of it."""
+        """The bound, and its current use."""
         return self._budget
 
     @property
@@ -122,7 +122,7 @@ class CachingStore(WrappedStore):
         return len(self._rows)
 
     def on_flush(self, listener: FlushListener | None) -> None:
-        """Sets who hears of changes when they are flushed, in write order; None for nobody."""
+        """Sets the listener that gets changes when they are flushed, in write order; None removes it."""
         self._listener = listener
 
     def get(self, key: bytes) -> bytes | None:
@@ -132,7 +132,7 @@ class CachingStore(WrappedStore):
             self.hits += 1
             try:  # noqa: SIM105 (suppress() would cost more than the look-up)
                 self._rows.move_to_end(key)
-            except KeyError:  # evicted meanwhile, by the writer's thread
+            except KeyError:  # just evicted by the writer's thread
                 pass
             return value  # type: ignore[return-value]
         self.misses += 1
@@ -140,13 +140,13 @@ class CachingStore(WrappedStore):
         value = self._inner_get(key)
         if value is not None:
             with self._lock:
-                # What was read may be old by now, if the writer came between and its row is not here to tell.
+                # The value may be stale if the writer wrote in between, even if its row is no longer cached.
                 if changes == self._changes:
                     self._admit(key, value)
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values, cached ones first and the rest in one call below; a bulk read displaces nothing."""
+        """The values, cached ones first and the rest in one call below; a bulk read evicts nothing."""
         rows = self._rows
         if not rows:
             self.misses += len(keys)
@@ -224,11 +224,11 @@ class CachingStore(WrappedStore):
         return self._inner.metadata(key) if waiting is _MISSING else waiting  # type: ignore[return-value]
 
     def approximate_num_entries(self) -> int:
-        """As below: waiting writes are not counted."""
+        """The count of the store below: waiting writes are not counted."""
         return self._inner.approximate_num_entries()
 
     def flush(self) -> None:
-        """Sends every waiting write down, tells the listener, and flushes the store below.
+        """Sends every waiting write down, notifies the listener, and flushes the store below.
 
         Raises:
             DiskFullError: nothing was lost: the writes go on waiting.
@@ -237,12 +237,12 @@ class CachingStore(WrappedStore):
         self._inner.flush()
 
     def send_down(self) -> None:
-        """Sends every waiting write to the store below, without flushing that, and tells the listener."""
+        """Sends every waiting write to the store below, without flushing that, and notifies the listener."""
         with self._lock:
             self._send_down()
 
     def evict_one(self) -> None:
-        """Evicts the row that was not used for longest, after flushing if it must be."""
+        """Evicts the least recently used row; if its write still waits, sends the waiting writes down first."""
         with self._lock:
             key = next(iter(self._rows), None)
             if key is None:
@@ -299,7 +299,7 @@ class CachingStore(WrappedStore):
             self._dirty_sorted.add(key)
 
     def _pass_through(self, batch: list[Entry], metadata: Mapping[bytes, bytes | None]) -> None:
-        """Sends a batch down behind all that waits, and forgets what the cache held of its keys."""
+        """Sends a batch down after all waiting writes, and drops its keys from the cache."""
         if self._dirty or self._metadata:
             self._send_down()
         keys = [key for key, _ in batch]
@@ -323,7 +323,7 @@ class CachingStore(WrappedStore):
                 self._evict_oldest(min(excess, len(self._rows)))
 
     def _evict_oldest(self, count: int) -> None:
-        """Evicts many rows at a time: a batch that is put may push out as many as it brings."""
+        """Evicts many rows at a time: a batch may displace as many rows as it adds."""
         rows = self._rows
         victims = list(islice(rows, count))
         if not self._dirty.keys().isdisjoint(victims):
@@ -364,7 +364,7 @@ class CachingStore(WrappedStore):
         old = self._old_values(entries)
         deleted: list[bytes] = []
         if self._has_deletions:
-            # A deletion of what the store below never had changes nothing and is not worth a tombstone.
+            # A deletion of a row that the store below doesn't have changes nothing and needs no tombstone.
             deleted = [key for key, value in entries if value is None]
             entries = [entry for entry in entries if entry[1] is not None or old[entry[0]] is not None]
         if isinstance(self._inner, ChangeLoggingStore):
@@ -380,7 +380,7 @@ class CachingStore(WrappedStore):
             self._listener([(key, value, old.get(key) if send_old else None) for key, value in entries])
 
     def _old_values(self, entries: list[Entry]) -> dict[bytes, bytes | None]:
-        """Values below: of all keys if the listener wants them, else of the deleted ones."""
+        """Values below: of all keys if the listener gets old values, else of the deleted keys."""
         everything = self._listener is not None and self._send_old_values
         if not everything and not self._has_deletions:
             return {}

@@ -37,10 +37,10 @@ class ChangeLoggingStore(WrappedStore):
             self._log_gone()
 
     def log_deletion(self, key: bytes) -> None:
-        """Takes note of a row that the store below dropped by itself, as it was full.
+        """Notes a row that the store below dropped by itself because it was full.
 
-        Its tombstone is logged behind the write under way, which may be what put the row, or else with the next write
-        or flush; not at all if the row is back by then.
+        Its tombstone is logged after the current write, which may have put the row, or else with the next write or
+        flush; not at all if the row is back by then.
         """
         self._gone.append(key)
 

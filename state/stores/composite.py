@@ -1,7 +1,7 @@
 """Scatter and gather: the stores of several partitions read as one.
 
-A key lives in one partition; the first store that knows it answers. Ranges are merged in the order of the serialized
-keys. The stores are looked up anew for each call, so that a call during a rebalance fails instead of missing rows.
+A key lives in one partition; the first store that has it answers. Ranges are merged in the order of the serialized
+keys. The stores are looked up again for each call, so that a call during a rebalance fails instead of missing rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from state.stores.window import WindowStore
 S = TypeVar("S")
 
 MAX_COUNT = (1 << 63) - 1
-"""What a count that overflows 64 bits is given as."""
+"""The value returned for a count that overflows 64 bits."""
 _VALUES = {"get", "fetch_one", "fetch_session"}
 _SCANS_OF_A_KEY = {"fetch", "backward_fetch", "find_sessions", "backward_find_sessions"}
 _BACKWARD = ("reverse_", "backward_")
@@ -35,7 +35,7 @@ def composite(stores: Callable[[], Sequence[S]], key_serde: Serde[Any]) -> S:
 
     Args:
         stores: gives the partitions' key-value, window or session stores at this moment. It raises
-            `StoreUnavailableError` while there are not all of them.
+            `StoreUnavailableError` while one of them is missing.
         key_serde: of the stores' keys.
     """
     return cast("S", _Composite(stores, key_serde.serialize))

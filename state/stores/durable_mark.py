@@ -1,8 +1,8 @@
 """The mark that makes a rolled-back store visible: what must still be there at the next open.
 
-RocksDB opens happily when its newest log was deleted or its manifest lost the last records: it then shows an older
-state, or one column family older than the other. The mark says what was known to be on disk: the sequence number
-that the database had reached, and the bytes of its manifest so far, which is only ever appended to.
+RocksDB opens without an error when its newest log was deleted or its manifest lost the last records: it then shows an
+older state, or one column family older than the other. The mark records what was on disk: the sequence number that the
+database had reached, and the bytes of its manifest so far, which is append-only.
 
 File format, version 1, 40 bytes, big-endian:
 
@@ -92,7 +92,7 @@ def observed_mark(directory: Path, sequence: int) -> DurableMark:
 
 
 def check_whole(directory: Path, mark: DurableMark) -> None:
-    """Checks, before the database is opened, that its manifest still is what the mark says.
+    """Checks, before the database is opened, that its manifest still matches the mark.
 
     Raises:
         StoreCorruptedError: it is gone, or lost or changed bytes.
@@ -105,7 +105,7 @@ def check_whole(directory: Path, mark: DurableMark) -> None:
     except (OSError, ValueError) as error:
         msg = f"the store at {directory} lost its manifest; set it aside and restore it"
         raise StoreCorruptedError(msg) from error
-    # Every open starts a new manifest: a later one than the mark's means that the last open ended before its mark.
+    # Every open starts a new manifest: one later than the mark's means that the last open wrote no mark.
     if number > mark.manifest_number:
         return
     covered = manifest[: mark.manifest_bytes]

@@ -6,7 +6,7 @@ Row keys below, big-endian:
     'x' · int64 expires at · key     ->  nothing
 
 Both times are epoch milliseconds of stream time. A row that never expires has `2^63 - 1` in front and no index row. A
-row and its index row are written and deleted in one step, so neither is ever left alone. Because the index is ordered
+row and its index row are written and deleted in one step, so neither ever exists alone. Because the index is ordered
 by time, a sweep is a scan of its beginning.
 """
 

@@ -18,7 +18,7 @@ class OpenIterators:
     """The open iterators of one store.
 
     An iterator leaves the registry when it is exhausted or closed. One that is garbage-collected while open is
-    counted as leaked: what it pinned is free again, but somebody forgot a `with`. Safe to read from any thread.
+    counted as leaked: its resources are free again, but a `with` is missing. Safe to read from any thread.
 
     Attributes:
         shut: whether the store was closed.

@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class KeyRanges(StateStore, ABC, Generic[K, V]):
-    """The base of stores with one value a key. A subclass says how rows are decoded, and which are left out."""
+    """The base of stores with one value a key. A subclass defines how rows are decoded, and which are left out."""
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(layers)

@@ -94,7 +94,7 @@ class KeyValueStore(KeyRanges[K, V]):
         return KeyValueTransaction(replace(self._layers, top=pending), pending, self._key_serde, self._value_serde)
 
     def on_flush(self, listener: Callable[[Sequence[tuple[K, V | None, V | None]]], None] | None) -> None:
-        """Sets who hears of (key, new, old) when the cache is flushed, in write order. Needs a cache.
+        """Sets the listener that gets (key, new, old) when the cache is flushed, in write order. Needs a cache.
 
         The old value is that below the cache before the flush, always None unless the cache sends old values.
         """

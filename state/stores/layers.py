@@ -29,10 +29,10 @@ class StoreLayers:
 
     Attributes:
         top: what a store kind reads and writes.
-        logged: the layer below the cache: what maintenance writes to, so that its writes are logged too.
-        restore_target: the layer below the changelog: what a restore writes to, so that nothing is logged twice.
+        logged: the layer below the cache. Maintenance writes to it, so that its writes are logged too.
+        restore_target: the layer below the changelog. A restore writes to it, so that nothing is logged twice.
         backend: the lowest layer.
-        context: what the store's owner is processing.
+        context: the input record that the store's owner is processing.
         metered: the metered layer, if there is one.
         cache: the cache, if there is one.
         segments: the time segments of window and session stores.
@@ -82,7 +82,7 @@ class StateStore:
 
     @property
     def context(self) -> RecordContext:
-        """Tell it which input record the next writes come from."""
+        """Set here which input record the next writes come from."""
         return self._context
 
     @property
@@ -96,7 +96,7 @@ class StateStore:
         return {topic: dict(partitions) for topic, partitions in self._position.items()}
 
     def approximate_num_entries(self) -> int:
-        """About how many rows there are: cached writes and the state of compaction are not looked at."""
+        """About how many rows there are; ignores cached writes and the state of compaction."""
         return self._top.approximate_num_entries()
 
     def flush(self) -> None:
@@ -129,13 +129,13 @@ class StateStore:
             self._top.write(entries, metadata)
 
     def _write_transaction(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None]) -> None:
-        """Writes what a transaction gathered; its records may lie on both sides of what was written meanwhile."""
+        """Writes a transaction's entries. Other writes since its start may come from earlier or later input records."""
         position = merged_positions(self._position, decode_position(metadata.get(POSITION_KEY)))
         self._top.write(entries, {**metadata, POSITION_KEY: encode_position(position)} if position else metadata)
         self._position = position
 
     def _reread_position(self) -> None:
-        """Begins a transaction: the record at hand counts as new, so that its first write notes it."""
+        """Begins a transaction: the current record counts as new, so that the first write stores its position."""
         self._seen_moves = 0
         self._position = decode_position(self._top.metadata(POSITION_KEY))
 
@@ -145,7 +145,7 @@ class StateStore:
         decode_key: Callable[[bytes], Any],
         decode: Callable[[bytes], Any],
     ) -> None:
-        """Sets who hears of (key, new, old), decoded, when the cache is flushed; None for nobody."""
+        """Sets the listener that gets (key, new, old), decoded, when the cache is flushed; None removes it."""
         if self._layers.cache is None:
             return
         if listener is None:

@@ -31,7 +31,7 @@ class LruStore(Backend):
         self.evictions = 0
 
     def on_evict(self, listener: Callable[[bytes], None]) -> None:
-        """Sets who hears of evicted keys: a changelog needs a tombstone for each."""
+        """Sets the listener that gets evicted keys: a changelog needs a tombstone for each."""
         self._on_evict = listener
 
     def get(self, key: bytes) -> bytes | None:
@@ -49,7 +49,7 @@ class LruStore(Backend):
         return [self.get(key) for key in keys]
 
     def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        """Writes rows and metadata, then evicts what is too much."""
+        """Writes rows and metadata, then evicts the excess."""
         self._check_open()
         evicted: list[bytes] = []
         with self._lock:
@@ -98,7 +98,7 @@ class LruStore(Backend):
         return len(self._rows)
 
     def flush(self) -> None:
-        """Does nothing: there is nothing to survive to."""
+        """Does nothing: rows never outlive the process."""
         self._check_open()
 
     def close(self) -> None:

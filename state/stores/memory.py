@@ -15,7 +15,7 @@ from state.stores.iterators import Row, RowIterator
 class MemoryStore(Backend):
     """A `BytesStore` in the process's memory.
 
-    A scan fixes its keys at the call; a row deleted meanwhile is skipped, one overwritten meanwhile shows its new
+    A scan fixes its keys at the call. A row deleted during the scan is skipped, an overwritten one shows its new
     value, as in Kafka Streams' in-memory store. Safe for one writer and many readers.
     """
 
@@ -23,7 +23,7 @@ class MemoryStore(Backend):
         super().__init__(name)
         self._rows: SortedDict[bytes, bytes] = SortedDict()
         self._metadata: dict[bytes, bytes] = {}
-        # The sorted keys are several lists that change one after the other: who lists keys must not come in between.
+        # The sorted keys are several lists that change one after the other: no scan may list keys in between.
         self._lock = threading.RLock()
 
     def get(self, key: bytes) -> bytes | None:
@@ -86,7 +86,7 @@ class MemoryStore(Backend):
         return len(self._rows)
 
     def flush(self) -> None:
-        """Does nothing: there is nothing to survive to."""
+        """Does nothing: rows never outlive the process."""
         if not self._open:
             self._refuse()
 

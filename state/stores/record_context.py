@@ -1,4 +1,4 @@
-"""What a store's owner is processing at the moment: the source of changelog timestamps and of the store's position."""
+"""The record that a store's owner is processing: the source of changelog timestamps and of the store's position."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RecordContext:
         self.moves = 0
 
     def move_to(self, topic: str, partition: int, offset: int, timestamp_ms: int | None = None) -> None:
-        """Names the record that the following writes come from."""
+        """Sets the record that the following writes come from."""
         self.topic = topic
         self.partition = partition
         self.offset = offset
@@ -63,5 +63,5 @@ def encode_position(position: Mapping[str, Mapping[str, int]]) -> bytes:
 
 
 def decode_position(data: bytes | None) -> InputPosition:
-    """The position behind its JSON, empty if there is none."""
+    """The position from its JSON, empty if there is none."""
     return {} if data is None else orjson.loads(data)

@@ -54,7 +54,7 @@ def open_redis(url: str, name: str, *, prefix: str = "storekeeper") -> RedisStor
 class RedisStore(Backend):
     """A `BytesStore` on a Redis server. Make it with `open_redis`.
 
-    A scan reads in chunks of 500 and is no snapshot: a row deleted meanwhile is skipped. One writer, many readers.
+    A scan reads in chunks of 500 and is no snapshot: a row deleted during it is skipped. One writer, many readers.
     """
 
     persistent = True
@@ -124,11 +124,11 @@ class RedisStore(Backend):
         return int(self._ask("hlen", self._rows_key))
 
     def flush(self) -> None:
-        """Checks that the server answers: what it acknowledged is as durable as it is set up for."""
+        """Checks that the server answers. Acknowledged writes are as durable as its settings make them."""
         self._ask("ping")
 
     def close(self) -> None:
-        """Lets go of the connection; the rows stay. Safe to call twice."""
+        """Closes the connection; the rows stay. Safe to call twice."""
         if self._open:
             self._open = False
             self._iterators.shut_down()

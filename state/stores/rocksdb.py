@@ -61,7 +61,7 @@ class RocksDBStore(Backend):
         self._database = self._opened(AccessType.read_write())
         self._check_not_rolled_back(0 if self._marked is None else self._marked.sequence)
         self._open = True
-        # Without room for a new mark the last one still holds: it asks for less.
+        # Without space for a new mark the last one stays valid: it requires less.
         with contextlib.suppress(OSError):
             self._mark()
 
@@ -161,7 +161,7 @@ class RocksDBStore(Backend):
         return self.property_int("rocksdb.estimate-num-keys") or 0
 
     def property_int(self, name: str) -> int | None:
-        """An integer property of RocksDB such as `rocksdb.total-sst-files-size`, or None if it knows none."""
+        """An integer property of RocksDB such as `rocksdb.total-sst-files-size`, or None if RocksDB lacks it."""
         if not self._open:
             self._refuse()
         try:
@@ -171,7 +171,7 @@ class RocksDBStore(Backend):
         return None if value is None else int(value)
 
     def compact(self) -> None:
-        """Writes everything to the lowest level: after a bulk load or a purge. Takes as long as the rows are large."""
+        """Compacts everything to the lowest level, after a bulk load or a purge. Takes longer for larger rows."""
         if not self._open:
             self._refuse()
         try:
@@ -193,12 +193,12 @@ class RocksDBStore(Backend):
             self._fail(error)
 
     def close(self) -> None:
-        """Flushes, frees everything and lets go of the directory. Safe to call twice."""
+        """Flushes, frees everything and releases the directory. Safe to call twice."""
         if not self._open:
             return
         self._open = False
         self._iterators.shut_down()
-        # A disk that is full or broken must not keep the owner from letting go: what counts is in the log already.
+        # A full or broken disk must not prevent the close: the data that counts is in the changelog already.
         with contextlib.suppress(Exception):
             self._database.flush_wal(sync=True)
             sequence = int(self._database.latest_sequence_number())
@@ -249,10 +249,10 @@ class RocksDBStore(Backend):
         self._get = _closed
 
     def _resume(self) -> None:
-        """Reopens after a failed write, as RocksDB takes no write after one; only once there is room to reopen."""
+        """Reopens after a failed write, as RocksDB then refuses all writes; only once there is space to reopen."""
         if not self._open:
             self._refuse()
-        # Of a database that an earlier attempt could not open again, the numbers from before that hold.
+        # If an earlier attempt could not reopen the database, the numbers from before it still apply.
         with contextlib.suppress(Exception):
             self._buffered_bytes = int(self._database.property_int_value("rocksdb.cur-size-all-mem-tables") or 0)
             self._reached = max(self._reached, int(self._database.latest_sequence_number()))
@@ -264,7 +264,7 @@ class RocksDBStore(Backend):
         except DiskFullError:
             self._database = self._opened(AccessType.read_only(error_if_log_file_exist=False))
             raise
-        # Whoever follows a log with this store goes on from behind what it has written, not from what the store has.
+        # A follower of a log continues after its last written offset, not after what the store has.
         self._check_not_rolled_back(self._reached)
         self._failed_write = False
 
@@ -298,13 +298,13 @@ class RocksDBStore(Backend):
                     return
                 yield row_key, value()
                 advance()
-            # An iterator that meets a damaged block just ends; only its status tells that from the end of the rows.
+            # An iterator that meets a damaged block just ends; only its status shows that rows are missing.
             cursor.status()
         except Exception as error:
             self._fail(error)
 
     def _backwards(self, cursor: Any, start: bytes | None, stop: bytes | None, _options: ReadOptions) -> Iterator[Row]:
-        # rocksdict 0.3.29 takes a lower bound for an upper one, so the start is compared here.
+        # rocksdict 0.3.29 treats a lower bound as an upper one, so the start is compared here.
         valid, key, value, advance = cursor.valid, cursor.key, cursor.value, cursor.prev
         try:
             cursor.seek_to_last() if stop is None else cursor.seek_for_prev(stop)
@@ -340,7 +340,7 @@ def _translated_or_same(error: BaseException, path: Path) -> BaseException:
 
 
 def _expected_mark(path: Path) -> DurableMark | None:
-    """What the database at `path` must have; None if there is no store yet."""
+    """The mark that the database at `path` must match; None if there is no store yet."""
     present = {entry.name for entry in path.iterdir()} if path.is_dir() else set()
     mark = read_mark(path)
     if mark is not None:

@@ -1,4 +1,4 @@
-"""RocksDB's errors arrive as plain exceptions with a message: here the message becomes a type of our tree."""
+"""RocksDB's errors are plain exceptions with a message: here the message is translated into an error of our tree."""
 
 from __future__ import annotations
 

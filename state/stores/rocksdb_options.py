@@ -148,7 +148,7 @@ def row_options(options: RocksDBOptions) -> Options:
     native = Options(raw_mode=True)
     native.create_if_missing(True)
     native.create_missing_column_families(True)
-    # A flipped bit inside the log is an error to set the store aside for; a torn last record is how a crash looks.
+    # A flipped bit inside the log is damage: set the store aside. A torn last record is what a crash leaves.
     native.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
     native.set_paranoid_checks(True)
     native.set_write_buffer_size(tuning.write_buffer_bytes)

@@ -9,8 +9,7 @@ Byte layout, format 1, big-endian; 15 bytes, then the value:
     11      4      CRC-32 (IEEE) of bytes 0..10 and the value
     15      n      the value, as it stands in the changelog
 
-RocksDB's own checksums cover what lies in its files; this one covers the way from the changelog to the reader, on
-every backend.
+RocksDB's own checksums cover its files; this one covers the way from the changelog to the reader, on every backend.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def decode_row(row: bytes) -> ReplicaRow:
 
     Raises:
         StoreCorruptedError: the checksum doesn't match, or the row is too short.
-        SerializationError: the row is whole but of a later format than this code knows.
+        SerializationError: the row is intact, but of a later format than this code supports.
     """
     if len(row) < HEADER_BYTES:
         msg = f"a row of {len(row)} bytes is shorter than its header; set the store aside and restore it"

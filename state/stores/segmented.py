@@ -1,7 +1,7 @@
 """Time segments below window and session stores, so that a whole span of expired rows goes in one deletion.
 
 Row key below, big-endian: int64 segment number · the row key from above. A row's segment is its time divided by the
-segment interval. The interval is kept in the store's metadata: a store goes on with the one it was made with.
+segment interval. The interval is kept in the store's metadata: a store keeps the one it was created with.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SegmentedStore(WrappedStore):
         self._interval_ms = interval_ms if stored is None else int.from_bytes(stored, "big")
         if stored is None:
             inner.write((), {INTERVAL_KEY: interval_ms.to_bytes(8, "big")})
-        # Replaced, never changed: a reader's scan goes on with the segments that it began with.
+        # Replaced, never changed: a reader's scan keeps the segments that it began with.
         self._segments = _present_segments(inner)
         self._oldest_live = 0
 

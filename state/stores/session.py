@@ -37,7 +37,7 @@ class SessionStore(StateStore, Generic[K, V]):
 
     @property
     def stream_time(self) -> StreamTime:
-        """Stream time, retention, and what came too late."""
+        """Stream time, retention, and the count of records that came too late."""
         return self._time
 
     def put(self, key: K, start_ms: int, end_ms: int, value: V | None) -> None:
@@ -131,7 +131,7 @@ class SessionStore(StateStore, Generic[K, V]):
         self.expire()
 
     def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
-        """Sets who hears of (session, new, old) when the cache is flushed, in write order. Needs a cache."""
+        """Sets the listener that gets (session, new, old) when the cache is flushed, in write order. Needs a cache."""
         self._on_flush(listener, self._windowed, self._decode)
 
     def _of_key(

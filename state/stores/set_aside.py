@@ -1,4 +1,4 @@
-"""A damaged store is moved out of the way, never deleted: someone may want to look at it."""
+"""Moves a damaged store out of the way. It is never deleted, so that it can be examined."""
 
 from __future__ import annotations
 

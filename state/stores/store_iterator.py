@@ -58,7 +58,7 @@ class StoreIterator(Iterator[T], Generic[T]):
             self._check_open()
             raise
         except BaseException:
-            # The generator of the items has ended with the error: it must not pass for the end of the rows.
+            # The error has ended the generator. That must not look like the end of the rows.
             self._rows.close()
             raise
 

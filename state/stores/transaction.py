@@ -18,7 +18,7 @@ class TransactionStore(WrappedStore):
 
     Args:
         inner: the store below.
-        write: what a commit writes with, for owners that write something along; None takes the inner store's own.
+        write: the function that commits, for owners that write additional entries; None takes the inner store's own.
     """
 
     def __init__(
@@ -98,6 +98,6 @@ class TransactionStore(WrappedStore):
         self._inner.flush()
 
     def close(self) -> None:
-        """Closes the store below; what was not committed is gone."""
+        """Closes the store below; uncommitted writes are lost."""
         self.abort()
         self._inner.close()

@@ -19,7 +19,7 @@ V = TypeVar("V")
 
 
 class TtlKeyValueStore(KeyRanges[K, V]):
-    """A key-value store whose rows expire, and are seen by no read from then on. Made by `StoreBuilder.ttl_key_value`.
+    """A key-value store whose rows expire; reads don't see expired rows. Made by `StoreBuilder.ttl_key_value`.
 
     A row put at `t` with a TTL of `n` is visible while stream time is below `t + n`. Stream time is the latest
     timestamp that was put: reading never moves it. Expired rows stay on disk until `sweep`. One writer, many readers.
@@ -38,17 +38,17 @@ class TtlKeyValueStore(KeyRanges[K, V]):
 
     @property
     def stream_time(self) -> StreamTime:
-        """The latest timestamp that was put or observed: what rows expire by."""
+        """The latest timestamp that was put or observed; it decides which rows have expired."""
         return self._time
 
     def put(self, key: K, value: V | None, timestamp_ms: int, ttl_ms: int | None = None) -> None:
-        """Sets the value and, with it, a new life; None deletes. A late timestamp may be expired at once.
+        """Sets the value and restarts its TTL; None deletes. A late timestamp may be expired at once.
 
         Args:
             key: not None.
             value: the value.
-            timestamp_ms: when the life begins; moves stream time.
-            ttl_ms: how long it is, at least 1; None takes the store's.
+            timestamp_ms: when the TTL starts; moves stream time.
+            ttl_ms: the TTL, at least 1; None takes the store's.
 
         Raises:
             NullKeyError: the key is None.

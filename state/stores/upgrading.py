@@ -20,7 +20,7 @@ Convert = Callable[[bytes], bytes]
 
 
 class UpgradingStore(WrappedStore):
-    """The new store with the old one behind it. One writer; readers of other threads may look, not move.
+    """The new store with the old one behind it. One writer; other threads may read with `get_many` and scans.
 
     Args:
         new: the store of the new format; metadata lives here.
@@ -95,12 +95,12 @@ class UpgradingStore(WrappedStore):
         return len(batch)
 
     def flush(self) -> None:
-        """Flushes the new store, then the old: what left the old one is safe before its going is."""
+        """Flushes the new store, then the old: a moved row is safe in the new one before its removal is."""
         self._inner.flush()
         self._old.flush()
 
     def close(self) -> None:
-        """Closes both stores, wherever the move has got to: the next open goes on with it. Safe to call twice."""
+        """Closes both stores, also in the middle of the move: the next open continues it. Safe to call twice."""
         self._inner.close()
         self._old.close()
 

@@ -63,11 +63,11 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
 
     @property
     def stream_time(self) -> StreamTime:
-        """Stream time, and what came too late."""
+        """Stream time, and the count of records that came too late."""
         return self._time
 
     def put(self, key: K, value: V | None, timestamp_ms: int) -> int:
-        """Adds a version; None says that the key was deleted at that time.
+        """Adds a version; None means that the key was deleted at that time.
 
         Returns:
             Until when the version is valid: the timestamp of the next one, -1 if it is the latest, `NOT_PUT_MS` if it
@@ -92,7 +92,7 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
         return self._replaced_at_ms(data, timestamp_ms)
 
     def delete(self, key: K, timestamp_ms: int) -> VersionedRecord[V] | None:
-        """Says that the key was deleted at `timestamp_ms`; returns the version that was valid then."""
+        """Records that the key was deleted at `timestamp_ms`; returns the version that was valid then."""
         check_key_and_time(key, timestamp_ms)
         current = self.get(key, timestamp_ms)
         self.put(key, None, timestamp_ms)
@@ -131,7 +131,7 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
         with self._top.scan(*version_bounds(data, clamped(to_ms))) as rows:
             for row_key, stored in rows:
                 timestamp_ms = version_timestamp_ms(row_key)
-                # Of times before the horizon only the latest version is known, as in `get`.
+                # Before the horizon only the latest version is known, as in `get`.
                 if stored != _DELETED and (valid_to_ms == VALID_TO_UNDEFINED_MS or to_ms >= horizon_ms):
                     records.append(VersionedRecord(self._decode(stored[1:]), timestamp_ms, valid_to_ms))
                 valid_to_ms = timestamp_ms

@@ -60,7 +60,7 @@ class WindowStore(StateStore, Generic[K, V]):
 
     @property
     def stream_time(self) -> StreamTime:
-        """Stream time, retention, and what came too late."""
+        """Stream time, retention, and the count of records that came too late."""
         return self._time
 
     def put(self, key: K, value: V | None, start_ms: int) -> None:
@@ -152,7 +152,7 @@ class WindowStore(StateStore, Generic[K, V]):
         self.expire()
 
     def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
-        """Sets who hears of (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
+        """Sets the listener for (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
         self._on_flush(listener, self._windowed, self._decode)
 
     def _of_key(self, key: K, from_ms: int, to_ms: int, *, reverse: bool) -> StoreIterator[tuple[int, V]]:

@@ -1,4 +1,4 @@
-"""The base of wrappers: everything goes through to the store below unless the wrapper says otherwise."""
+"""The base of wrappers: every call goes to the store below unless the wrapper overrides it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How values are folded into an aggregate: the start, the step and, for sessions and tables, the way to join and undo.
 
-Aggregates must be values: an adder returns a new one and leaves its argument as it was, for the same aggregate may be
-held by several windows.
+Aggregates must not be mutated: an adder returns a new one and leaves its argument unchanged, as several windows may
+hold the same aggregate.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ V = TypeVar("V")
 class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
     """One row's new value and, where the table sends old values, the one before it.
 
-    A None `new` is a tombstone: the row is gone. A None `old` says that there was no row, or that the table doesn't
+    A None `new` is a tombstone: the row is gone. A None `old` means that there was no row, or that the table doesn't
     send old values.
     """
 
@@ -35,7 +35,7 @@ class TableRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
 
 
 Forward = Callable[[TableRecord[K, V]], None]
-"""Whoever takes a table's changes. Called in the order of the changes, on the thread that caused them."""
+"""A subscriber to a table's changes. Called in the order of the changes, on the thread that caused them."""
 
 
 def windowed(key: K, window: Window) -> Windowed[K]:

@@ -18,8 +18,8 @@ class ChangeForwarder(Generic[K, V]):
     """Passes a table's changes on, in the order of their writes.
 
     Over a store with a cache only the last change of a key between two flushes goes on, with the old value from
-    before the first one: what a cache is for. Rows put and deleted between two flushes are never heard of. Announce
-    each change before its put, for the put may evict and so flush; forward it after.
+    before the first one. Rows put and deleted between two flushes are never passed on. Announce each change before
+    its put, as the put may evict and so flush; forward it after.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ChangeForwarder(Generic[K, V]):
 
         Args:
             store: the store that the changes are put to; one with a cache takes one listener only.
-            forward: who gets the changes.
+            forward: gets the changes.
             identity: what the key of a change and the key that the store reports for it have in common.
         """
         self._forward = forward
@@ -41,7 +41,7 @@ class ChangeForwarder(Generic[K, V]):
             store.on_flush(self._on_flush)
 
     def announce(self, record: TableRecord[K, V]) -> None:
-        """Says which change is about to be put."""
+        """Announces a change that is about to be put."""
         if not self._flushes:
             return
         identity = self._identity(record.key)
@@ -52,7 +52,7 @@ class ChangeForwarder(Generic[K, V]):
         self._waiting[identity] = record
 
     def forward(self, record: TableRecord[K, V]) -> None:
-        """Says that the change was put: it goes on now, unless a flush takes care of it."""
+        """Passes the change on after its put, unless flushes do that."""
         if not self._flushes:
             self._forward(record)
 

@@ -14,7 +14,7 @@ K = TypeVar("K")
 class ClosingIndex(Generic[K]):
     """Open windows by the time that decides about their closing: a window's start, a session's end.
 
-    It spares emission on close a scan of the whole store for each record. In memory: one entry for each window that
+    It saves emission on close from scanning the whole store for each record. In memory: one entry for each window that
     isn't emitted yet. Not thread-safe.
     """
 

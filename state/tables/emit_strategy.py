@@ -1,4 +1,4 @@
-"""When windowed aggregations tell what they know."""
+"""When windowed aggregations emit results."""
 
 from __future__ import annotations
 

@@ -31,10 +31,10 @@ class GroupedTable(Generic[G, W]):
     """A table's rows on their way to their groups: what Kafka Streams sends through a repartition topic."""
 
     def __init__(self, parent: KTable[K, V], selector: Selector[K, V, G, W]) -> None:
-        """Groups the rows of `parent` by what `selector(key, value)` says.
+        """Groups the rows of `parent` by the result of `selector(key, value)`.
 
         Raises:
-            ConfigurationError: no table from `parent` upwards has a store to know old values from.
+            ConfigurationError: no table from `parent` upwards has a store to read old values from.
         """
         parent.enable_sending_old_values(force=True)
         self._downstream: list[Forward[G, W]] = []
@@ -109,7 +109,7 @@ class TableAggregation(KTable[K, A], Generic[K, V, A]):
         return self._store.get(key)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values; the store knows them."""
+        """Makes changes carry old values; the store has them."""
         self._sends_old_values = True
         return True
 

@@ -32,7 +32,7 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
         right_alone: bool = False,
         store: TableStore[K, R] | None = None,
     ) -> None:
-        """Hangs below both tables.
+        """Subscribes to both tables.
 
         Args:
             left: the one table.
@@ -40,10 +40,10 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
             joiner: `joiner(key, left, right)`.
             left_alone: whether a left row without a right one gives a result.
             right_alone: whether a right row without a left one does.
-            store: for the results; None makes them anew when they are asked for.
+            store: for the results; None computes them at each look-up.
 
         Raises:
-            ConfigurationError: one of the tables can't be looked into.
+            ConfigurationError: one of the tables can't look rows up.
         """
         super().__init__()
         self._left, self._right = left, right
@@ -67,7 +67,7 @@ class JoinedTable(KTable[K, R], Generic[K, V, W, R]):
         return ValueAndTimestamp(value, max(row.timestamp_ms for row in (left, right) if row is not None))
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Changes carry old values always: the tables above know them."""
+        """Changes always carry old values: the tables above have them."""
         return True
 
     def _join(self, key: K, left: V | None, right: W | None) -> R | None:

@@ -33,7 +33,7 @@ class KeyAggregation(KTable[K, A]):
         return self._store.get(key)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values; the store knows them."""
+        """Makes changes carry old values; the store has them."""
         self._sends_old_values = True
         return True
 

@@ -1,4 +1,4 @@
-"""What tables and aggregations need of the stores that hold their rows, and no more.
+"""The store interfaces that tables and aggregations need for their rows.
 
 The stores of `state.stores` have these methods: a key-value or window store with `TimestampedSerde` values, a session
 store with plain ones. A store with a cache forwards its table's changes when it is flushed.

@@ -29,7 +29,7 @@ class SessionAggregation(StreamAggregation[K, V, A]):
 
     A record is late, left out and counted, only if the session that it would end up in is closed: a late record that
     bridges an old session to one that is still open is in time. Such a record can reopen a session that was emitted on
-    close, for the gap it bridges reaches further than the session's own closing; the merged session is then emitted,
+    close, as the gap it bridges reaches further than the session's own closing; the merged session is then emitted,
     too, once it closes. As in Kafka Streams, the earlier one isn't taken back.
     """
 

@@ -25,8 +25,8 @@ NOTHING_EMITTED_MS = -1
 class StreamAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
     """A table of one aggregate for each key and window, made from a stream of records.
 
-    Records without key or value are left out and counted. A record advances stream time before it is judged, so one
-    that comes far ahead closes the windows behind it.
+    Records without key or value are left out and counted. A record advances stream time before its lateness is
+    checked, so one that comes far ahead closes the windows behind it.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class StreamAggregation(KTable[Windowed[K], A], Generic[K, V, A]):
             return
         now_ms = self.stream_time.observe(timestamp_ms)
         if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
-            # First, for this record can't change what it closes, but its put may make the store expire it.
+            # First: this record can't change the windows that it closes, but its put may expire them in the store.
             self._emit_closed(self._closed_until(now_ms))
         self._aggregate(key, value, timestamp_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values; the store knows them."""
+        """Makes changes carry old values; the store has them."""
         self._sends_old_values = True
         return True
 

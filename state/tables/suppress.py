@@ -1,7 +1,7 @@
 """Suppression: holding a table's changes back until they are final, or until a time limit.
 
-    until_window_closes   one result a window, once no record can change it any more; tombstones are dropped, for
-                          nobody has seen the row that they would delete
+    until_window_closes   one result a window, once no record can change it any more; tombstones are dropped, as
+                           nobody has seen the row that they would delete
     until_time_limit      at most one change a key within the limit; tombstones go out like any other change
 
 Both follow the table's own stream time, that is the timestamps of the changes: without newer changes nothing is
@@ -41,7 +41,7 @@ class BufferConfig:
 
     Attributes:
         max_records: the most keys that may wait, or None for no limit.
-        max_bytes: the most bytes that they may weigh (`TimeOrderedBuffer.size_bytes`), or None for no limit.
+        max_bytes: the most bytes that they may take (`TimeOrderedBuffer.size_bytes`), or None for no limit.
         when_full: emit the changes due first, or raise `BufferFullError`.
 
     Raises:
@@ -65,7 +65,7 @@ class BufferConfig:
         return limited and self.when_full is BufferFullStrategy.EMIT_EARLY
 
     def exceeded_by(self, buffer: TimeOrderedBuffer[Any, Any]) -> bool:
-        """Whether more waits than may."""
+        """Whether the buffer is over a limit."""
         over_records = self.max_records is not None and len(buffer) > self.max_records
         return over_records or (self.max_bytes is not None and buffer.size_bytes > self.max_bytes)
 
@@ -114,7 +114,7 @@ def until_window_closes(windows: WindowDefinition, buffer: BufferConfig = UNBOUN
 class SuppressedTable(KTable[K, V]):
     """A table whose changes are held back.
 
-    `get` shows what downstream has been told: a key with a change in the buffer still has its earlier row.
+    `get` returns the row that downstream has: a key with a change in the buffer still has its earlier row.
     """
 
     def __init__(
@@ -126,14 +126,14 @@ class SuppressedTable(KTable[K, V]):
         value_bytes: Callable[[V], bytes],
         stream_time: StreamTime | None = None,
     ) -> None:
-        """Hangs below `parent`.
+        """Subscribes to `parent`.
 
         Args:
             parent: the table whose changes to hold back.
             suppressed: when to let them through.
             key_bytes: serialises keys: the order of changes that fall due together.
             value_bytes: serialises values, for the limit in bytes.
-            stream_time: where the changes had come to, after a restore.
+            stream_time: that of the changes before a restore.
         """
         super().__init__()
         self._parent = parent
@@ -144,7 +144,7 @@ class SuppressedTable(KTable[K, V]):
         parent.subscribe(self._on_change)
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
-        """The row that downstream knows, or None."""
+        """The row that downstream has, or None."""
         buffered, prior = self.buffer.prior(key)
         return prior if buffered else self._parent.get(key)
 

@@ -1,11 +1,11 @@
 """Tables: streams of upserts and tombstones, read as the newest row of each key, with what can be derived from them.
 
-A table pushes each change to whoever subscribed, at once and on the caller's thread; nothing here starts threads or
-does I/O beside the stores handed in. A table follows its log's order: a record that is stamped earlier than the row it
-meets still replaces it. Tables aren't thread-safe: one thread feeds a partition's tables.
+A table pushes each change to its subscribers, at once and on the caller's thread; nothing here starts threads or
+does I/O beside the given stores. A table follows its log's order: a record with an earlier timestamp than the row
+still replaces it. Tables aren't thread-safe: one thread feeds a partition's tables.
 
-Whether a table sends old values with its changes decides what can hang below it. Aggregations of a table need them, to
-take the old value out before they add the new one; filters use them to keep quiet about rows that never passed.
+A table may send old values with its changes. Aggregations of a table need them, to subtract the old value before they
+add the new one; filters use them to send no tombstones for rows that never passed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class KTable(ABC, Generic[K, V]):
         """The key's row as of now, or None.
 
         Raises:
-            ConfigurationError: neither this table nor one above it has a store to look into.
+            ConfigurationError: neither this table nor one above it has a store to read.
         """
 
     def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[V] | None:
@@ -59,7 +59,7 @@ class KTable(ABC, Generic[K, V]):
 
     @abstractmethod
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values, if this table or one above it has a store to know them from.
+        """Makes changes carry old values, if this table or one above it has a store to read them from.
 
         Args:
             force: whether old values are indispensable.
@@ -132,7 +132,7 @@ class KTable(ABC, Generic[K, V]):
 class SourceTable(KTable[K, V]):
     """A table read from a log of upserts and tombstones.
 
-    Without a store it only passes changes on: it can't be queried and knows no old values. Records with a null key
+    Without a store it only passes changes on: it can't be queried and has no old values. Records with a null key
     are counted and left out.
     """
 
@@ -164,7 +164,7 @@ class SourceTable(KTable[K, V]):
 class DerivedTable(KTable[K, W], Generic[K, V, W]):
     """A table whose every row follows from the same key's row in the table above.
 
-    With a store it is materialized: it answers queries and knows old values by itself. Without, it asks the table
+    With a store it is materialized: it answers queries and has old values itself. Without, it asks the table
     above and derives again.
     """
 
@@ -220,8 +220,8 @@ class DerivedTable(KTable[K, W], Generic[K, V, W]):
 class FilteredTable(DerivedTable[K, V, V]):
     """The rows of a table that a predicate lets through.
 
-    A row that stops matching becomes a tombstone, for downstream may hold it. A row that never matched needs none,
-    and is kept quiet about where old values are known: whenever the table above has a store, or one was asked for
+    A row that stops matching becomes a tombstone, as downstream may hold it. A row that never matched needs none,
+    and sends none where old values are known: whenever the table above has a store, or one was asked for
     with `enable_sending_old_values`. Else every row that doesn't match goes out as a tombstone, to be safe.
     """
 

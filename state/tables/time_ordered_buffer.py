@@ -16,7 +16,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 RECORD_OVERHEAD_BYTES = 28
-"""What a buffered change counts beside its key and values: due time, timestamp, offset and partition, as in Kafka."""
+"""The bytes of a buffered change beside its key and values: due time, timestamp, offset and partition, as in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class TimeOrderedBuffer(Generic[K, V]):
         self.touched: set[bytes] = set()
 
     def take_touched(self) -> dict[bytes, Buffered[K, V] | None]:
-        """What became of each key since the last call: the change that waits now, or None. To be saved."""
+        """The keys changed since the last call, each with its waiting change or None. To be saved."""
         touched, self.touched = self.touched, set()
         due = self._due
         return {key: Buffered(due[key], self._rows[due[key], key]) if key in due else None for key in touched}
@@ -58,12 +58,12 @@ class TimeOrderedBuffer(Generic[K, V]):
         return len(self._rows)
 
     def __iter__(self) -> Iterator[Buffered[K, V]]:
-        """What is buffered, due first first: put it into a fresh buffer to restore this one."""
+        """The buffered changes, in the order of due times: put them into a fresh buffer to restore this one."""
         return (Buffered(due_ms, record) for (due_ms, _), record in self._rows.items())
 
     @property
     def size_bytes(self) -> int:
-        """What the buffered changes weigh: keys, values and `RECORD_OVERHEAD_BYTES` each."""
+        """The size of the buffered changes: keys, values and `RECORD_OVERHEAD_BYTES` each."""
         return self._size_bytes
 
     @property
@@ -98,7 +98,7 @@ class TimeOrderedBuffer(Generic[K, V]):
         return Buffered(due_ms, record)
 
     def prior(self, key: K) -> tuple[bool, ValueAndTimestamp[V] | None]:
-        """Whether the key is buffered, and if so the row from before that: what downstream still sees.
+        """Whether the key is buffered, and if so the row from before that: the row that downstream still sees.
 
         The prior row's timestamp isn't known and stands at that of the buffered change.
         """

@@ -1,4 +1,4 @@
-"""A table that knows the earlier values of its keys, and so can be read as of a time."""
+"""A table that keeps the earlier values of its keys, and so can be read as of a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ V = TypeVar("V")
 class VersionedTable(KTable[K, V]):
     """A table read from a log of upserts and tombstones, ordered by their timestamps.
 
-    A record that is older than its key's newest value changes history alone: nothing goes on downstream. One that is
+    A record that is older than its key's newest value changes only the history: nothing goes downstream. One that is
     older than the history is left out and counted.
     """
 
@@ -27,7 +27,7 @@ class VersionedTable(KTable[K, V]):
         self._store = store
 
     def upsert(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
-        """Takes the log's next record. A None value says that the key was deleted at that time."""
+        """Takes the log's next record. A None value means that the key was deleted at that time."""
         if key is None:
             self.dropped.drop(DropReason.NULL_KEY)
             return
@@ -50,6 +50,6 @@ class VersionedTable(KTable[K, V]):
         return None if found is None else ValueAndTimestamp(found.value, found.timestamp_ms)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
-        """Makes changes carry old values; the store knows them."""
+        """Makes changes carry old values; the store has them."""
         self._sends_old_values = True
         return True

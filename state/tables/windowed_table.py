@@ -1,4 +1,4 @@
-"""What aggregations over time windows share: late records and rows."""
+"""The common part of aggregations over time windows: late records and rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WindowedTable(StreamAggregation[K, V, A]):
     Records whose window is closed are left out and counted, too.
 
     A row is stamped with the greatest timestamp of the records in it: a late record doesn't lower it. So the newest
-    row tells how far stream time had come, and a table over a restored store goes on from there.
+    row gives the last stream time, and a table over a restored store goes on from there.
     """
 
     def __init__(

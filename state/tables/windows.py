@@ -7,7 +7,7 @@ Four shapes of window, each in time order of its start:
     SessionWindow    [start, end]   from a session's first record to its last
     UnlimitedWindow  [start, ...)   never ends, never closes
 
-and one definition for each: `TimeWindows`, `SlidingWindows`, `SessionWindows`, `UnlimitedWindows`. A definition knows
+and one definition for each: `TimeWindows`, `SlidingWindows`, `SessionWindows`, `UnlimitedWindows`. A definition has
 the first stream time at which one of its windows is closed; the aggregations drop what comes later, and suppression
 and emission on close wait until then. Both read the same number, so that a result called final is final.
 
@@ -104,7 +104,7 @@ class UnlimitedWindow(Window):
 
 
 class WindowDefinition(Protocol):
-    """What emission on close and suppression need to know of a window definition."""
+    """The part of a window definition that emission on close and suppression use."""
 
     @property
     def grace_ms(self) -> int:

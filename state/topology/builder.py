@@ -109,7 +109,7 @@ class StreamsBuilder:
         return GlobalTable(source)
 
     def add_store(self, store: Store[Any]) -> None:
-        """Declares a store for processors, who name it in `process(stores=...)`.
+        """Declares a store for processors that name it in `process(stores=...)`.
 
         Raises:
             ConfigurationError: it has no name or no types, or another store has its name.

@@ -27,7 +27,7 @@ POSITION = b"changelog-position"
 
 
 class CrashStep(StrEnum):
-    """Where in its commit a task dies."""
+    """The step of a commit at which a task crashes."""
 
     BEFORE_COMMIT = "before_commit"
     OUTPUTS_WRITTEN = "outputs_written"
@@ -44,7 +44,7 @@ class OutputRecord(NamedTuple):
 
 @dataclass(slots=True)
 class _Slot:
-    """What is left of a task when it dies: what it has committed."""
+    """What survives a task's crash: its committed state."""
 
     sub_topology: SubTopology
     partition: int
@@ -54,7 +54,7 @@ class _Slot:
 
 
 class TopologyTestDriver:
-    """A running topology, to be fed and looked at. What is piped is handled before `pipe` returns.
+    """A running topology for tests. Piped records are processed before `pipe` returns.
 
     Args:
         topology: what to run.
@@ -131,7 +131,7 @@ class TopologyTestDriver:
         )
 
     def run(self) -> None:
-        """Handles all that waits, until nothing follows any more."""
+        """Processes all waiting records, and those that follow from them."""
         while sum(self._handle(slot) for slot in self._slots):
             pass
 
@@ -149,17 +149,17 @@ class TopologyTestDriver:
         self.run()
 
     def crash_at(self, step: CrashStep, *, batches_before: int = 0) -> None:
-        """Lets a batch die at a step of its commit. Its task is built anew from what was committed.
+        """Makes a batch crash at a step of its commit. Its task is rebuilt from the committed state.
 
         Args:
-            step: where it dies.
+            step: where it crashes.
             batches_before: how many batches, of any task, are handled before it.
         """
         self._crash = step
         self._batches_before = batches_before
 
     def read(self, topic: str) -> list[OutputRecord]:
-        """What a reader of a topic that the app writes has not seen yet, by `pipe` and order.
+        """The records of a topic that the app writes, since the last `read`, in order.
 
         Raises:
             InvalidArgumentError: the app does not write that topic.
@@ -192,7 +192,7 @@ class TopologyTestDriver:
         return self._task(slot).store(name)
 
     def changelog(self, store: str, partition: int = 0) -> list[Entry]:
-        """What was written to a store's changelog, in order."""
+        """The records of a store's changelog, in order."""
         return [(change.key, change.value) for change in self._changelogs.get((store, partition), ())]
 
     def _source(self, topic: str) -> Source:
@@ -232,7 +232,7 @@ class TopologyTestDriver:
             raise
         crash = self._next_crash()
         if crash in {CrashStep.BEFORE_COMMIT, CrashStep.OUTPUTS_WRITTEN}:
-            # What an aborted transaction wrote, no reader sees.
+            # No reader sees what an aborted transaction wrote.
             slot.task = None
             if not records:
                 self._batch(slot, records)

@@ -1,4 +1,4 @@
-"""The functions that operators take, and how one asks for the key as well."""
+"""The functions that operators take, and how a function gets the key as well."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ TimestampExtractor = Callable[[K, V], int]
 
 
 def with_key(function: F) -> WithKey[F]:
-    """Marks a function that wants the key first: `map_values(with_key(lambda key, value: ...))`."""
+    """Marks a function that takes the key first: `map_values(with_key(lambda key, value: ...))`."""
     return WithKey(function)
 
 
 def with_window(function: F) -> WithWindow[F]:
-    """Marks an adder of windows that wants the windowed key first: `with_window(lambda window, total, value: ...)`.
+    """Marks an adder of windows that takes the windowed key first: `with_window(lambda window, total, value: ...)`.
 
     `window.key`, `window.start_ms` and `window.end_ms` are those of the row that is written; of sessions, of the merged
     one.
@@ -72,7 +72,7 @@ def keyed(function: Callable[..., Any] | WithKey[Any]) -> Callable[..., Any]:
 
 
 def returned_type(function: object) -> Any:
-    """The type that a function is annotated to return, a class itself, or None if it does not say.
+    """The type that a function is annotated to return, a class itself, or None if it has no annotation.
 
     A value that may be None is of the other type: None is a tombstone, which no serde sees.
     """

@@ -52,7 +52,7 @@ class KStream(Generic[K, V]):
         return self._same("filter-not", stateless.filtering(lambda key, value: not predicate(key, value)), named)
 
     def peek(self, action: Callable[[K, V], object], *, named: str | None = None) -> KStream[K, V]:
-        """The same records; `action(key, value)` sees each. It may be called again for a batch that is run again."""
+        """The same records; calls `action(key, value)` for each, and again for a batch that is run again."""
         return self._same("peek", stateless.peeking(action), named)
 
     def map(

@@ -28,14 +28,14 @@ LONGEST_NAME = 80
 
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
-    """A store of a topology with everything that opening it takes.
+    """A store of a topology with everything that is needed to open it.
 
     Attributes:
         name: of the store.
         kind: how rows are arranged.
         key_serde: of its keys.
         value_serde: of its values, without the timestamp.
-        options: what the topology says about it.
+        options: its options in the topology.
         retention_ms: of windows, sessions and versions; the TTL of a store of kind TTL.
         window_size_ms: of a window store.
         retain_duplicates: whether a window store keeps several values of one key and time.
@@ -103,7 +103,7 @@ class Node:
         name: unique in its topology.
         kind: what it does, for names and descriptions.
         parents: the nodes that it takes records from, in the order of its inputs.
-        children: who takes its records, each with the number of that input.
+        children: the nodes that take its records, each with the number of that input.
         stores: what it keeps.
         store_names: stores of `add_store` that it uses.
         replayable: whether it gives the same records again if it is run again: no state, no look-up, no side effect.
@@ -167,7 +167,7 @@ class TableNode(Node, ABC):
         return None
 
     def require_rows(self) -> None:
-        """Says that somebody looks rows up: a source table without a store gets one."""
+        """Declares that rows are looked up: a source table without a store gets one."""
         for parent in self.parents:
             if isinstance(parent, TableNode):
                 parent.require_rows()

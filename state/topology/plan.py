@@ -1,4 +1,4 @@
-"""From a description to what runs: sub-topologies, numbers of partitions, and what each repartition may be."""
+"""Plans a topology: sub-topologies, numbers of partitions, and which repartitions may be shuffles."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class SubTopology:
 
     @property
     def stores(self) -> list[StoreSpec]:
-        """What each of its tasks keeps."""
+        """The stores of each of its tasks."""
         return [spec for node in self.nodes for spec in node.stores]
 
     def leading_to(self, sinks: Iterable[Node]) -> SubTopology:
@@ -209,7 +209,7 @@ def _upstream(sink: RepartitionSink) -> set[str]:
 
 
 def _may_be_counted(sink: RepartitionSink, groups: list[set[Source]], known: Mapping[str, int]) -> bool:
-    """Whether a topic of its group has its number already, or all that is above the group's free ones has."""
+    """Whether a topic of its group has its number already, or all topics above the group's repartitions have theirs."""
     group = _group_of(sink, groups)
     if any(source.topic in known for source in group):
         return True
@@ -220,7 +220,7 @@ def _may_be_counted(sink: RepartitionSink, groups: list[set[Source]], known: Map
 def _count(
     sink: RepartitionSink, groups: list[set[Source]], known: Mapping[str, int], repartitioned: int | None
 ) -> int:
-    """That of plain topics it is joined with, else of fixed ones, else `repartitioned`, else the largest above."""
+    """That of the plain topics joined with it, else of fixed ones, else `repartitioned`, else the largest above."""
     group = _group_of(sink, groups)
     plain = [known[source.topic] for source in group if not isinstance(source, RepartitionSource)]
     fixed = [known[source.topic] for source in group if source.topic in known]

@@ -60,7 +60,7 @@ class DeadLetter(NamedTuple):
 
 @dataclass(slots=True)
 class Batch:
-    """All that one batch of a task wants written, in one transaction.
+    """All that one batch of a task writes, in one transaction.
 
     Attributes:
         outputs: records for sink and repartition topics.

@@ -1,4 +1,4 @@
-"""What a topology says about a store: Kafka Streams' `Materialized`."""
+"""The options of a store in a topology: Kafka Streams' `Materialized`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Store(Generic[V]):
         profile: what the store is used for most: write_heavy, read_heavy, memory_constrained or balanced.
         caching: whether only the last update of a key in a batch goes on downstream.
         retention: how long windows and sessions are kept, at least as long as they are open.
-        history: how long a versioned table knows its earlier values. Given, the table is versioned.
+        history: how long a versioned table keeps its earlier values. Given, the table is versioned.
         ttl: how long rows of a store of kind TTL live, in stream time.
         logging: whether changes go to a changelog. Without one the rows are lost with the machine.
         changelog: the changelog's topic. None: its name follows from those of app and store.

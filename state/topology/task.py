@@ -2,8 +2,8 @@
 
 The engine builds a task, and for each batch: `process`, `advance`, `end_batch`; then it writes outputs, changes, dead
 letters and progress in one transaction; then it calls `apply`. It may call `process` several times in a batch, and
-write with `take_outputs` what there is after each. A task whose batch is given up is thrown away: nothing has reached
-its stores.
+write the outputs so far with `take_outputs` after each. A task whose batch is given up is discarded: nothing has
+reached its stores.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Task:
 
     @property
     def dropped(self) -> DroppedRecords:
-        """What was left out since the task was built, by reason."""
+        """The numbers of records left out since the task was built, by reason."""
         return self._wiring.dropped
 
     def store(self, name: str) -> Any:
@@ -103,7 +103,7 @@ class Task:
         return self._wiring.take_outputs()
 
     def end_batch(self) -> Batch:
-        """Collects what the batch wants written, without the outputs that were taken before."""
+        """Collects all writes of the batch, without the outputs that were taken before."""
         wiring = self._wiring
         for end in wiring.batch_ends:
             end()
@@ -128,7 +128,7 @@ class Task:
         return self._wiring.stores[store].metadata(key)
 
     def close(self) -> None:
-        """Closes the stores. What was not applied is gone."""
+        """Closes the stores. Writes that were not applied are lost."""
         for store in self._wiring.stores.values():
             store.close()
 

@@ -32,7 +32,7 @@ _UNREAD: Any = object()
 class TableRows(Generic[V]):
     """The rows of a table. They stay decoded while a batch runs, and are encoded once, when it ends.
 
-    So values must be values: a function returns a new one and leaves its argument as it was.
+    So values must not be mutated: a function returns a new one and leaves its argument unchanged.
     """
 
     def __init__(self, spec: StoreSpec, inner: BytesStore, context: RecordContext) -> None:
@@ -100,12 +100,12 @@ class TableRows(Generic[V]):
         return self._inner.metadata(key)
 
     def close(self) -> None:
-        """Closes the store below. What was not applied is gone."""
+        """Closes the store below. Writes that were not applied are lost."""
         self._inner.close()
 
 
 class StampedTransaction(TransactionStore):
-    """A transaction that knows when each of its rows was written, in the time of the records."""
+    """A transaction that keeps the record timestamp of each row's last write."""
 
     def __init__(self, inner: BytesStore, context: RecordContext) -> None:
         super().__init__(inner)
@@ -183,7 +183,7 @@ class TypedStore:
         return self._transaction.metadata(key)
 
     def close(self) -> None:
-        """Closes the store below. What was not applied is gone."""
+        """Closes the store below. Writes that were not applied are lost."""
         self.store.close()
 
 

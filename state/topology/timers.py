@@ -21,7 +21,7 @@ class Timer:
     """One periodic timer. `cancel` ends it.
 
     Attributes:
-        name: tells it from the others of its task, for its due time outlives the process.
+        name: unique in its task, as its due time outlives the process.
         every_ms: its interval.
         kind: its clock.
         callback: called with the time at which it fires.

@@ -24,7 +24,7 @@ class Wiring:
 
     Attributes:
         context: the record under way.
-        dropped: what was left out, counted.
+        dropped: counts of the records that were left out.
         stores: the task's stores by name.
         timers: what is due by stream time or wall clock.
         times: stream time of each operator that has its own, by a name for it. Part of the task's progress.
@@ -72,7 +72,7 @@ class Wiring:
         return self._entries[node][number]
 
     def forward(self, node: Node) -> Push:
-        """The function that gives a record to all that hang below a stream node, in the order of declaration."""
+        """The function that gives a record to all children of a stream node, in the order of declaration."""
         if node not in self._forwards:
             here = [self.entry(child, number) for child, number in node.children if child in self._nodes]
             self._forwards[node] = _all_of(here)
@@ -88,11 +88,11 @@ class Wiring:
         return self._tables[node]
 
     def outputs_to(self, topic: str) -> list[Output]:
-        """The list that takes what is written to a topic."""
+        """The list that collects the outputs to a topic."""
         return self._outputs.setdefault(topic, [])
 
     def take_outputs(self) -> Outputs:
-        """What was written since the last call."""
+        """The outputs since the last call."""
         taken = {topic: outputs.copy() for topic, outputs in self._outputs.items() if outputs}
         for outputs in self._outputs.values():
             outputs.clear()

@@ -1,1 +1,1 @@
-"""The demo of the five smaller systems: their input, what must come out of it, and what the nodes say."""
+"""The demo of the five smaller systems: their input, the expected output, and the nodes' answers."""

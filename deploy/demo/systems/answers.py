@@ -1,4 +1,4 @@
-"""What the query nodes say about the five systems' stores, asked as any program would."""
+"""Reads the five systems' stores from the query nodes, as any client would."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LAST_MS = 9_000_000_000_000
 
 
 def collect(client: StateClient) -> Expected:
-    """Every store, as the oracle tells it."""
+    """Every store, in the oracle's form."""
     return Expected(
         prices={row.key: _exact(row.value["Price"]) for row in client.key_value("prices").all()},
         players={

@@ -1,4 +1,4 @@
-"""Comparing what the stores hold with what they must hold."""
+"""Compares the stores with their expected content."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deploy.demo.systems.oracle import Expected
 
 
 def compare_systems(expected: Expected, found: Expected, asked: str = "the nodes") -> list[Difference]:
-    """Every row that differs, is missing, or is one too many. `asked` says who answered."""
+    """Every row that differs, is missing, or is unexpected. `asked` names the source of `found`."""
     return [
         Difference(f"{field.name.replace('_', ' ')} by {asked}", str(key), str(must.get(key)), str(holds.get(key)))
         for field in fields(Expected)

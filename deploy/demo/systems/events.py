@@ -1,4 +1,4 @@
-"""What the five systems are given: the same each time, out of order, some of it late, some of it twice."""
+"""The five systems' input: the same each time, out of order, some of it late, some of it twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 BASE_MS = 1_700_000_000_000
-"""The time of the first events, epoch milliseconds: times are told, not taken from a clock."""
+"""The time of the first events, epoch milliseconds: times are fixed, not taken from a clock."""
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -104,7 +104,7 @@ def _delay_ms(chance: random.Random) -> int:
 def _untidy(
     events: list[dict[str, Any]], chance: random.Random, *, twice: float, swaps: int
 ) -> Iterator[dict[str, Any]]:
-    """Some events twice, and some with their neighbours exchanged."""
+    """Some events twice, and some swapped with their neighbours."""
     listed = [event for event in events for _ in range(1 + (chance.random() < twice))]
     for _ in range(swaps):
         at = chance.randrange(len(listed) - 1)

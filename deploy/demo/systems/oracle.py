@@ -1,4 +1,4 @@
-"""What the five systems must have made of what lies in their topics, recomputed in plain Python.
+"""The five systems' expected results, recomputed in plain Python from the records in their topics.
 
 It shares no code with the apps that it checks: the rules are written down a second time, for whole topics, without
 batches, timers or state.
@@ -20,7 +20,7 @@ WINDOW_MS = 60 * MINUTE_MS
 HOP_MS = 15 * MINUTE_MS
 RETENTION_MS = 7 * 24 * 60 * MINUTE_MS
 SALES_GRACE_MS = RETENTION_MS
-"""Not the default, but the longest that there is. The demo replays months in seconds: a batch may begin days before the
+"""Not the default, but the longest allowed. The demo replays months in seconds: a batch may begin days before the
 end of the one before it. With this grace no sale is late for the windows of the last days.
 """
 SYMBOL = re.compile("[A-Z]{1,5}")
@@ -49,7 +49,7 @@ class Placed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """By store, what it must hold."""
+    """The expected content, by store."""
 
     prices: Rows
     players: Rows
@@ -62,7 +62,7 @@ class Expected:
 
 
 def expect(read: Callable[[str], Sequence[Placed]]) -> Expected:
-    """What the stores must hold. `read` gives a topic's records, by partition and offset."""
+    """The expected content of the stores. `read` returns a topic's records, by partition and offset."""
     orders = expected_orders(read("order-events"))
     sales = expected_sales(read("pos"))
     return Expected(

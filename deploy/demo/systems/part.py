@@ -1,4 +1,4 @@
-"""The five smaller systems' part of the demo: their events go in, and what people would ask is asked."""
+"""The five smaller systems' part of the demo: publishes their events and asks what people would ask."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SystemsPart:
             self._show_sales(client)
 
     def compare(self, invoices: Collection[tuple[bytes | None, bytes | None]]) -> tuple[list[Difference], int]:
-        """What differs from a recomputation by what lies in the topics, and how many rows were compared.
+        """The differences from a recomputation of the topics' records, and how many rows were compared.
 
         `invoices` are the keys and values of the good records of `pos`.
         """

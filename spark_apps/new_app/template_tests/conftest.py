@@ -10,6 +10,6 @@ __all__ = ["kafka_bootstrap", "spark_session", "topology_driver"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells pytest of the markers that the test kit sets."""
+    """Registers the markers that the test kit sets."""
     config.addinivalue_line("markers", "spark: starts a real Spark session")
     config.addinivalue_line("markers", "broker: needs a Kafka broker, that of STOREKEEPER_KAFKA_BOOTSTRAP")

@@ -1,4 +1,4 @@
-"""Serves the page's files: few, small, read once; nothing in them comes from elsewhere or runs inline."""
+"""Serves the page's files: few, small, read once; they load nothing from other sites and run nothing inline."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
-    # Asked for again each time, answered with 304: a new version of a node never runs with an old page.
+    # Revalidated each time (304 if unchanged): a new version of a node never runs with an old page.
     "cache-control": "no-cache",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file and what it is sent with."""
+    """One file and its headers."""
 
     content: bytes
     media_type: str
@@ -42,7 +42,7 @@ class PageFile:
 
 
 def is_of_page(raw_path: bytes) -> bool:
-    """Whether a path is the page's. Its files hold no data: whoever opens the page is asked for a token by it."""
+    """Whether a path belongs to the page. Its files hold no data; the page itself asks for a token."""
     return raw_path == b"/" or raw_path.startswith(PAGE_PATH.encode())
 
 

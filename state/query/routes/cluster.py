@@ -1,4 +1,4 @@
-"""`/state/cluster`: the nodes, what each says that it holds, and whom to ask for what."""
+"""`/state/cluster`: the nodes, the replicas that each reports, and which node to ask for a partition."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def cluster_routes(catalog: Catalog) -> APIRouter:
 
 
 def cluster_view(catalog: Catalog) -> ClusterView:
-    """What the route answers; no members and no assignment before the heartbeats were heard."""
+    """The route's answer; no members and no assignment before the heartbeats were read."""
     table = catalog.table
     if table is None:
         return ClusterView(node=catalog.node, epoch="", members=[], assignment={})

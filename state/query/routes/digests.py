@@ -1,4 +1,4 @@
-"""`/state/digest/{store}/{partition}`: what this node's own replica holds, as a digest. Never sent on."""
+"""`/state/digest/{store}/{partition}`: the digest of this node's own replica. Never forwarded."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DigestView(BaseModel):
 
 
 def digest_routes(services: QueryServices) -> APIRouter:
-    """The route. One digest at a time, as each reads a whole partition; none is read on that nobody waits for."""
+    """The route. One digest at a time, as each reads a whole partition; it stops once nobody waits for it."""
     routes = APIRouter(tags=["stores"])
     readers = ReaderThreads(_MAX_WAITING, threads=1)
 

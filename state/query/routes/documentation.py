@@ -1,4 +1,4 @@
-"""`/docs`: the OpenAPI document for people, as one page without scripts that needs nothing from elsewhere."""
+"""`/docs`: the OpenAPI document for people, as one page without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POLICY = f"default-src 'none'; style-src 'sha256-{_HASH}'; base-uri 'none'; for
 
 
 def documentation_routes(app: FastAPI) -> APIRouter:
-    """The route. It shows the routes that `app` has when it is first asked."""
+    """The route. It shows the routes that `app` has at the first request."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.get("/docs")

@@ -1,4 +1,4 @@
-"""What nodes ask one another: parts of an answer, from partitions that the asked node holds. Never sent on."""
+"""Routes between nodes: parts of an answer, from partitions that the asked node holds. Never forwarded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def internal_routes(services: QueryServices) -> APIRouter:
     async def answered(question: Question[_T], request: Request) -> Answered[_T]:
         known = services.catalog.partitions(question.store)
         if request.query_params.get("of") != str(known):
-            # The topic was made anew: one of the two nodes hasn't heard yet how many partitions it has.
+            # The topic was recreated: one of the two nodes doesn't know the new partition count yet.
             msg = f"{question.store} has {known} partitions as far as this node knows: ask again"
             raise StoreRestoringError(msg)
         partitions = _numbers(request.query_params.get("partitions", ""))

@@ -34,7 +34,7 @@ class CountView(BaseModel):
 
 
 def keyvalue_routes(services: QueryServices) -> APIRouter:
-    """The routes. The first one is answered by the hot route in front of them; here it is documented."""
+    """The routes. The first one is answered by the hot route in front of them; it is here for the documentation."""
     routes = APIRouter(tags=["key-value stores"], route_class=ReadRoute)
     _add_scans(routes, services)
 

@@ -1,4 +1,4 @@
-"""How the routes that read many rows answer: a page with a cursor to the next one, or the whole as a stream."""
+"""Answers of routes that read many rows: a page with a cursor for the next one, or all rows as a stream."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ROWS_AT_A_TIME = 64
 STREAMED: dict[int | str, dict[str, Any]] = {
     200: {"content": {JSON: {}, NDJSON: {}, ARROW: {}}, "description": "A page of rows, or all of them as a stream."}
 }
-"""What a route that also streams says of its answers."""
+"""The documented responses of a route that also streams."""
 
 
 def asked_by(services: QueryServices, request: Request) -> Asked:
-    """What a request demands. Raises InvalidArgumentError if that can't be read."""
+    """The demand of a request. Raises InvalidArgumentError if it can't be read."""
     return services.gatherer.asked(Demand.parse(request.scope["query_string"]))
 
 
@@ -43,7 +43,7 @@ def check_keys(services: QueryServices, *keys: bytes) -> None:
 
 
 def page_limits(services: QueryServices, rows: int) -> PageLimits:
-    """The limits of a page of so many rows. Raises InvalidArgumentError if the node gives no such page."""
+    """The limits of a page of `rows` rows. Raises InvalidArgumentError if the node allows no such page."""
     if rows > services.limits.max_page_rows:
         msg = f"a page has at most {services.limits.max_page_rows} rows: ask for fewer and follow the cursor"
         raise InvalidArgumentError(msg)
@@ -60,7 +60,7 @@ async def answer_scan(
     layout: RowLayout | None = None,
     partitions: Sequence[int] | None = None,
 ) -> Response:
-    """The answer to a scan, as the request's `Accept` wants it."""
+    """The answer to a scan, in the format of the request's `Accept`."""
     asked = asked_by(services, request)
     form = await stream_format(services, request, scan, layout)
     rest = scan if cursor is None else scan.beyond(services.cursors.decode(scan.identity(), cursor))
@@ -109,7 +109,7 @@ async def stream_format(
 
 
 def next_page(request: Request, cursor: str) -> dict[str, str]:
-    """The headers that lead to the next page."""
+    """The headers that link to the next page."""
     path = quote(asked_path(request.scope), safe="/%")
     kept = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
     link = f'<{path}?{urlencode([*kept, ("cursor", cursor)])}>; rel="next"'
@@ -117,7 +117,7 @@ def next_page(request: Request, cursor: str) -> dict[str, str]:
 
 
 async def joined(services: QueryServices, rows: Iterable[bytes]) -> bytes:
-    """Rows as a JSON array, written in runs so short that other requests need not wait for them."""
+    """Rows as a JSON array, written in runs short enough not to hold up other requests."""
     written: list[bytes] = []
     for number, row in enumerate(rows):
         if number % _ROWS_AT_A_TIME == 0:

@@ -37,7 +37,7 @@ _DEMANDS: list[dict[str, Any]] = [
 class ReadRoute(APIRoute):
     """A route that takes demands on freshness. They are documented here and read by `Demand.parse`.
 
-    As a dependency of the framework's they would be read twice, which takes longer than most answers.
+    As a dependency of the framework they would be parsed twice, which takes longer than most answers.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:

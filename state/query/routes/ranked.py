@@ -1,4 +1,4 @@
-"""`/state/ranked`: who leads, which place a key has, and who has scores in a range."""
+"""`/state/ranked`: the highest scores, a key's place, and the rows with scores in a range."""
 
 from __future__ import annotations
 

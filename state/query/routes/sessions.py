@@ -41,7 +41,7 @@ class SessionRow(BaseModel):
 
 
 def session_routes(services: QueryServices) -> APIRouter:
-    """The routes. Those with words of their own come first, so keys of these names are asked for as base64url."""
+    """The routes. Those with fixed words come first, so a key with such a name must be sent as base64url."""
     routes = APIRouter(tags=["session stores"], route_class=ReadRoute)
     _add_searches(routes, services)
 

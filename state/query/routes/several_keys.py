@@ -80,7 +80,7 @@ def several_keys_routes(services: QueryServices) -> APIRouter:
 
 
 def internal_keys_routes(services: QueryServices) -> APIRouter:
-    """What nodes ask one another."""
+    """The route between nodes."""
     routes = APIRouter(include_in_schema=False)
 
     @routes.post(INTERNAL_PATH + "{store}")

@@ -161,7 +161,7 @@ def _store(catalog: Catalog, store: str, backend: str) -> StoreView:
 
 
 def _rankings(catalog: Catalog, store: str) -> list[RankedView]:
-    """Those of this node's replicas of a store, each once even if it has outgrown its memory: empty then."""
+    """The rankings of this node's replicas of a store, without those that have `trouble`."""
     found: list[RankedView] = []
     for replica_id, replica in catalog.replicas.items():
         if replica_id.store == store and isinstance(replica.index, RankedIndex) and replica.index.trouble is None:

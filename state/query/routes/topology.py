@@ -1,4 +1,4 @@
-"""`/state/topology` and `/state/metadata`: how it all hangs together, and who has a key."""
+"""`/state/topology` and `/state/metadata`: the topology of the cluster, and the nodes of a key."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     left table ──registration (foreign key)──> subscriptions, right table ──response (left key)──> result
 
-A registration says who asks and what for; the right side remembers it and answers, then and whenever its row changes.
-An answer is dropped if the left row has changed since it was asked for: each carries the digest of that row.
+A registration names the left key and the right key. The right side stores it and responds, at once and on each change
+of its row. A response is dropped if the left row has changed since the registration: it carries that row's digest.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class MessageSerde:
 
 
 class Registration(RepartitionSink):
-    """Tells the right side which of its rows a left row names."""
+    """Registers with the right side which of its rows a left row names."""
 
     def __init__(
         self, left: TableNode, foreign_key: Callable[[Any], Any], serdes: tuple[Serde[Any], Serde[Any]],
@@ -74,7 +74,7 @@ class Registration(RepartitionSink):
         left.require_rows()
 
     def digest(self, value: Any) -> bytes:
-        """Tells versions of a left row apart."""
+        """The digest that identifies a version of a left row."""
         return NO_ROW if value is None else xxhash.xxh3_64_digest(self._left_values.serialize(value))
 
     def realise(self, wiring: Wiring) -> None:
@@ -117,7 +117,7 @@ class Registration(RepartitionSink):
 
 
 class Subscriptions(Node):
-    """Who asked for which row of the right table; answers them."""
+    """Stores the registrations for rows of the right table; responds to them."""
 
     def __init__(self, registration: Registration, right: TableNode, right_values: Serde[Any], named: str) -> None:
         super().__init__(
@@ -176,7 +176,7 @@ class Subscriptions(Node):
 
 
 class ForeignKeyJoin(TableNode):
-    """The joined table: answers that still fit the left row."""
+    """The joined table: responses that still match the left row."""
 
     def __init__(
         self, left: TableNode, right: TableNode, kind: str, *, foreign_key: Callable[[Any], Any],
@@ -209,7 +209,7 @@ class ForeignKeyJoin(TableNode):
         return SourceTable(None if self._spec is None else wiring.rows(self._spec), wiring.dropped)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
-        """Takes answers."""
+        """Takes responses."""
         left, result = wiring.table(self.parents[1]), wiring.table(self)
         registration, decode = self._registration, self._right_values.deserialize
         assert isinstance(result, SourceTable)  # noqa: S101 (for the type checker)

@@ -23,7 +23,7 @@ class RepartitionSink(Sink):
     """Writes to a repartition topic.
 
     Attributes:
-        partitions: the number of partitions that the user wants, or None for what its neighbours have.
+        partitions: the number of partitions that the user sets, or None to follow its neighbours.
         forced_topic: whether the user wants a topic where a shuffle would do.
     """
 
@@ -31,7 +31,7 @@ class RepartitionSink(Sink):
         self, parent: Node, keys: Serde[Any], values: Serde[Any], *, partitions: int | None = None,
         topic: str | None = None, named: str | None = None, kind: str = "repartition",
     ) -> None:  # fmt: skip
-        # The reading side bears the name: operators below are named after it.
+        # The reading side has the name: operators below are named after it.
         name = checked_name(named) if named is not None else derived_name(kind, (parent,))
         Node.__init__(self, parent.graph, kind, (parent,), named=f"{name}-sink", replayable=True)
         self.partitions = partitions
@@ -45,11 +45,11 @@ class RepartitionSink(Sink):
 
     @property
     def may_be_shuffle(self) -> bool:
-        """Whether Spark's shuffle may take the topic's place: all before it gives the same records when run again."""
+        """Whether Spark's shuffle may take the topic's place: all nodes before it are replayable."""
         return not self.forced_topic and all(node.replayable for node in ancestors(self) if node is not self)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
-        """Drops records without a key, which have no place, unless a join below can do without."""
+        """Drops records without a key, which have no partition, unless a join below accepts them."""
         self.keeps_null_keys = any(getattr(node, "keeps_null_keys_of", lambda _: False)(self.source) for node in
                                    descendants(self.source))  # fmt: skip
         return super().wire(wiring)

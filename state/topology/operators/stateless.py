@@ -92,7 +92,7 @@ def flat_mapping_values(mapper: Callable[[Any, Any], Any]) -> Compile:
 
 
 def peeking(action: Callable[[Any, Any], object]) -> Compile:
-    """Shows each record to a function, then passes it on."""
+    """Calls a function with each record, then passes it on."""
 
     def compile_(forward: Push) -> Push:
         def push(key: Any, value: Any, timestamp_ms: int) -> None:

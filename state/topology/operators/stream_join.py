@@ -122,7 +122,7 @@ class Side:
 
 
 class Waiting:
-    """Records that have no partner yet. A heap says which closes next; the store has the rows."""
+    """Records that have no partner yet. A heap gives the next one to close; the store has the rows."""
 
     def __init__(
         self, store: Any, windows: JoinWindows, keys: Serde[Any], values: tuple[Serde[Any], Serde[Any]]

@@ -55,7 +55,7 @@ class Armed:
         """Those that wait for this process."""
         return cls(Path(os.environ[FOLDER]), os.environ[LIFE])  # noqa: TID251 - set by the campaign for this alone
 
-    def arm(self, number: int, kill: Kill, broker_pid: int) -> None:
+    def arm(self, number: int, kill: Kill, broker_pid: int | None) -> None:
         """Lets a kill wait for its point. There is one at a time."""
         self._folder.mkdir(parents=True, exist_ok=True)
         draft = self._folder / "draft"

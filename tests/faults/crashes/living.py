@@ -199,7 +199,9 @@ class _One:
 
     def _arm(self, kill: Kill) -> int:
         number = next(self._living._kills)
-        self._armed.arm(number, kill, self._living.broker.pid)
+        # Another app's kill may have just ended the broker: only who holds the lock may ask for its process.
+        broker_pid = self._living.broker.pid if kill.victim == Victim.BROKER else None
+        self._armed.arm(number, kill, broker_pid)
         return number
 
     def _wait(self, reached: Callable[[], bool], timeout_s: float) -> bool:
