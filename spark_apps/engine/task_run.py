@@ -29,10 +29,11 @@ from spark_apps.topology_app import is_served
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, log_offsets
 from state.clock import Clock, SystemClock
-from state.errors import StoreCorruptedError, UnknownStoreError
+from state.errors import StoreCorruptedError
 from state.stores.bytes_store import BytesStore
 from state.stores.rocksdb import open_rocksdb
 from state.stores.set_aside import set_aside
+from state.stores.suppliers import MemorySupplier
 from state.topology.plan import SubTopology
 from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields
 from state.topology.task import Task
@@ -182,7 +183,7 @@ class TaskRun:
     def _forwarded_again(self, records: Iterable[Sequence[RecordFields]]) -> tuple[int, Outputs]:
         """Recomputes a committed attempt's row count and shuffle records; their operators are deterministic."""
         rows, sinks = 0, [sink for sink in self.sub.sinks if sink.topic in self.layout.shuffles]
-        with closing(Task(self.sub.leading_to(sinks), self.partition, _NO_STORES)) as task:
+        with closing(Task(self.sub.leading_to(sinks), self.partition, MemorySupplier())) as task:
             for part in records:
                 rows += len(part)
                 if sinks:
@@ -254,15 +255,6 @@ class _LocalStores:
             store.close()
         for other in self._others.values():
             other.close()
-
-
-class _NoStores:
-    def open(self, name: str) -> BytesStore:
-        msg = f"operators that lead to a shuffle have no store {name}"
-        raise UnknownStoreError(msg)
-
-
-_NO_STORES = _NoStores()
 
 
 def _ms_since(began_s: float) -> int:

@@ -174,35 +174,32 @@ class Transaction:
     def _produce_all(self, records: Iterable[Output], partition: int) -> None:
         # Runs for millions of records: for nearly all of them, comparisons alone decide.
         produce, plain_bytes, count = self._producer.produce, self._plain_bytes, 0
-        for count, (topic, key, value, timestamp_ms, headers) in enumerate(records, 1):
-            if value is None or key is None or len(value) > plain_bytes:
-                topic, key, value, found, _ = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
-                headers = found or ()  # noqa: PLW2901
-            timestamp_ms = timestamp_ms or _EARLIEST_MS  # noqa: PLW2901
-            try:
-                # An empty list of headers costs the client more than none.
-                if headers:
-                    produce(topic, value, key, partition, timestamp=timestamp_ms, headers=headers)
-                else:
-                    produce(topic, value, key, partition, timestamp=timestamp_ms)
-            except BufferError:
-                self._produce_later(topic, value, key, partition, timestamp=timestamp_ms, headers=list(headers))
-            except KafkaException as error:  # a fenced or failed producer accepts no more records
-                raise self._error(self._cause(error)) from error
-            if not count % _POLL_EVERY:
-                self._producer.poll(0)
+        try:
+            for count, (topic, key, value, timestamp_ms, headers) in enumerate(records, 1):
+                if value is None or key is None or len(value) > plain_bytes:
+                    topic, key, value, found, _ = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
+                    headers = found or ()  # noqa: PLW2901
+                timestamp_ms = timestamp_ms or _EARLIEST_MS  # noqa: PLW2901
+                try:
+                    # An empty list of headers costs the client more than none.
+                    if headers:
+                        produce(topic, value, key, partition, timestamp=timestamp_ms, headers=headers)
+                    else:
+                        produce(topic, value, key, partition, timestamp=timestamp_ms)
+                except BufferError:
+                    self._produce_later(topic, value, key, partition, timestamp=timestamp_ms, headers=list(headers))
+                if not count % _POLL_EVERY:
+                    self._producer.poll(0)
+        except KafkaException as error:  # a fenced or failed producer accepts no more records
+            raise self._error(self._cause(error)) from error
         self.records += count
 
     def _produce_later(self, *record: object, **more: object) -> None:
         while True:
             self._producer.poll(0.05)
-            try:
+            with contextlib.suppress(BufferError):
                 self._producer.produce(*record, **more)
-            except BufferError:
-                continue
-            except KafkaException as error:
-                raise self._error(self._cause(error)) from error
-            return
+                return
 
     def _checked(self, record: tuple[str, bytes | None, bytes | None, Sequence[Header], int]) -> SinkRecord:
         """The record, or a dead letter instead if its topic would refuse it."""
@@ -245,14 +242,12 @@ class Transaction:
     def _cause(self, error: KafkaException) -> KafkaError:
         """The reason behind an error. `produce` reports only that the producer has failed; a commit reports why."""
         reason: KafkaError = error.args[0]
-        if reason.code() not in (KafkaError._FATAL, KafkaError._STATE):  # noqa: SLF001 (librdkafka's own codes)
-            return reason
-        try:
-            # The transaction has failed, so this can't commit it.
-            self._producer.commit_transaction(_ABORT_TIMEOUT_S)
-        except KafkaException as told:
-            cause: KafkaError = told.args[0]
-            return cause
+        if reason.code() in (KafkaError._FATAL, KafkaError._STATE):  # noqa: SLF001 (librdkafka's own codes)
+            try:
+                # The transaction has failed, so this can't commit it.
+                self._producer.commit_transaction(_ABORT_TIMEOUT_S)
+            except KafkaException as refusal:
+                reason = refusal.args[0]
         return reason
 
     def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
