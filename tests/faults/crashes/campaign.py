@@ -37,7 +37,7 @@ _SHARES = {"pos": 3, "hadoop_export": 1}
 """Most kills are of the app with state."""
 _LARGE_BATCHES = {"max_offsets_per_trigger": "50000"}
 _FINAL_INVOICES = 400
-_WHOLE = 40
+_WHOLE = 25
 """An app that is to be killed so often goes on until it has met every point."""
 
 
