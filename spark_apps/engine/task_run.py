@@ -192,8 +192,7 @@ class TaskRun:
         return rows, {sink.topic: outputs[sink.topic] for sink in sinks if sink.topic in outputs}
 
     def _dead_letter(self, letter: DeadLetter) -> Output:
-        app = self.work.app
-        return dead_letter(letter, app=app.app, topic=app.dead_letters[letter.record.topic])
+        return dead_letter(letter, app=self.work.app.app, topic=self.work.app.dead_letters[letter.record.topic])
 
 
 class _LocalStores:

@@ -93,16 +93,17 @@ def _asked(client: Consumer, wanted: Mapping[TopicAndPartition, int], timeout_s:
     try:
         answers = client.offsets_for_times(asked, timeout=timeout_s)
     except KafkaException as error:
-        if not _is_unknown(error.args[0]):
+        if not _is_stale(error.args[0]):
             raise
     else:
-        if not any(_is_unknown(one.error) for one in answers):
+        if not any(_is_stale(one.error) for one in answers):
             return answers
-    # The client takes minutes to notice new partitions by itself.
+    # The client takes minutes to notice new partitions, or a topic that was deleted and made anew, by itself.
     for topic in {topic for topic, _ in wanted}:
         client.list_topics(topic, timeout=timeout_s)
     return client.offsets_for_times(asked, timeout=timeout_s)
 
 
-def _is_unknown(error: KafkaError | None) -> bool:
-    return error is not None and error.code() == KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 (librdkafka's own codes)
+def _is_stale(error: KafkaError | None) -> bool:
+    stale = (KafkaError._UNKNOWN_PARTITION, KafkaError.NOT_LEADER_FOR_PARTITION)  # noqa: SLF001 (librdkafka's own codes)
+    return error is not None and error.code() in stale

@@ -52,6 +52,17 @@ def test_bounds_are_what_is_told() -> None:
     assert log_bounds(client({FIRST: {("t", 1): 0}, END: {("t", 1): 9}}), "t", 1, 7) == (0, 9)
 
 
+@pytest.mark.parametrize("stale", [KafkaError._UNKNOWN_PARTITION, KafkaError.NOT_LEADER_FOR_PARTITION])
+def test_a_client_with_old_metadata_fetches_it_and_asks_again(stale: int) -> None:
+    class Stale(Told):
+        def list_topics(self, topic: str, timeout: float) -> None:
+            super().list_topics(topic, timeout)
+            self.by_question = {END: {("t", 0): 4}}
+
+    behind = cast("Consumer", Stale({END: {("t", 0): KafkaError(stale)}}))
+    assert log_offsets(behind, {("t", 0): END}, 7) == {("t", 0): 4}
+
+
 def test_no_answer_is_no_offset() -> None:
     silent = client({END: {("t", 0): 4, ("t", 1): NOT_TOLD}})
     wanted = {("t", 0): END, ("t", 1): END}
