@@ -63,6 +63,7 @@ def become_mortal(armed: Armed) -> None:
     vars(local_store)["_RESTORE_RECORDS"]  # it goes by another name if this fails
     local_store._RESTORE_RECORDS = _RESTORED_AT_ONCE
     _wrap(TaskRun, "__call__", _run)
+    _wrap(TaskRun, "_write", _write)
     _wrap(Transaction, "__init__", _open)
     _wrap(Transaction, "commit", _commit)
     _wrap(Transaction, "_until_done", _until_done)
@@ -87,6 +88,13 @@ def _run(inner: Callable[..., Any], run: TaskRun, records: Any) -> Any:
         return inner(run, records)
     finally:
         _Task.place = Place()
+
+
+def _write(inner: Callable[..., None], run: TaskRun, outputs: Any, transaction: Transaction, forwarded: Any) -> None:
+    inner(run, outputs, transaction, forwarded)
+    if _Task.armed.waits_at(Point.PARTLY_WRITTEN, _Task.place):
+        transaction._producer.flush(_FLUSH_S)
+        _Task.at(Point.PARTLY_WRITTEN)
 
 
 def _open(inner: Callable[..., None], own: Transaction, plan: WriterPlan, slot: Slot, batch_id: int) -> None:

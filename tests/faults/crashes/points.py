@@ -31,6 +31,7 @@ class Point(StrEnum):
     PLANNED = "batch planned"
     TASK_BEGUN = "task begun"
     TRANSACTION_OPEN = "transaction open"
+    PARTLY_WRITTEN = "some outputs written, more input to come"
     RESTORE_BEGUN = "restore begun"
     RESTORING = "restoring"
     RECORDS_SENT = "records sent, before the commit"
@@ -59,7 +60,7 @@ IN_TRANSACTION = (
 """The points that every task passes."""
 
 POINTS = {
-    "pos": (Point.PLANNED, *IN_TRANSACTION, *IN_STORE, Point.WRITTEN, Point.COMMITTED),
+    "pos": (Point.PLANNED, *IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE, Point.WRITTEN, Point.COMMITTED),
     "hadoop_export": (Point.PLANNED, *IN_TRANSACTION, *IN_DRIVER[1:]),
 }
 """The points that each app passes."""

@@ -49,8 +49,8 @@ def everything_that_follows(records: list[Record]) -> dict[str, list[Record]]:
             for key, value in changes[count:]:
                 write(CHANGELOG, key, value, **{"batch-id": b"%d" % batch})
     for letter in driver.dead_letters:
-        to, of, data, _, headers = dead_letter(letter, app="pos", topic="pos-dlq")
-        write(to, of, data, **dict[str, bytes | None](headers))
+        of, data, _, headers = dead_letter(letter, app="pos")
+        write("pos-dlq", of, data, **dict[str, bytes | None](headers))
     return written
 
 

@@ -6,6 +6,7 @@ import random
 import shutil
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.broker]
 NOW_MS = int(time.time() * 1000) - 3_600_000  # a topic would soon let older records go
 NUMBERS = 40
 """In each batch."""
+_BLOCK_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class Oracle:
@@ -59,13 +61,16 @@ class Oracle:
 
 
 @pytest.fixture
-def oracle(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Oracle:
+def oracle(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Iterator[Oracle]:
     run = SparkRun("shuffled", dying_tasks.shuffled, broker, spark_session, tmp_path / "run")
     run.make_topics({"shuffled-numbers": 2, "shuffled-copies": 1, "shuffled-out": 1})
     oracle = Oracle(run)
+    # A task writes its outputs after each of these: several times in a batch.
+    spark_session.conf.set(_BLOCK_ROWS, 5)
     oracle.give()
     run.run()
-    return oracle
+    yield oracle
+    spark_session.conf.unset(_BLOCK_ROWS)
 
 
 def stores(oracle: Oracle) -> Path:
@@ -74,7 +79,7 @@ def stores(oracle: Oracle) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("point", [*IN_TRANSACTION, *IN_STORE])
+@pytest.mark.parametrize("point", [*IN_TRANSACTION, Point.PARTLY_WRITTEN, *IN_STORE])
 def test_a_task_may_die_at_every_step(oracle: Oracle, point: Point) -> None:
     armed = armed_in(oracle.run.settings.run_dir)
     oracle.give()
