@@ -91,11 +91,11 @@ class FanOutByHand:
             if key is None or sale is None:
                 continue
             for store, line in masked_lines(digits, key, sale):
-                lines((hadoop_sink, store, line, timestamp_ms, headers))
+                lines((store, line, timestamp_ms, headers))
             for store, data in shipment(key, sale):
-                shipped((shipments, store, data, timestamp_ms, headers))
+                shipped((store, data, timestamp_ms, headers))
             for card, bought in purchase(factor, key, sale):
-                earned((purchases, card.encode(), encode(bought), timestamp_ms, headers))
+                earned((card.encode(), encode(bought), timestamp_ms, headers))
         return outputs, []
 
 
@@ -113,7 +113,7 @@ class LoyaltyByHand:
         """Processes records; returns what it writes."""
         outputs: list[Output] = []
         totals: dict[bytes, tuple[Rewards, int]] = {}
-        encode, decode, get, topic = self._encode_rewards, self._decode, self._rows.get, self._topic
+        encode, decode, get = self._encode_rewards, self._decode, self._rows.get
         for record in records:
             key, value, timestamp_ms = record.key, record.value, record.timestamp_ms
             if key is None or value is None:
@@ -130,14 +130,14 @@ class LoyaltyByHand:
             rewards = Rewards.with_purchase(card, known[0], bought)
             totals[key] = (rewards, max(known[1], timestamp_ms))
             notification = encode(Notification.of(card, bought, rewards))
-            outputs.append((topic, card.encode(), notification, timestamp_ms, record.headers))
+            outputs.append((card.encode(), notification, timestamp_ms, record.headers))
         changes, entries = [], []
         for key, (rewards, timestamp_ms) in totals.items():
             data = encode(rewards)
             changes.append(StoreChange(self._store, key, data, timestamp_ms))
             entries.append((key, stamped(data, timestamp_ms)))
         self._rows.write(entries)
-        return {topic: outputs}, changes
+        return {self._topic: outputs}, changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def _parts(batches: int, folder: Path) -> Iterator[Part]:
     yield Part("Fan-out", ByTopology(fan_out, folder / "fan-out"), by_hand, reading)
     bought = [
         Record(purchases, 0, number, timestamp_ms, key, value)
-        for number, (_, key, value, timestamp_ms, _) in enumerate(
+        for number, (key, value, timestamp_ms, _) in enumerate(
             output for records in reading for output in by_hand.batch(records)[0][purchases]
         )
     ]

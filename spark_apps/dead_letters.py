@@ -20,13 +20,12 @@ from state.stores.record_context import Header
 from state.topology.records import DeadLetter, Output
 
 
-def dead_letter(letter: DeadLetter, *, app: str, topic: str) -> Output:
+def dead_letter(letter: DeadLetter, *, app: str) -> Output:
     """The output record of a dead letter.
 
     Args:
         letter: the record and what is wrong with it.
         app: the app that reports it.
-        topic: the topic of dead letters.
     """
     record = letter.record
     place = [
@@ -35,7 +34,7 @@ def dead_letter(letter: DeadLetter, *, app: str, topic: str) -> Output:
         ("dlq.timestamp", b"%d" % record.timestamp_ms),
     ]
     headers = [*reason_headers(app, record.topic, letter.error_class, letter.reason), *place]
-    return topic, record.key, record.value, max(record.timestamp_ms, 0), headers
+    return record.key, record.value, max(record.timestamp_ms, 0), headers
 
 
 def reason_headers(app: str, topic: str, error_class: str, reason: str) -> list[Header]:

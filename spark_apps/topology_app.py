@@ -116,7 +116,7 @@ def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
         return spec.sources(settings)
     topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
     running = (source.topic for sub in topology.sub_topologies if not sub.is_global for source in sub.sources)
-    return tuple(dict.fromkeys(topic for topic in running if topic not in topology.shuffles))
+    return tuple(dict.fromkeys(topic for topic in running if topic not in topology.shuffled_topics))
 
 
 def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
     running = [sub for sub in topology.sub_topologies if not sub.is_global]
     markers = (markers_topic(spec.name, settings.generation, slot_name(sub)) for sub in running)
-    repartitions = sorted(topology.repartition_topics - topology.shuffles)
+    repartitions = sorted(topology.repartition_topics - topology.shuffled_topics)
     return (*changelog_topics(spec.name, topology, settings.generation).values(), *markers, *repartitions)
 
 

@@ -34,7 +34,7 @@ class Layout:
     def __post_init__(self) -> None:
         topology = self.plan.topology
         readers = {source.topic: sub for sub in self._running for source in sub.sources}
-        shuffles = {topic: readers[topic] for topic in topology.shuffles}
+        shuffles = {topic: readers[topic] for topic in topology.shuffled_topics}
         object.__setattr__(self, "shuffles", shuffles)
         object.__setattr__(self, "topics", tuple(topic for topic in readers if topic not in shuffles))
         stages: dict[int, int] = {}
@@ -48,7 +48,7 @@ class Layout:
         return self.plan.topology
 
     @property
-    def repartition_topics(self) -> dict[str, int]:
+    def topics_to_create(self) -> dict[str, int]:
         """The repartition topics that no shuffle replaces, with their numbers of partitions."""
         return {topic: self.plan.partitions[topic] for topic in self.topology.repartition_topics - self.shuffles.keys()}
 

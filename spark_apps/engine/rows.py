@@ -25,7 +25,7 @@ import orjson
 import pyarrow as pa
 
 from state.stores.record_context import Header
-from state.topology.records import RecordFields
+from state.topology.records import Output, RecordFields
 
 SCHEMA = pa.schema(
     [
@@ -93,7 +93,7 @@ def in_order(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def forwarded_rows(
-    stage: int, tasks: npt.ArrayLike, place: int, topic: str, outputs: Sequence[tuple[Any, ...]]
+    stage: int, tasks: npt.ArrayLike, place: int, topic: str, outputs: Sequence[Output]
 ) -> pa.RecordBatch:
     """Rows of records that go to a shuffle.
 
@@ -102,11 +102,10 @@ def forwarded_rows(
         tasks: for each record, its task's place in that stage.
         place: the place of the task that they come from.
         topic: the topic that the shuffle stands for.
-        outputs: the records as topic, key, value, timestamp and headers.
+        outputs: the records.
     """
     count = len(outputs)
-    _, keys, values, times, headers = zip(*outputs, strict=True)
-    told = list(map(encoded_headers, headers))
+    keys, values, times, headers = zip(*outputs, strict=True)
     columns = [
         pa.array(tasks, pa.int32()),
         pa.array(np.full(count, stage, np.int32)),
@@ -116,7 +115,7 @@ def forwarded_rows(
         pa.array(times, pa.int64()),
         pa.array(keys, pa.binary()),
         pa.array(values, pa.binary()),
-        pa.array(told, pa.string()),
+        pa.array(list(map(encoded_headers, headers)), pa.string()),
         pa.nulls(count, pa.binary()),
     ]
     return pa.record_batch(columns, schema=SCHEMA)

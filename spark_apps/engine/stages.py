@@ -93,7 +93,7 @@ def _destinations(layout: Layout, topic: str, outputs: Iterable[Output]) -> tupl
     """The stage that a shuffle's records go to, and for each record its task's place in that stage."""
     sub = layout.shuffles[topic]
     count = layout.plan.tasks(sub)
-    keys = [key or b"" for _, key, *_ in outputs]
+    keys = [key or b"" for key, *_ in outputs]
     return layout.stages[sub.number], layout.place(sub, 0) + partitions_of(keys, count)
 
 

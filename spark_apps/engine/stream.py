@@ -206,7 +206,7 @@ def make_topics(app: str, layout: Layout, topics: Topics, generation: int) -> No
     """Creates a generation's internal topics where they are missing: markers, repartition topics, changelogs."""
     for slot, count in layout.slots().items():
         topics.ensure_internal(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
-    for topic, count in layout.repartition_topics.items():
+    for topic, count in layout.topics_to_create.items():
         topics.ensure_internal(topic, count, REPARTITION_CONFIG)
     names = changelog_topics(app, layout.topology, generation)
     for sub in layout.topology.sub_topologies:

@@ -143,12 +143,13 @@ class TaskRun:
             if topic in self.layout.shuffles:
                 forwarded.setdefault(topic, []).extend(written)
             elif self.work.speaks or topic in self.layout.topology.repartition_topics:
-                transaction.write(written)
+                transaction.write(topic, written)
 
     def _write_dead_letters(self, letters: Sequence[DeadLetter], transaction: Transaction) -> None:
-        if self.work.speaks:
-            reported = self.work.app.dead_letters
-            transaction.write(self._dead_letter(letter) for letter in letters if letter.record.topic in reported)
+        app = self.work.app
+        for letter in letters if self.work.speaks else ():
+            if letter.record.topic in app.dead_letters:
+                transaction.write(app.dead_letters[letter.record.topic], [dead_letter(letter, app=app.app)])
 
     def _write_changes(self, batch: Batch, transaction: Transaction) -> dict[str, int]:
         by_store: dict[str, list[Any]] = {}
@@ -190,9 +191,6 @@ class TaskRun:
                     task.process(part)
             outputs = task.take_outputs()
         return rows, {sink.topic: outputs[sink.topic] for sink in sinks if sink.topic in outputs}
-
-    def _dead_letter(self, letter: DeadLetter) -> Output:
-        return dead_letter(letter, app=self.work.app.app, topic=self.work.app.dead_letters[letter.record.topic])
 
 
 class _LocalStores:

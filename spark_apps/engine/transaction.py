@@ -143,15 +143,15 @@ class Transaction:
             told = f"it has {rows} records, and had {self.committed.rows} when it was written"
             raise UnrepeatableBatchError(self._described(told))
 
-    def write(self, outputs: Iterable[Output]) -> None:
-        """Produces outputs, partitioned by key."""
-        self._produce_all(outputs, BY_KEY)
+    def write(self, topic: str, outputs: Iterable[Output]) -> None:
+        """Writes outputs to a topic. Their keys determine the partition."""
+        self._produce_all(topic, outputs, BY_KEY)
 
     def change(self, topic: str, headers: Sequence[Header], changes: Iterable[StoreChange]) -> int:
-        """Produces a store's changes to the task's partition of the changelog; returns their number."""
+        """Writes changes of a store to its changelog; returns how many there were."""
         before = self.records
-        records = ((topic, key, value, timestamp_ms, headers) for _, key, value, timestamp_ms in changes)
-        self._produce_all(records, self._slot.partition)
+        records = ((key, value, timestamp_ms, headers) for _, key, value, timestamp_ms in changes)
+        self._produce_all(topic, records, self._slot.partition)
         return self.records - before
 
     def commit(self, rows: int, progress: bytes) -> None:
@@ -171,23 +171,24 @@ class Transaction:
                 self._producer.purge()
                 self._producer.abort_transaction(_ABORT_TIMEOUT_S)
 
-    def _produce_all(self, records: Iterable[Output], partition: int) -> None:
+    def _produce_all(self, topic: str, records: Iterable[Output], partition: int) -> None:
         # Runs for millions of records: for nearly all of them, comparisons alone decide.
         produce, plain_bytes, count = self._producer.produce, self._plain_bytes, 0
         try:
-            for count, (topic, key, value, timestamp_ms, headers) in enumerate(records, 1):
+            for count, (key, value, timestamp_ms, headers) in enumerate(records, 1):
+                to = topic
                 if value is None or key is None or len(value) > plain_bytes:
-                    topic, key, value, found, _ = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
+                    to, key, value, found, _ = self._checked((topic, key, value, headers, partition))  # noqa: PLW2901
                     headers = found or ()  # noqa: PLW2901
                 timestamp_ms = timestamp_ms or _EARLIEST_MS  # noqa: PLW2901
                 try:
                     # An empty list of headers costs the client more than none.
                     if headers:
-                        produce(topic, value, key, partition, timestamp=timestamp_ms, headers=headers)
+                        produce(to, value, key, partition, timestamp=timestamp_ms, headers=headers)
                     else:
-                        produce(topic, value, key, partition, timestamp=timestamp_ms)
+                        produce(to, value, key, partition, timestamp=timestamp_ms)
                 except BufferError:
-                    self._produce_later(topic, value, key, partition, timestamp=timestamp_ms, headers=list(headers))
+                    self._produce_later(to, value, key, partition, timestamp=timestamp_ms, headers=list(headers))
                 if not count % _POLL_EVERY:
                     self._producer.poll(0)
         except KafkaException as error:  # a fenced or failed producer accepts no more records
@@ -251,13 +252,13 @@ class Transaction:
         return reason
 
     def _error(self, reason: KafkaError) -> BrokerRefusedError | FencedWriterError:
+        if reason.code() not in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
+            return BrokerRefusedError(self._described(f"Kafka says {reason.name()}: {reason.str()}"))
         took_s = time.monotonic() - self._began_s
-        if took_s > self._plan.timeout_s:
-            told = f"it took {took_s:.0f} s: allow more by STOREKEEPER_TRANSACTION_TIMEOUT_MS, or take smaller batches"
-            return FencedWriterError(self._described(told))
-        if reason.code() in (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH):  # noqa: SLF001
+        if took_s < self._plan.timeout_s:
             return FencedWriterError(self._described("a newer attempt has taken over"))
-        return BrokerRefusedError(self._described(f"Kafka says {reason.name()}: {reason.str()}"))
+        advice = "allow more by STOREKEEPER_TRANSACTION_TIMEOUT_MS, or take smaller batches"
+        return FencedWriterError(self._described(f"it took {took_s:.0f} s: {advice}"))
 
     def _described(self, what: str) -> str:
         return f"{self._plan.app} batch {self._batch_id}, {self._slot.name}: {what}"

@@ -191,7 +191,7 @@ class Seeding:
 
     def _check_nothing_on_its_way(self) -> None:
         """Refuses to copy rows of an app with repartition topics: the records in them are part of its state."""
-        through = self._live_layout.repartition_topics or self._new_layout.repartition_topics
+        through = self._live_layout.topics_to_create or self._new_layout.topics_to_create
         if through:
             msg = (
                 f"{self.spec.name} repartitions through topic {min(through)}, which holds records between two batches: "
@@ -316,7 +316,7 @@ class Seeding:
             like = self.live.topics.get(spec.name)
             config = CHANGELOG_CONFIG if like is None else self._topics.own_config(like)
             self._topics.make_anew(self.new.topics[spec.name], self._new_layout.plan.tasks(sub), config)
-        for topic, count in self._new_layout.repartition_topics.items():
+        for topic, count in self._new_layout.topics_to_create.items():
             self._topics.make_anew(topic, count, REPARTITION_CONFIG)
         for slot, count in self._new_layout.slots().items():
             self._topics.make_anew(markers_topic(self.spec.name, self.new.number, slot), count, MARKER_TOPIC_CONFIG)
@@ -352,7 +352,7 @@ class Seeding:
         self._write_markers(query_id, progress)
         checkpoint = SparkCheckpoint(settings_of(self.settings, self.new).checkpoint_dir(self.spec.name))
         # Includes the empty repartition topics: the hand-over reads their names from the checkpoint.
-        empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.repartition_topics.items()}
+        empty = {topic: dict.fromkeys(range(count), 0) for topic, count in self._new_layout.topics_to_create.items()}
         begin_behind(checkpoint, self._live_checkpoint, live_batch, start.merged(Position(empty)), query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
         ids = self._topics.ids(self.spec.sources(self.settings))

@@ -45,7 +45,7 @@ class _Letters:
             transaction.check_replay(len(letters))
             return True
         try:
-            transaction.write(dead_letter(letter, app=self.plan.app, topic=self.letters_topic) for letter in letters)
+            transaction.write(self.letters_topic, (dead_letter(letter, app=self.plan.app) for letter in letters))
             transaction.commit(len(letters), b"{}")
         except BaseException:
             transaction.abandon()

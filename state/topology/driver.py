@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain
 from typing import Any, NamedTuple
 
 import orjson
@@ -255,8 +254,9 @@ class TopologyTestDriver:
         return crash
 
     def _commit(self, slot: _Slot, records: list[Record], batch: Batch) -> None:
-        for output in chain.from_iterable(batch.outputs.values()):
-            self._write(slot, output)
+        for topic, outputs in batch.outputs.items():
+            for output in outputs:
+                self._write(slot, topic, output)
         for change in batch.changes:
             self._changelogs.setdefault((change.store, slot.partition), []).append(change)
         for record in records:
@@ -264,8 +264,8 @@ class TopologyTestDriver:
         self.dead_letters += batch.dead_letters
         slot.progress = batch.progress
 
-    def _write(self, slot: _Slot, output: Output) -> None:
-        topic, key, value, timestamp_ms, headers = output
+    def _write(self, slot: _Slot, topic: str, output: Output) -> None:
+        key, value, timestamp_ms, headers = output
         if topic in self._sources:
             partition = slot.partition if key is None else partition_for(key, self.plan.partitions[topic])
             offset = len(self._logs.get((topic, partition), ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from state.errors import ConfigurationError, NotCopartitionedError
 from state.topology.node import Graph, Node, StoreSpec, ancestors
@@ -86,13 +87,13 @@ class Topology:
         """Where records change their partition."""
         return [node for node in self.graph.nodes if isinstance(node, RepartitionSink)]
 
-    @property
+    @cached_property
     def repartition_topics(self) -> frozenset[str]:
         """The topics of all repartitions, those that are shuffles included."""
         return frozenset(sink.topic for sink in self.repartitions)
 
-    @property
-    def shuffles(self) -> frozenset[str]:
+    @cached_property
+    def shuffled_topics(self) -> frozenset[str]:
         """The repartition topics whose place Spark's shuffle takes."""
         return frozenset(sink.topic for sink in self.repartitions if sink.may_be_shuffle)
 

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from state.stores.record_context import Header
 
-Output = tuple[str, bytes | None, bytes | None, int, Sequence[Header]]
-"""Topic, key, value, timestamp in epoch ms, headers. A plain tuple: one is made for every record written."""
-
+Output = tuple[bytes | None, bytes | None, int, Sequence[Header]]
+"""Key, value, timestamp in epoch ms, headers. A plain tuple: one is made for every record written."""
 
 Outputs = Mapping[str, Sequence[Output]]
-"""Outputs by their topic: those of one topic are in order."""
+"""Outputs by topic, those of one topic in order."""
 
 
 class Record(NamedTuple):

@@ -52,10 +52,8 @@ class TableRows(Generic[V]):
 
     def get(self, key: Any) -> ValueAndTimestamp[V] | None:
         """The row, or None."""
-        # A join looks up what the aggregation beside it has just written.
-        if key is not self._last_key:
-            self._last_key, self._last_data = key, self._encode_key(key)
-        data = self._last_data
+        data = self._last_data = self._encode_key(key)
+        self._last_key = key
         row = self._rows.get(data, _UNREAD)
         if row is _UNREAD:
             stored = self._read(data)

@@ -93,7 +93,7 @@ class Registration(RepartitionSink):
                     continue
                 # There is no row to ask for: the answer is known.
                 answer = MessageSerde().serialize(Message(Ask.ANSWER, digest, None))
-                answers.append((self.response_topic, left_key, answer, record.timestamp_ms, ()))
+                answers.append((left_key, answer, record.timestamp_ms, ()))
             if record.change.new is not None and new is None and not self._keeps_unmatched:
                 wiring.dropped.drop(DropReason.NULL_KEY)
 

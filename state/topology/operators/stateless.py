@@ -165,11 +165,10 @@ class Sink(Node):
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
         """Encodes each record and adds it to the outputs."""
         encode_key, encode = self.key_serde.serialize, self.value_serde.serialize
-        topic, dropped, context = self.topic, wiring.dropped, wiring.context
-        append = wiring.outputs_to(topic).append
+        append, dropped, context = wiring.outputs_to(self.topic).append, wiring.dropped, wiring.context
         if self.keeps_null_keys and isinstance(self.key_serde, BytesSerde) and isinstance(self.value_serde, BytesSerde):
             # Many records come as bytes: the two calls that change nothing would take as long as all the rest.
-            return (lambda key, value, timestamp_ms: append((topic, key, value, timestamp_ms, context.headers)),)
+            return (lambda key, value, timestamp_ms: append((key, value, timestamp_ms, context.headers)),)
         drops_null_keys = not self.keeps_null_keys
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
@@ -177,7 +176,7 @@ class Sink(Node):
                 dropped.drop(DropReason.NULL_KEY)
                 return
             key_bytes = None if key is None else encode_key(key)
-            append((topic, key_bytes, None if value is None else encode(value), timestamp_ms, context.headers))
+            append((key_bytes, None if value is None else encode(value), timestamp_ms, context.headers))
 
         return (push,)
 

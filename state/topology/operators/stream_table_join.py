@@ -53,12 +53,13 @@ class StreamTableJoin(Node):
         look = table.get_as_of if self.parents[1].versioned is not None else _now(table.get)  # type: ignore[attr-defined]
         join = _joining(look, self._joiner, forward, keeps_unmatched=self._keeps_unmatched)
         keeps_unmatched = self._keeps_unmatched
-        buffer, time = None, wiring.stream_time(self.name)
+        buffer, time = None, None
         if self._grace_ms is not None:
+            time = wiring.stream_time(self.name)
             buffer = GraceBuffer(wiring.typed(self.stores[0].name), self._grace_ms, self._serdes)
 
         def push(key: Any, value: Any, timestamp_ms: int) -> None:
-            now_ms = timestamp_ms if buffer is None else time.observe(timestamp_ms)
+            now_ms = timestamp_ms if time is None else time.observe(timestamp_ms)
             if value is None or (key is None and not keeps_unmatched):
                 dropped.drop(DropReason.NULL_VALUE if value is None else DropReason.NULL_KEY)
             elif key is None:

@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 
 from spark_apps.engine.rows import SCHEMA, encoded_headers, forwarded_rows, in_order, passed_rows, records_of
-from state.topology.records import Record
+from state.topology.records import Output, Record
 
 SOURCE = pa.schema(
     [
@@ -34,7 +34,7 @@ def test_records_come_out_of_sparks_rows() -> None:
 
 
 def test_records_pass_a_shuffle() -> None:
-    outputs = [("r", b"k", b"v", 5, [("h", b"1")]), ("r", b"l", None, 6, ())]
+    outputs: list[Output] = [(b"k", b"v", 5, [("h", b"1")]), (b"l", None, 6, ())]
     rows = forwarded_rows(2, [3, 1], 4, "r", outputs)
     assert rows.column("task").to_pylist() == [3, 1]
     assert rows.column("stage").to_pylist() == [2, 2]

@@ -31,13 +31,18 @@ class App:
     plan: WriterPlan
     broker: Broker
 
+    @property
+    def topic(self) -> str:
+        """The topic of its outputs."""
+        return f"{self.plan.app}-out"
+
     def transaction(self, batch_id: int, *, slot: int = 0, query_id: str = "q", plan: WriterPlan | None = None
                     ) -> Transaction:  # fmt: skip
         place = Slot(f"{self.plan.app}-{slot}", f"{self.plan.app}-markers", slot, query_id.encode())
         return Transaction(plan or self.plan, place, batch_id)
 
     def outputs(self, values: list[str]) -> list[Output]:
-        return [(f"{self.plan.app}-out", b"k" + value.encode(), value.encode(), 1000, []) for value in values]
+        return [(b"k" + value.encode(), value.encode(), 1000, []) for value in values]
 
     def write(self, values: list[str], batch_id: int, *, slot: int = 0, query_id: str = "q") -> bool:
         """Runs a task; returns whether the batch was written before."""
@@ -45,7 +50,7 @@ class App:
         if transaction.is_replay:
             transaction.check_replay(len(values))
             return True
-        transaction.write(self.outputs(values))
+        transaction.write(self.topic, self.outputs(values))
         transaction.commit(len(values), b'{"values":%d}' % len(values))
         return False
 
@@ -93,7 +98,7 @@ def test_a_task_goes_on_with_the_progress_that_it_committed(app: App) -> None:
 def test_what_a_killed_task_left_behind_is_never_seen(app: App) -> None:
     app.write(["a"], 0)
     killed = app.transaction(1)
-    killed.write(app.outputs(["b", "c"]))
+    killed.write(app.topic, app.outputs(["b", "c"]))
     killed._producer.flush(30)  # all of it is at the broker
     assert not app.write(["b", "c"], 1)
     assert app.seen() == ["a", "b", "c"]
@@ -101,7 +106,7 @@ def test_what_a_killed_task_left_behind_is_never_seen(app: App) -> None:
 
 def test_what_is_abandoned_is_never_seen(app: App) -> None:
     failed = app.transaction(0)
-    failed.write(app.outputs(["a"]))
+    failed.write(app.topic, app.outputs(["a"]))
     failed.abandon()
     assert app.seen() == []
     assert not app.write(["a"], 0)
@@ -111,14 +116,14 @@ def test_what_is_abandoned_is_never_seen(app: App) -> None:
 def test_tasks_that_had_committed_stay_and_the_others_write(app: App) -> None:
     app.write(["a"], 7, slot=0)
     killed = app.transaction(7, slot=1)
-    killed.write(app.outputs(["b"]))
+    killed.write(app.topic, app.outputs(["b"]))
     assert [app.write([value], 7, slot=slot) for slot, value in enumerate("abc")] == [True, False, False]
     assert app.seen() == ["a", "b", "c"]
 
 
 def test_a_zombie_is_shut_out(app: App) -> None:
     zombie = app.transaction(3)
-    zombie.write(app.outputs(["a"]))
+    zombie.write(app.topic, app.outputs(["a"]))
     app.write(["a"], 3)
     with pytest.raises(FencedWriterError, match="a newer attempt"):
         zombie.commit(1, b"{}")
@@ -129,10 +134,10 @@ def test_a_zombie_is_shut_out(app: App) -> None:
 def test_a_zombie_that_has_noticed_says_so_too(app: App, step: str) -> None:
     zombie = app.transaction(3)
     app.write(["a"], 3)
-    zombie.write(app.outputs(["a"]))
+    zombie.write(app.topic, app.outputs(["a"]))
     eventually(lambda: _is_broken(zombie), 60, "the producer has noticed")
     with pytest.raises(FencedWriterError, match="a newer attempt"):
-        zombie.write(app.outputs(["b"])) if step == "write" else zombie.commit(1, b"{}")
+        zombie.write(app.topic, app.outputs(["b"])) if step == "write" else zombie.commit(1, b"{}")
     assert app.seen() == ["a"]
 
 
@@ -145,10 +150,10 @@ def _is_broken(transaction: Transaction) -> bool:
     return False
 
 
-def test_who_takes_too_long_is_told_which_setting_allows_more(app: App) -> None:
+def test_a_transaction_that_takes_too_long_names_the_setting_that_allows_more(app: App) -> None:
     short = replace(app.plan, producer={**app.plan.producer, "transaction.timeout.ms": 1000}, timeout_s=1)
     slow = app.transaction(3, plan=short)
-    slow.write(app.outputs(["a"]))
+    slow.write(app.topic, app.outputs(["a"]))
     eventually(lambda: _is_broken(slow), 60, "the broker has given the transaction up")
     with pytest.raises(FencedWriterError, match="STOREKEEPER_TRANSACTION_TIMEOUT_MS"):
         slow.commit(1, b"{}")
@@ -167,7 +172,7 @@ def test_a_marker_is_found_behind_many_attempts_that_failed(app: App) -> None:
     app.write(["a"], 0)
     for _ in range(6):
         failed = app.transaction(1)
-        failed.write(app.outputs(["b"]))
+        failed.write(app.topic, app.outputs(["b"]))
         failed._producer.produce(failed._slot.markers, b"{}", failed._slot.key, 0)
         failed._producer.flush(30)
         failed.abandon()
@@ -205,21 +210,21 @@ def test_a_change_that_its_changelog_would_refuse_ends_the_batch(app: App) -> No
     assert app.seen() == []
 
 
-def test_what_the_broker_alone_refuses_is_told_in_its_words_and_undone(app: App) -> None:
+def test_a_refusal_by_the_broker_is_raised_in_its_words_and_undone(app: App) -> None:
     transaction = app.transaction(0, plan=replace(app.plan, rules={}))
-    transaction.write(app.outputs(["a", "x" * 30_000]))
+    transaction.write(app.topic, app.outputs(["a", "x" * 30_000]))
     with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
         transaction.commit(2, b"{}")
     transaction.abandon()
     assert app.seen() == []
 
 
-def test_who_goes_on_to_write_is_told_what_the_broker_refused(app: App) -> None:
+def test_a_later_write_raises_the_refusal_of_an_earlier_record(app: App) -> None:
     transaction = app.transaction(0, plan=replace(app.plan, rules={}))
-    transaction.write(app.outputs(["a", "x" * 30_000]))
+    transaction.write(app.topic, app.outputs(["a", "x" * 30_000]))
     transaction._producer.flush(30)
     with pytest.raises(BrokerRefusedError, match="MSG_SIZE_TOO_LARGE"):
-        transaction.write(app.outputs(["b"]))
+        transaction.write(app.topic, app.outputs(["b"]))
     transaction.abandon()
     assert app.seen() == []
 
@@ -238,7 +243,7 @@ def test_a_changelog_with_new_partitions_takes_nothing_of_an_open_transaction(ap
 def test_a_record_of_1970_keeps_its_time(app: App) -> None:
     transaction = app.transaction(0)
     topic = f"{app.plan.app}-dlq"  # it has one partition
-    transaction.write((topic, b"k", b"v", timestamp_ms, ()) for timestamp_ms in (5, 1, 0))
+    transaction.write(topic, ((b"k", b"v", timestamp_ms, ()) for timestamp_ms in (5, 1, 0)))
     transaction.commit(3, b"{}")
     # To Kafka's C client 0 means now: a millisecond later is nearer the truth.
     assert [message.timestamp()[1] for message in app.committed("dlq")] == [5, 1, 1]
