@@ -123,8 +123,8 @@ class Outcome(msgspec.Struct, frozen=True):
         stream_time_ms: the newest timestamp that it has seen, -1 before the first.
         state_rows: the approximate number of rows in its stores.
         open_ms: how long taking over and restoring took.
-        process_ms: how long its operators took.
-        commit_ms: how long writing, committing and applying took.
+        process_ms: how long its operators took, and writing their outputs.
+        commit_ms: how long writing changes, committing and applying took.
     """
 
     slot: str
