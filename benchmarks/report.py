@@ -1,4 +1,7 @@
-"""The page of measured figures, made from `benchmarks/results/`: `python -m benchmarks.report > docs/benchmarks.md`."""
+"""The page of measured figures, made from `benchmarks/results/`.
+
+`python -m benchmarks.report > docs/explanation/benchmarks.md` writes it.
+"""
 
 from __future__ import annotations
 

@@ -91,7 +91,8 @@ def claimed(checkpoint: SparkCheckpoint, mine: CheckpointClaim, own: Collection[
         if topic in own and mine.topic_ids.get(topic) != topic_id:
             msg = (
                 f"topic {topic} was deleted since generation {mine.generation} of {mine.app} began, and with it the "
-                "app's state: begin a new generation with the last snapshot or with the input (docs/migrations.md)"
+                "app's state: begin a new generation with the last snapshot or with the input "
+                "(docs/how-to/migrate-state.md)"
             )
             raise UnusableCheckpointError(msg)
         if mine.topic_ids.get(topic, topic_id) != topic_id:

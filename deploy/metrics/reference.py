@@ -1,4 +1,7 @@
-"""Every metric in one table, made from the tables of names: `python -m deploy.metrics.reference > docs/metrics.md`."""
+"""Every metric in one table, made from the tables of names.
+
+`python -m deploy.metrics.reference > docs/reference/metrics.md` writes the page.
+"""
 
 from __future__ import annotations
 
@@ -10,22 +13,22 @@ from state.metrics.names import Metric, all_metrics
 _INTRODUCTION = """\
 # Metrics
 
-Prometheus text format, on loopback unless you say otherwise. `deploy/observability/prometheus/prometheus.yml` scrapes
-both kinds of addresses; `deploy/observability/grafana/` holds the dashboards, [runbooks.md](runbooks.md) the alerts.
+Prometheus text format, on loopback by default. `deploy/observability/prometheus/prometheus.yml` scrapes both kinds of
+addresses. `deploy/observability/grafana/` holds the dashboards. The alerts are in the
+[runbooks](../how-to/runbooks.md).
 
-No metric has a key, a card or an id as a label. *Like* names the metric of Kafka Streams that an operator would look
-for.
+No metric has a key, a card or an id as a label. The column *like* names the matching metric of Kafka Streams.
 """
 
 _PLATFORM = """\
 ## Stream apps, snapshots, quality: `http://127.0.0.1:18090/metrics`
 
-One small process reads what apps write into their heartbeats, once for each scrape; it runs beside them, so that a
-stream never waits for it, and what an app last said stays visible when it is dead: look at `spark_app_up` first.
-Heartbeats are at most two seconds old.
-A generation that is not live goes by the name of its process, `<app>-next`.
+One small process reads the heartbeats of the apps at each scrape. It runs beside the apps, so a scrape never slows a
+stream.
+The last values of an app stay visible after the app has died: look at `spark_app_up` first. Heartbeats are at most two
+seconds old. A generation that is not live has the name of its process, `<app>-next`.
 
-The time that a batch takes in a phase is the rate of `spark_app_batch_phase_seconds_total` divided by that of
+To get the time that a batch spends in a phase, divide the rate of `spark_app_batch_phase_seconds_total` by the rate of
 `spark_app_batches_total`, by `app`.
 """
 

@@ -17,7 +17,7 @@ from state.maintenance.kafka_log import Changelog
 _COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "reason")
 _WITH_KEY = (
     "Stop what writes them. Then let the app write their keys again, or write a tombstone for each key: the keys have "
-    "no rows already, and compaction removes the records. See StateRecordsSkipped in docs/runbooks.md."
+    "no rows already, and compaction removes the records. See StateRecordsSkipped in docs/how-to/runbooks.md."
 )
 _WITHOUT_KEY = "Records without a key need nothing: cleaning a compacted topic removes them, and it takes no new ones."
 

@@ -17,7 +17,7 @@ def test_ci_installs_them() -> None:
 
 
 def test_the_document_names_them() -> None:
-    text = (ROOT / "docs" / "development.md").read_text()
+    text = (ROOT / "CONTRIBUTING.md").read_text()
     (named,) = re.findall(r"Optional system packages,[^:]*:([^.]*)\.", text)
     assert set(re.findall(r"`([\w-]+)`", named)) == OPTIONAL.keys()
 

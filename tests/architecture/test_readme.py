@@ -81,8 +81,10 @@ def test_what_is_said_of_kills_was_seen() -> None:
 
 
 def test_the_workers_of_an_app_stay_below_what_is_stated() -> None:
-    """Of docs/delivery.md: 90 MiB, the local stores, and 1 KiB for each record of a task's batch; a process a task."""
-    assert "below 90 MiB, this, and 1 KiB for each record" in (ROOT / "docs" / "delivery.md").read_text()
+    """90 MiB, the local stores, and 1 KiB for each record of a task's batch; a process a task."""
+    assert (
+        "below 90 MiB, this, and 1 KiB for each record" in (ROOT / "docs" / "explanation" / "delivery.md").read_text()
+    )
     settings = json.loads((ROOT / "benchmarks" / "results" / "app.json").read_text())["settings"]
     records = int(settings["max_offsets_per_trigger"])
     stated_mib = settings["partitions"] * (90 + AppSettings().state_memory_mb) + records / 1024

@@ -69,7 +69,7 @@ def test_the_rule_sees_what_it_is_for(source: str) -> None:
 def test_documents_of_security_name_what_exists() -> None:
     named = {
         word
-        for document in ("SECURITY.md", "docs/security.md")
+        for document in ("SECURITY.md", "docs/explanation/security.md")
         for word in (ROOT / document).read_text().split("`")[1::2]
         if word.startswith(("tests/", "docs/"))
     }
@@ -84,5 +84,5 @@ def test_settings_that_the_document_names_exist() -> None:
     from state.settings import NodeSettings
 
     known = NodeSettings.model_fields | PlatformSettings.model_fields
-    named = set(re.findall(r"STOREKEEPER_([A-Z_]+)", (ROOT / "docs" / "security.md").read_text()))
+    named = set(re.findall(r"STOREKEEPER_([A-Z_]+)", (ROOT / "docs" / "explanation" / "security.md").read_text()))
     assert sorted(name for name in named if name.lower() not in known) == []

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_page_is_made_from_the_results() -> None:
-    assert (ROOT / "docs" / "benchmarks.md").read_text() == report()
+    assert (ROOT / "docs" / "explanation" / "benchmarks.md").read_text() == report()
 
 
 def test_every_result_has_its_command() -> None:

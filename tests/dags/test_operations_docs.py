@@ -1,4 +1,4 @@
-"""docs/operations.md names every DAG and param, and quotes messages that exist."""
+"""docs/how-to/operate.md names every DAG and param, and quotes messages that exist."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
-PAGE = (PROJECT / "docs" / "operations.md").read_text("utf-8")
+PAGE = (PROJECT / "docs" / "how-to" / "operate.md").read_text("utf-8")
 DAGS = {path.stem: path.read_text("utf-8") for path in (PROJECT / "dags").glob("*.py") if path.stem != "__init__"}
 
 

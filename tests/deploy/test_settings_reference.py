@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_page_in_docs_is_what_the_command_prints() -> None:
-    assert (ROOT / "docs" / "settings.md").read_text() == settings_markdown()
+    assert (ROOT / "docs" / "reference" / "settings.md").read_text() == settings_markdown()
 
 
 def test_every_setting_says_what_it_is_for() -> None:

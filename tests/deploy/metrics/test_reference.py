@@ -9,7 +9,7 @@ from state.metrics.names import all_metrics
 
 
 def test_every_metric_is_documented() -> None:
-    page = (PROJECT_ROOT / "docs" / "metrics.md").read_text("utf-8")
-    assert page == reference(), "run `python -m deploy.metrics.reference > docs/metrics.md`"
+    page = (PROJECT_ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
+    assert page == reference(), "run `python -m deploy.metrics.reference > docs/reference/metrics.md`"
     for metric in (*platform_metrics(), *all_metrics()):
         assert f"`{metric.name}`" in page

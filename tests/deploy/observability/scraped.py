@@ -18,7 +18,7 @@ OBSERVABILITY = PROJECT_ROOT / "deploy" / "observability"
 RULES = sorted((OBSERVABILITY / "prometheus" / "rules").glob("*.yml"))
 DASHBOARDS = sorted((OBSERVABILITY / "grafana").glob("*.json"))
 NODES, PLATFORM = "Query nodes", "Stream apps"
-"""How the sections of `docs/metrics.md` begin."""
+"""How the sections of `docs/reference/metrics.md` begin."""
 _OF_PROMETHEUS = {"instance", "job"}
 _ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| ([^|]*) \|", re.MULTILINE)
 _LEGEND_LABEL = re.compile(r"\{\{\s*(?:\$labels\.)?(\w+)\s*\}\}")
@@ -96,7 +96,7 @@ class Scrape:
 
 def documented(section: str) -> list[Documented]:
     """The rows of a section of the page of metrics."""
-    page = (PROJECT_ROOT / "docs" / "metrics.md").read_text()
+    page = (PROJECT_ROOT / "docs" / "reference" / "metrics.md").read_text()
     (text,) = [part for part in page.split("\n## ") if part.startswith(section)]
     return [
         Documented(name, kind, frozenset(re.findall(r"`(\w+)`", labels))) for name, kind, labels in _ROW.findall(text)

@@ -79,16 +79,16 @@ def test_the_labels_of_an_expression() -> None:
 
 
 def test_every_alert_leads_to_its_runbook() -> None:
-    headings = re.findall(r"^## (\w+)$", (PROJECT_ROOT / "docs" / "runbooks.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^## (\w+)$", (PROJECT_ROOT / "docs" / "how-to" / "runbooks.md").read_text(), re.MULTILINE)
     alerts = [rule for rule in rules() if "alert" in rule]
     assert [rule["alert"] for rule in alerts] == headings
     for rule in alerts:
-        assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook"] == f"docs/how-to/runbooks.md#{rule['alert'].lower()}"
 
 
 def test_runbooks_name_panels_that_there_are() -> None:
     titles = {panel["title"] for path in DASHBOARDS for panel in json.loads(path.read_text())["panels"]}
-    text = (PROJECT_ROOT / "docs" / "runbooks.md").read_text()
+    text = (PROJECT_ROOT / "docs" / "how-to" / "runbooks.md").read_text()
     named = {
         name for sentence in re.findall(r"the panels? ([^;.]*)", text) for name in re.findall(r"\*([^*]+)\*", sentence)
     }

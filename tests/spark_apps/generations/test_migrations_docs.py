@@ -1,4 +1,4 @@
-"""What docs/migrations.md says of an app of one's own is done as it stands there."""
+"""What docs/how-to/migrate-state.md says of an app of one's own is done as it stands there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spark_apps.new_app.plan import plan_new_app, write_new_app
 
-PAGE = Path(__file__).parents[3] / "docs" / "migrations.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "migrate-state.md"
 ROW = '{"Key":"a","Events":2,"Total":250}'
 
 PROGRAM = """

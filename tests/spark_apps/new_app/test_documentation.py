@@ -11,7 +11,7 @@ import pytest
 
 from spark_apps.new_app.plan import plan_new_app
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/new-app.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs/tutorial/first-app.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
@@ -27,4 +27,4 @@ def test_the_code_on_the_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [block for block in BLOCKS if "Producer(" not in block]
     assert len(runs) == 5
     for block in runs:
-        exec(compile(block, "docs/new-app.md", "exec", dont_inherit=True), vars(page))  # noqa: S102 (our own)
+        exec(compile(block, "docs/tutorial/first-app.md", "exec", dont_inherit=True), vars(page))  # noqa: S102 (our own)

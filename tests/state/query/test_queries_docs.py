@@ -1,4 +1,4 @@
-"""The examples of docs/queries.md, asked of a node; and every route of the node is told there."""
+"""The examples of docs/reference/http-api.md, asked of a node; and every route of the node is told there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from tests.state.query.cluster import Cluster
 
-TEXT = (Path(__file__).parents[3] / "docs" / "queries.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "reference" / "http-api.md").read_text()
 EXAMPLES = re.findall(r"```http\nGET (\S+)\n(.*?)```", TEXT, re.DOTALL)
 STORES = (
     "rewards=rewards-changelog,players=players-changelog:ranked:HighScore,"

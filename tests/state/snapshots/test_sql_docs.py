@@ -1,4 +1,4 @@
-"""The examples of docs/sql.md run, on tables of the documented columns."""
+"""The examples of docs/how-to/query-with-sql.md run, on tables of the documented columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deltalake import write_deltalake
 from state.snapshots.sql import query
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGE = (DOCS / "sql.md").read_text("utf-8")
+PAGE = (DOCS / "how-to" / "query-with-sql.md").read_text("utf-8")
 SQL_BLOCK = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 EXAMPLES = SQL_BLOCK.findall(PAGE)
 DAY = datetime.date(2026, 1, 2)
@@ -70,7 +70,7 @@ def test_an_example_finds_something(root: Path, statement: str) -> None:
 
 
 def test_the_runbook_of_the_gate_finds_a_leak(root: Path) -> None:
-    (statement,) = SQL_BLOCK.findall((DOCS / "operations.md").read_text("utf-8"))
+    (statement,) = SQL_BLOCK.findall((DOCS / "how-to" / "operate.md").read_text("utf-8"))
     staged = query(root, "FROM hadoop_export_staged").rows
     assert len(query(root, statement).rows) == sum("9889127612" in row for row in staged) == 1
 

@@ -13,13 +13,13 @@ from state.keys.windows import window_row_key
 from state.stores.expiry_index import stamped
 from state.stores.rocksdb_options import MIB, TUNING, Profile
 
-DOCS = (Path(__file__).parents[3] / "docs" / "stores.md").read_text(encoding="utf-8")
+DOCS = (Path(__file__).parents[3] / "docs" / "reference" / "stores.md").read_text(encoding="utf-8")
 
 
 def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"```python\n(.*?)```", DOCS, re.DOTALL)
-    exec(compile(code, "docs/stores.md", "exec"), {})  # noqa: S102 (our own documentation)
+    exec(compile(code, "docs/reference/stores.md", "exec"), {})  # noqa: S102 (our own documentation)
 
 
 @pytest.mark.parametrize("profile", list(TUNING))

@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_the_code_in_the_documentation_runs() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/tables.md").read_text(), flags=re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/reference/tables.md").read_text(), flags=re.DOTALL)
     assert blocks
     for block in blocks:
-        exec(compile(block, "docs/tables.md", "exec"), {})  # noqa: S102 (our own documentation)
+        exec(compile(block, "docs/reference/tables.md", "exec"), {})  # noqa: S102 (our own documentation)
 
 
 def test_the_example_prints_what_its_input_implies(capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,6 +27,6 @@ def test_the_example_prints_what_its_input_implies(capsys: pytest.CaptureFixture
 
 
 def test_every_class_that_the_documentation_names_exists() -> None:
-    named = set(re.findall(r"`([A-Z]\w+)", (ROOT / "docs/tables.md").read_text()))
+    named = set(re.findall(r"`([A-Z]\w+)", (ROOT / "docs/reference/tables.md").read_text()))
     code = "".join(path.read_text() for path in (ROOT / "state").rglob("*.py"))
     assert {name for name in named if f"class {name}" not in code} == set()

@@ -8,14 +8,14 @@ from pathlib import Path
 import state.topology
 from state.topology import KStream, KTable, TopologyTestDriver
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/topologies.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs/reference/topologies.md").read_text()
 
 
 def test_the_code_in_the_documentation_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     assert blocks
     for block in blocks:
-        exec(compile(block, "docs/topologies.md", "exec", dont_inherit=True), {"__name__": "documentation"})  # noqa: S102 (our own)
+        exec(compile(block, "docs/reference/topologies.md", "exec", dont_inherit=True), {"__name__": "documentation"})  # noqa: S102 (our own)
 
 
 def test_every_operator_is_documented() -> None:
