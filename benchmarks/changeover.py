@@ -28,13 +28,13 @@ from typing import Self
 
 from benchmarks.failover import p99_ms
 from benchmarks.results import Measure, write_results
+from harness.broker import Broker, start_broker
+from harness.changelog_writer import KafkaChangelogWriter
+from harness.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes
+from harness.waiting import eventually
 from state.cluster.alias_topic import publish_alias
 from state.cluster.aliases import Alias
 from state.security.cluster_secret import load_cluster_secret
-from tests.broker import Broker, start_broker
-from tests.changelog_writer import KafkaChangelogWriter
-from tests.integration.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes
-from tests.waiting import eventually
 
 OLD, NEW = "changeover-old", "changeover-new"
 ALLOWED_S = 2.0

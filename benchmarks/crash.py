@@ -18,11 +18,11 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.results import Measure, write_results
-from tests.broker import start_broker
-from tests.faults.crashes.campaign import PATIENCE_S, SETTINGS, Campaign
-from tests.faults.crashes.oracle import Difference
-from tests.faults.crashes.points import Point
-from tests.integration.app_process import AppProcesses
+from harness.app_process import AppProcesses
+from harness.broker import start_broker
+from harness.crashes.campaign import PATIENCE_S, SETTINGS, Campaign
+from harness.crashes.oracle import Difference
+from harness.crashes.points import Point
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.results import Measure, write_results
@@ -75,7 +76,7 @@ def measure(runs: int, *, warm_ups: int = 1) -> list[Measure]:
     theirs: dict[str, list[float]] = {file.stem: [] for file in files}
     for run in range(warm_ups + runs):
         for file in files:
-            spent = in_child(lambda file=file: parse(file)), in_child(lambda: parse(peer))
+            spent = in_child(partial(parse, file)), in_child(partial(parse, peer))
             if run >= warm_ups:
                 ours[file.stem].append(spent[0])
                 theirs[file.stem].append(spent[1])

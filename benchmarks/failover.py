@@ -26,13 +26,13 @@ from pathlib import Path
 import psutil
 
 from benchmarks.results import Measure, write_results
+from harness.broker import Broker, start_broker
+from harness.failover.faults import FAULTS, SLOW_S, Return, Scene, join_and_leave, slow_peer
+from harness.failover.load import BareLoad, ClientLoad, Outcome
+from harness.failover.nodes import STORE, TROUBLED, running_cluster
+from harness.failover.oracle import PARTITIONS, Oracle, Writer
 from state.changelog.partitioner import partition_for
 from state.query.assignment import holders
-from tests.broker import Broker, start_broker
-from tests.faults.failover.faults import FAULTS, SLOW_S, Return, Scene, join_and_leave, slow_peer
-from tests.faults.failover.load import BareLoad, ClientLoad, Outcome
-from tests.faults.failover.nodes import STORE, TROUBLED, running_cluster
-from tests.faults.failover.oracle import PARTITIONS, Oracle, Writer
 
 KEYS = 2000
 WINDOW_KEYS = 300

@@ -31,10 +31,10 @@ from confluent_kafka import Consumer, Producer
 from benchmarks.invoices import InvoiceRecord, invoice_records
 from benchmarks.pos import BROKER_OPTIONS
 from benchmarks.results import Measure, write_results
+from harness.app_process import AppProcess, AppProcesses
+from harness.broker import Broker, start_broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes
 from spark_apps.heartbeat import AppState
-from tests.broker import Broker, start_broker
-from tests.integration.app_process import AppProcess, AppProcesses
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
 
 PARTITIONS = 4
 APP = "pos"

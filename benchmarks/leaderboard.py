@@ -25,10 +25,10 @@ from urllib.parse import urlsplit
 from confluent_kafka import Producer
 
 from benchmarks.results import Measure, write_results
+from harness.broker import start_broker
+from harness.node_process import NodeProcess, make_nodes
+from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
-from tests.broker import start_broker
-from tests.integration.node_process import NodeProcess, make_nodes
-from tests.waiting import eventually
 
 TOPIC = "leaderboard-benchmark"
 STORE = "players"

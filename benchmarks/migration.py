@@ -32,6 +32,12 @@ from typing import Any
 from benchmarks.changeover import Reader, Reads, Sizes, Stream, get
 from benchmarks.failover import p99_ms
 from benchmarks.results import Measure, write_results
+from harness.app_process import AppProcess, AppProcesses
+from harness.broker import Broker, start_broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes
+from harness.purchases import INVOICES, Tills
+from harness.topics import end_offsets, read_topic
+from harness.waiting import eventually
 from spark_apps.apps.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER, region_of
 from spark_apps.generations.comparison import behind as behind_of
 from spark_apps.generations.comparison import read_changelog
@@ -41,12 +47,6 @@ from spark_apps.records.rewards import Rewards
 from spark_apps.registry import STORES
 from state.changelog.position import Position
 from state.serdes.struct import StructSerde
-from tests.broker import Broker, start_broker
-from tests.integration.app_process import AppProcess, AppProcesses
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
-from tests.integration.purchases import INVOICES, Tills
-from tests.integration.topics import end_offsets, read_topic
-from tests.waiting import eventually
 
 ROLL_BACK_S = 10.0
 CAUGHT_UP_RECORDS = 5000

@@ -32,11 +32,11 @@ import httpx2
 
 from benchmarks.query import HEADERS, PARTITIONS, percentile, row
 from benchmarks.results import Measure, write_results
-from tests.broker import start_broker
-from tests.changelog_writer import KafkaChangelogWriter
-from tests.integration.node_process import NodeProcess, make_nodes
-from tests.state.security.certificates import make_authority
-from tests.waiting import eventually
+from harness.broker import start_broker
+from harness.certificates import make_authority
+from harness.changelog_writer import KafkaChangelogWriter
+from harness.node_process import NodeProcess, make_nodes
+from harness.waiting import eventually
 
 TOPIC, STORE = "neighbours-benchmark", "rewards"
 GOAL = 3.0

@@ -31,12 +31,12 @@ import orjson
 import psutil
 
 from benchmarks.results import Measure, write_results
+from harness.broker import Broker, start_broker
+from harness.changelog_writer import KafkaChangelogWriter
+from harness.node_process import COMPACTED, make_nodes
+from harness.ports import free_ports
+from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
-from tests.broker import Broker, start_broker
-from tests.changelog_writer import KafkaChangelogWriter
-from tests.integration.node_process import COMPACTED, make_nodes
-from tests.ports import free_ports
-from tests.waiting import eventually
 
 TOPIC = "order-locations"
 HEADERS = ChangelogHeaders("order_location", "order-locations", 1, 1, {"order-events": {0: (0, 1)}})

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -25,12 +24,12 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from benchmarks.invoices import InvoiceRecord, invoice_records, publish
-from benchmarks.processor_time import processor_time, profile
+from benchmarks.processor_time import processor_time, profile, spent_since
 from benchmarks.results import Measure, write_results
+from harness.broker import Broker, start_broker
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import BrokerUnavailableError
 from spark_apps.topics import Topics
-from tests.broker import Broker, start_broker
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PARTITIONS = 4
@@ -76,7 +75,7 @@ class Bench:
     folder: Path
     load: Load
     settings: Mapping[str, str]
-    spent: Counter[str] = field(default_factory=Counter)
+    spent: dict[str, float] = field(default_factory=dict)
     _runs: int = field(default=0)
 
     def ours(self) -> float:
@@ -98,7 +97,7 @@ class Bench:
             before = processor_time([process, self.broker.pid])
             self.publish_at_once(pos)
             self._await(checkpoint, pos)
-            self.spent = processor_time([process, self.broker.pid]) - before
+            self.spent = spent_since(before, [process, self.broker.pid])
             began = (checkpoint.path / "offsets" / str(warm + 1)).stat().st_mtime
             ended = (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
         self._drop(pos, f"{pos}-dlq", CHANGELOG)

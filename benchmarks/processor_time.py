@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import Counter
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil
@@ -23,34 +23,41 @@ _THREADS = {
 }
 
 
-def processor_time(pids: Iterable[int]) -> Counter[str]:
+def processor_time(pids: Iterable[int]) -> dict[str, float]:
     """Seconds that processes and all below them have used until now, by role: `<program>: <kind of thread>`.
 
     A Python worker is the one process below a JVM; threads that ended are counted apart, for they have no name left.
     """
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
     for pid in pids:
         for process in (psutil.Process(pid), *psutil.Process(pid).children(recursive=True)):
             with contextlib.suppress(psutil.NoSuchProcess):
-                spent.update(_of_process(process))
-    return spent
+                for role, seconds in _of_process(process).items():
+                    spent[role] += seconds
+    return dict(spent)
 
 
-def profile(spent: Counter[str], records: int) -> dict[str, float]:
+def spent_since(before: Mapping[str, float], pids: Iterable[int]) -> dict[str, float]:
+    """What processes have used since `before`, an earlier result of `processor_time`, by role."""
+    spent = {role: seconds - before.get(role, 0.0) for role, seconds in processor_time(pids).items()}
+    return {role: seconds for role, seconds in spent.items() if seconds > 0}
+
+
+def profile(spent: Mapping[str, float], records: int) -> dict[str, float]:
     """Microseconds a record by role, the largest first; what is below a third of one together."""
-    parts = {name: seconds / records * 1e6 for name, seconds in spent.most_common()}
+    parts = {name: seconds / records * 1e6 for name, seconds in sorted(spent.items(), key=lambda s: -s[1])}
     listed = {name: part for name, part in parts.items() if part >= _WORTH_TELLING_US}
     total = sum(parts.values())
     return {**listed, "everything else": total - sum(listed.values()), "in all, on two cores": total}
 
 
-def _of_process(process: psutil.Process) -> Counter[str]:
+def _of_process(process: psutil.Process) -> dict[str, float]:
     times = process.cpu_times()
     program = _program(process)
-    spent: Counter[str] = Counter()
+    spent: dict[str, float] = defaultdict(float)
     for thread in process.threads():
         spent[f"{program}: {_kind(process.pid, thread.id)}"] += thread.user_time + thread.system_time
-    spent[f"{program}: {_OTHER}"] += max(0.0, times.user + times.system - spent.total())
+    spent[f"{program}: {_OTHER}"] += max(0.0, times.user + times.system - sum(spent.values()))
     return spent
 
 

@@ -28,14 +28,14 @@ import httpx2
 
 from benchmarks.results import Measure, write_results
 from benchmarks.wrk import Load, Wrk, missing
+from harness.broker import Broker, start_broker
+from harness.changelog_writer import KafkaChangelogWriter
+from harness.node_process import NodeProcess, make_nodes
+from harness.ports import free_ports
+from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
 from state.security.caller import Caller, Role
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
-from tests.broker import Broker, start_broker
-from tests.changelog_writer import KafkaChangelogWriter
-from tests.integration.node_process import NodeProcess, make_nodes
-from tests.ports import free_ports
-from tests.waiting import eventually
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PEER = "Kafka Streams 4.2 behind Vert.x 4.5"

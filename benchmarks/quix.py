@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, TopicPartition
 from benchmarks.invoices import invoice_records, publish
 from benchmarks.pos import BROKER_OPTIONS, PARTITIONS, SETTINGS, SINKS, Bench, Load, producer_of
 from benchmarks.results import Measure, write_results
-from tests.broker import start_broker
+from harness.broker import start_broker
 
 PYTHON = Path(__file__).parents[1] / ".venv-quix" / "bin" / "python"
 TOPOLOGY = Path(__file__).parent / "quix_streams" / "pos.py"

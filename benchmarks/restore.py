@@ -19,6 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.results import Measure, write_results
+from harness.broker import start_broker
+from harness.changelog_writer import KafkaChangelogWriter
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.listener import LoggingRestoreListener
 from state.changelog.reader import ChangelogReader, ReaderSettings
@@ -27,8 +29,6 @@ from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
-from tests.broker import start_broker
-from tests.changelog_writer import KafkaChangelogWriter
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 TOPIC = "restore-benchmark"

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,12 +27,12 @@ import psutil
 from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartition
 
 from benchmarks.plain_spark import TOTALS
-from benchmarks.processor_time import processor_time, profile
+from benchmarks.processor_time import processor_time, profile, spent_since
 from benchmarks.results import Measure, write_results
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
+from harness.broker import Broker, start_broker
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.topics import Topics
-from tests.broker import Broker, start_broker
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 QUIX = Path(__file__).parents[1] / ".venv-quix" / "bin" / "python"
@@ -88,7 +87,7 @@ class Bench:
     load: Load
     resident_mb: list[float] = field(default_factory=list)
     """Of our workers, once all events are processed."""
-    spent: Counter[str] = field(default_factory=Counter)
+    spent: dict[str, float] = field(default_factory=dict)
     """Processor time of our app and of the broker, while the timed events were processed."""
     _runs: int = 0
 
@@ -154,7 +153,7 @@ class Bench:
         self._await(position)
         return self.load.timed / (time.monotonic() - began_s)
 
-    def _timed_batches(self, checkpoint: SparkCheckpoint, pid: int, share: float = 1) -> tuple[float, Counter[str]]:
+    def _timed_batches(self, checkpoint: SparkCheckpoint, pid: int, share: float = 1) -> tuple[float, dict[str, float]]:
         """Events a second of a query of Spark's, and the processor time of its process and the broker's."""
         timed = round(self.load.timed * share)
         self._publish_warm_up(share)
@@ -163,7 +162,7 @@ class Bench:
         self._publish_at_once(timed)
         before = processor_time([pid, self.broker.pid])
         self._await(lambda: _position(checkpoint))
-        spent = processor_time([pid, self.broker.pid]) - before
+        spent = spent_since(before, [pid, self.broker.pid])
         began_s = (checkpoint.path / "offsets" / str(warm + 1)).stat().st_mtime
         ended_s = (checkpoint.path / "commits" / str(checkpoint.last_committed_batch())).stat().st_mtime
         return timed / (ended_s - began_s), spent

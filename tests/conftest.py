@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests.broker import JARS, Broker, start_broker
+from harness.broker import JARS, Broker, start_broker
 from tests.durations import DurationRecorder
 
 # No example has a deadline: on a busy machine each takes as long as it takes.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import psutil
 import pytest
 
-from tests.meanwhile import repeating
+from harness.meanwhile import repeating
 
 _EVERY_S = 1.0
 _MARK = "TESTS_PROCESSOR_TIME"

@@ -8,8 +8,8 @@ import sys
 import psutil
 import pytest
 
+from harness.waiting import eventually
 from tests.processor_time import ProcessorTime
-from tests.waiting import eventually
 
 # Longer than what the tests ask for: the kernel counts a process's time in ticks of 10 ms.
 _WORK = "import signal, time\nwhile time.process_time() < 0.6: pass\nprint('worked', flush=True)\nsignal.pause()"

@@ -43,9 +43,8 @@ def test_no_file_in_dags_bears_the_name_of_a_package() -> None:
 
 def test_every_path_that_the_architecture_names_exists() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    named = set(
-        re.findall(r"`((?:state|spark_apps|quality|dags|deploy|tests|benchmarks|docs|examples)/[\w./-]*)`", text)
-    )
+    folders = "|".join((*PACKAGES, "harness", "tests", "benchmarks", "docs", "examples"))
+    named = set(re.findall(rf"`((?:{folders})/[\w./-]*)`", text))
     assert named, "ARCHITECTURE.md names no path"
     missing = sorted(path for path in named if not (ROOT / path).exists())
     assert missing == []

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import redis
 
+from harness.waiting import eventually
 from state.stores.suppliers import MemorySupplier, RedisSupplier, RocksDBSupplier, StoreSupplier
-from tests.waiting import eventually
 
 _numbers = count()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.broker import Broker
 from spark_apps.testkit.fixtures import spark_session
-from tests.broker import Broker
 from tests.conformance.case import Case, load_cases
 from tests.conformance.spark import batches, run_on_spark, third
 

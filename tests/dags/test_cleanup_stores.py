@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import KafkaException
 
+from harness.broker import Broker
 from state.clock import SystemClock
 from state.maintenance.expiry import DAY_MS
-from tests.broker import Broker
 from tests.dags.conftest import RunDag
 from tests.integration.test_cleanup_under_writes import COMPACTED, content, fill
 

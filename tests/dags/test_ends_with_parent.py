@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from dags.operators import ends_with_parent
-from tests.waiting import eventually
+from harness.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import psycopg2  # type: ignore[import-untyped]
 import pytest
 
+from harness.ports import free_ports
+from harness.waiting import eventually
 from spark_apps.registry import POS_APPS
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised, environment
-from tests.ports import free_ports
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.airflow
 

@@ -10,7 +10,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dags.operators.spark_job import SparkJobOperator
-from tests.waiting import eventually
+from harness.waiting import eventually
 
 _WAIT_S = 120
 CONTEXT = cast("Context", {})

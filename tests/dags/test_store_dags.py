@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
+from harness.broker import Broker
+from harness.node_process import COMPACTED, write
 from spark_apps.registry import STORES
-from tests.broker import Broker
 from tests.dags.conftest import RunDag
-from tests.integration.node_process import COMPACTED, write
 from tests.spark_apps.maintenance.test_commands import PARTITIONS, ROWS, TOPIC, snapshot
 
 pytestmark = [pytest.mark.airflow, pytest.mark.broker]

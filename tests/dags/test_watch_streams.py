@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from dags.operators.watched_programs import watched_programs
+from harness.waiting import eventually
 from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
@@ -15,7 +16,6 @@ from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from state.clock import SystemClock
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.airflow
 

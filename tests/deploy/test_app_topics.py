@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from deploy import cli
 from deploy.app_topics import all_topics
 from deploy.settings import PlatformSettings
+from harness.broker import Broker
 from spark_apps.registry import ON_DEMAND_APPS, STORES
 from spark_apps.settings import AppSettings
-from tests.broker import Broker
 
 
 def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() -> None:

@@ -13,7 +13,7 @@ from deploy.down import stop_everything
 from deploy.instance import Instance
 from deploy.settings import PlatformSettings
 from deploy.supervision import start_supervisor
-from tests.ports import free_ports
+from harness.ports import free_ports
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from deploy.settings import PlatformSettings
 from deploy.status import PlatformStatus, Problems, ProcessStatus, collect_status, process_status
 from deploy.status_table import status_table
 from deploy.supervisor_client import ProcessView
+from harness.waiting import eventually
 from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS
-from tests.waiting import eventually
 
 
 def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:

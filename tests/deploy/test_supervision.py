@@ -22,7 +22,7 @@ from deploy.settings import PlatformSettings
 from deploy.supervision import running_supervisor, shut_down, start_supervisor, stop_all
 from deploy.supervisor_client import SupervisorClient
 from deploy.waiting import eventually
-from tests.ports import free_ports
+from harness.ports import free_ports
 
 _WAIT = "import time; time.sleep(600)"
 

@@ -12,8 +12,8 @@ from deploy.broker import admin_client, answers
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.topics import TopicSpec, ensure_topics
+from harness.broker import Broker
 from spark_apps.apps.pos import POS
-from tests.broker import Broker
 
 SPECS = topics_of(PlatformSettings.load(), [POS])
 

@@ -17,14 +17,14 @@ import httpx2
 import psutil
 import pytest
 
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
+from harness.waiting import eventually
 from state.clock import SystemClock
 from state.security.cluster_secret import load_cluster_secret
 from state.security.hop import ANONYMOUS, HopSigner
-from tests.broker import Broker
 from tests.faults.attack_strings import BAD_CURSORS, TRAVERSALS
 from tests.faults.raw_http import RawAnswer, RawConnection
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

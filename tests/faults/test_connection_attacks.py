@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from harness.broker import Broker
+from harness.certificates import make_authority
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
+from harness.waiting import eventually
 from state.security.caller import Caller, Role
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
-from tests.broker import Broker
 from tests.faults.raw_http import RawConnection
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from tests.state.security.certificates import make_authority
-from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.broker,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import start_broker
-from tests.faults.crashes.campaign import PATIENCE_S, SETTINGS, Campaign
-from tests.integration.app_process import AppProcesses
+from harness.app_process import AppProcesses
+from harness.broker import start_broker
+from harness.crashes.campaign import PATIENCE_S, SETTINGS, Campaign
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),

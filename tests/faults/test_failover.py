@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import pytest
 
+from harness.broker import Broker
+from harness.failover.faults import FAULTS, GUESTS, Scene
+from harness.failover.load import BareLoad, ClientLoad, Outcome
+from harness.failover.nodes import STORE, running_cluster
+from harness.failover.oracle import PARTITIONS, Oracle, Writer
+from harness.waiting import eventually
 from state.client import ClientLimits
-from tests.broker import Broker
-from tests.faults.failover.faults import FAULTS, GUESTS, Scene
-from tests.faults.failover.load import BareLoad, ClientLoad, Outcome
-from tests.faults.failover.nodes import STORE, running_cluster
-from tests.faults.failover.oracle import PARTITIONS, Oracle, Writer
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

@@ -15,11 +15,11 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes
+from harness.standstill import standing_still
 from state.query.position_token import PositionToken
-from tests.broker import Broker
 from tests.faults.freshness_oracle import Oracle, Seen, Tally
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes
-from tests.standstill import standing_still
 
 pytestmark = pytest.mark.broker
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from tests.standstill import standing_still
-from tests.waiting import eventually
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
+from harness.standstill import standing_still
+from harness.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

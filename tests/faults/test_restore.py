@@ -14,9 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
-from tests.waiting import eventually
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
+from harness.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

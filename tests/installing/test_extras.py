@@ -17,14 +17,14 @@ import httpx2
 import pyarrow as pa
 import pytest
 
+from harness.broker import Broker
+from harness.ports import free_ports
+from harness.waiting import eventually
 from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
-from tests.broker import Broker
 from tests.installing.conftest import Install
 from tests.installing.environment import ROOT, Environment
 from tests.installing.readme_table import tries
-from tests.ports import free_ports
-from tests.waiting import eventually
 
 TRIES = tries()
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

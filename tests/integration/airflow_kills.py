@@ -19,8 +19,8 @@ from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
+from harness.meanwhile import repeating
 from tests.integration.platform_process import supervisor_of
-from tests.meanwhile import repeating
 
 ORPHANS_GONE_S = 60
 _BACK_S = 180

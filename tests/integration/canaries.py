@@ -19,7 +19,7 @@ from urllib.parse import unquote_to_bytes
 import orjson
 import pyarrow.parquet as pq
 
-from tests.spark_apps.records.sales import sale
+from harness.sales import sale
 
 CANARIES = 1000
 

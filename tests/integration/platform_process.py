@@ -14,7 +14,7 @@ from typing import Any
 from deploy.credentials import read_supervisor_credentials
 from deploy.layout import RunLayout
 from deploy.supervisor_client import SupervisorClient
-from tests.ports import free_ports
+from harness.ports import free_ports
 
 STOREKEEPER = str(Path(sys.executable).with_name("storekeeper"))
 

@@ -12,10 +12,10 @@ from deploy.credentials import AIRFLOW_USER, read_airflow_password
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
+from harness.topics import write_topic
 from state.client import StateClient
 from state.errors import StateError
 from tests.integration.platform_process import PlatformProcess
-from tests.integration.topics import write_topic
 
 RUN_S = 300
 """How long a run of a DAG may take on a busy machine."""

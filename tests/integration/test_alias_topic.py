@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
+from harness.broker import Broker
 from state.cluster.alias_topic import AliasWatch, publish_alias, read_aliases
 from state.cluster.aliases import ALIASES_TOPIC, Alias
-from tests.broker import Broker
 
 pytestmark = pytest.mark.broker
 

@@ -13,17 +13,17 @@ from confluent_kafka import KafkaException
 from typer.testing import CliRunner
 
 from deploy.cli import app
+from harness.broker import Broker
+from harness.node_process import NodeProcess, make_nodes, started, write
+from harness.topics import end_offsets
+from harness.waiting import eventually
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.registry import store_named
 from state.maintenance.copies import Fold
 from state.maintenance.kafka_log import Changelog
 from state.snapshots.digest import to_hex
-from tests.broker import Broker
 from tests.faults.test_restore import everything
-from tests.integration.node_process import NodeProcess, make_nodes, started, write
-from tests.integration.topics import end_offsets
 from tests.state.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.broker import Broker
+from harness.broker import Broker
 
 
 @pytest.mark.broker

@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from tests.broker import Broker, start_broker
-from tests.integration.app_process import AppProcesses
+from harness.app_process import AppProcesses
+from harness.broker import Broker, start_broker
+from harness.node_process import NodeProcess, make_nodes
+from harness.topics import end_offsets, read_topic, write_topic
 from tests.integration.canaries import (
     CANARIES,
     KINDS,
@@ -33,8 +35,6 @@ from tests.integration.canaries import (
     described,
     sightings,
 )
-from tests.integration.node_process import NodeProcess, make_nodes
-from tests.integration.topics import end_offsets, read_topic, write_topic
 
 CHANGELOG = "pos-rewards-changelog"
 TOPICS = ("pos", "shipment", "loyalty", "hadoop-sink", "pos-dlq", "hadoop-sink-dlq")

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from harness.broker import Broker
+from harness.node_process import COMPACTED, HEADERS, write
+from harness.waiting import eventually
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.headers import ChangelogHeaders
@@ -14,9 +17,6 @@ from state.changelog.log_reader import TopicFacts
 from state.changelog.partitioner import partition_for
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.errors import ChangelogError
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, HEADERS, write
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

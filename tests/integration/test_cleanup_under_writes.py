@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from harness.broker import Broker
+from harness.meanwhile import running
+from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
 from state.clock import SystemClock
 from state.maintenance.cleanup import Cleanup, CleanupRefusedError
@@ -18,9 +21,6 @@ from state.maintenance.cleanup_plan import CleanupOptions
 from state.maintenance.expiry import DAY_MS
 from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
 from state.maintenance.log_record import CleanupAction, LogRecord
-from tests.broker import Broker
-from tests.meanwhile import running
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

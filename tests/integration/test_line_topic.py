@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.broker import Broker
+from harness.ports import free_ports
+from harness.sales import good_sales
+from harness.topics import read_topic, write_topic
 from quality.line_topic import KafkaLineTopic
 from quality.settings import QualitySettings
 from spark_apps.errors import BrokerUnavailableError
-from tests.broker import Broker
-from tests.integration.sales import good_sales
-from tests.integration.topics import read_topic, write_topic
-from tests.ports import free_ports
 
 pytestmark = pytest.mark.broker
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from harness.broker import Broker, start_broker
+from harness.standstill import standing_still
+from harness.topics import write_topic
 from state.changelog.log_bounds import END, known_offsets, log_bounds, log_offsets, offset_client
 from state.changelog.log_ends import KafkaLogEnds
-from tests.broker import Broker, start_broker
 from tests.integration import asking_loop
-from tests.integration.topics import write_topic
-from tests.standstill import standing_still
 
 pytestmark = pytest.mark.broker
 

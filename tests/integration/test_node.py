@@ -15,6 +15,10 @@ from typer.testing import CliRunner
 from deploy.layout import RunLayout
 from deploy.overview.glance import Holders
 from deploy.overview.look import Look
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
+from harness.standstill import standing_still
+from harness.waiting import eventually
 from state.changelog.partitioner import partition_for
 from state.cli import app
 from state.client import ClientLimits, StateClient
@@ -22,10 +26,6 @@ from state.clock import SystemClock
 from state.errors import UnknownStoreError
 from state.security.cluster_secret import load_cluster_secret
 from state.security.hop import ANONYMOUS, HopSigner
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
-from tests.standstill import standing_still
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.broker import Broker
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from tests.deploy.observability.scraped import NODES, Scrape, documented, uses_of
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 
 pytestmark = pytest.mark.broker
 

@@ -16,10 +16,10 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import BaseSchema
 from schemathesis.generation import GenerationMode
 
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from state.keys.sessions import session_row_key
 from state.keys.windows import window_row_key
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 
 pytestmark = pytest.mark.broker
 

@@ -12,10 +12,10 @@ from deploy.credentials import AIRFLOW_USER, read_airflow_password
 from deploy.down import stop_everything
 from deploy.layout import RunLayout
 from deploy.waiting import eventually
+from harness.topics import write_topic
 from spark_apps.new_app.plan import plan_new_app, write_new_app
 from state.client import StateClient
 from tests.integration.platform_process import PlatformProcess
-from tests.integration.topics import write_topic
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),

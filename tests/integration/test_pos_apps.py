@@ -14,13 +14,13 @@ import orjson
 import pytest
 from deltalake import DeltaTable
 
+from harness.app_process import AppProcesses
+from harness.broker import Broker, start_broker
+from harness.sales import bad_sales, good_sales
+from harness.topics import Record, end_offsets, read_topic, write_topic
 from spark_apps.heartbeat import AppState
 from state.changelog.headers import ChangelogHeaders
 from state.snapshots.digest import row_hash, to_hex
-from tests.broker import Broker, start_broker
-from tests.integration.app_process import AppProcesses
-from tests.integration.sales import bad_sales, good_sales
-from tests.integration.topics import Record, end_offsets, read_topic, write_topic
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),

@@ -24,6 +24,9 @@ from deploy.demo.screen import Screen
 from deploy.errors import StartError
 from deploy.instance import Instance
 from deploy.waiting import eventually
+from harness.meanwhile import repeating
+from harness.meanwhile import running as meanwhile
+from harness.topics import write_topic
 from spark_apps.generations.journal import JournalFile
 from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import APPS, ON_DEMAND_APPS
@@ -36,9 +39,6 @@ from tests.deploy.observability.scraped import NODES, PLATFORM, Scrape, document
 from tests.integration.airflow_browser import CHROMIUM, airflow_browser
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RUN_S, RunningPlatform
-from tests.integration.topics import write_topic
-from tests.meanwhile import repeating
-from tests.meanwhile import running as meanwhile
 from tests.readable import open_to_others
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1800)]

@@ -17,12 +17,12 @@ import pytest
 
 from dags.operators.roll_nodes import HttpViews, node_client
 from dags.operators.settings import OperationsSettings
+from harness.broker import Broker
+from harness.certificates import Authority, make_authority
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
+from harness.waiting import eventually
 from state.security.caller import Caller, Role
 from state.security.tokens import TokenRecord, new_token, read_tokens, token_digest, write_tokens
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
-from tests.state.security.certificates import Authority, make_authority
-from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.broker,

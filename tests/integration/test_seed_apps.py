@@ -16,16 +16,16 @@ from deploy.demo.systems.answers import collect
 from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import SystemRecord, system_records
 from deploy.demo.systems.oracle import SALES_GRACE_MS, Expected, expect, expected_players
+from harness.app_process import AppProcess, AppProcesses
+from harness.broker import Broker, start_broker
+from harness.node_process import NodeProcess, make_nodes
+from harness.sales import good_sales
+from harness.topics import end_offsets, write_topic
 from spark_apps.heartbeat import AppState
 from spark_apps.registry import ON_DEMAND_APPS, store_definitions
 from spark_apps.settings import AppSettings
 from state.changelog.headers import ChangelogHeaders
 from state.client import StateClient
-from tests.broker import Broker, start_broker
-from tests.integration.app_process import AppProcess, AppProcesses
-from tests.integration.node_process import NodeProcess, make_nodes
-from tests.integration.sales import good_sales
-from tests.integration.topics import end_offsets, write_topic
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),

@@ -28,13 +28,13 @@ from deploy.environment import inherited_environment
 from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
 from deploy.supervisor_client import SupervisorClient
+from harness.broker import Broker
+from harness.sales import good_sales
+from harness.topics import Record, end_offsets, read_topic, write_topic
+from harness.waiting import eventually
 from spark_apps.heartbeat import Heartbeat, read_heartbeat
 from spark_apps.scale import AppScale, write_scale
 from spark_apps.settings import AppSettings
-from tests.broker import Broker
-from tests.integration.sales import good_sales
-from tests.integration.topics import Record, end_offsets, read_topic, write_topic
-from tests.waiting import eventually
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
+from harness.broker import Broker
+from harness.waiting import eventually
 from state.changelog import stretch
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.stretch import bounds_of, read_stretch, read_topic
 from state.errors import ChangelogError
-from tests.broker import Broker
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

@@ -14,6 +14,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
+from harness.waiting import eventually
 from state.changelog.listener import LoggingRestoreListener
 from state.changelog.reader import ReaderSettings
 from state.changelog.restore import Role
@@ -22,9 +25,6 @@ from state.errors import StateError
 from state.replicas.places import RocksDBPlace
 from state.replicas.replica_set import ReplicaSet, ReplicaSpec
 from state.replicas.states import ReplicaId, ReplicaState
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

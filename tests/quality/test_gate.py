@@ -12,6 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from harness.sales import sale, sale_bytes
 from quality.errors import StagedTableError
 from quality.export_suite import PUBLISHED_COLUMNS
 from quality.gate import PUBLISHER, Batch, Gate
@@ -23,7 +24,6 @@ from spark_apps.records.masked import masked_values
 from state.changelog.position import Position
 from state.clock import ManualClock
 from tests.quality.conftest import line, stage
-from tests.spark_apps.records.sales import sale, sale_bytes
 
 pytestmark = pytest.mark.spark
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.sales import sale_bytes
 from quality.reconciliation import LineTotals, compare, expected_totals, reach_of
 from spark_apps.records.invoice import parse_invoice
 from spark_apps.records.masked import masked_values
 from state.changelog.position import Position
-from tests.spark_apps.records.sales import sale_bytes
 
 TOPIC = "hadoop-sink"
 STORES = [f"STR{number}" for number in range(6)]

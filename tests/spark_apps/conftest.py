@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from harness.broker import Broker
 from spark_apps.testkit.fixtures import spark_session, topology_driver
-from tests.broker import Broker
 
 __all__ = ["spark_session", "topology_driver"]
 

@@ -7,9 +7,9 @@ import threading
 import pytest
 from confluent_kafka import Producer
 
+from harness.broker import Broker
 from spark_apps.topics import Topics
 from state.changelog.position import Position
-from tests.broker import Broker
 
 pytestmark = pytest.mark.broker
 

@@ -10,7 +10,7 @@ from deploy.demo.collect import read_topic
 from deploy.demo.invoices import InvoiceRecord
 from deploy.demo.poison import PoisonRecord
 from deploy.demo.publish import Record, publish
-from tests.broker import Broker
+from harness.broker import Broker
 
 pytestmark = pytest.mark.broker
 

@@ -18,8 +18,8 @@ import pytest
 
 from deploy.containers.prepare import prepare_containers
 from deploy.programs import CONFIGURATION_ERROR_EXIT
-from tests.ports import free_ports
-from tests.waiting import eventually
+from harness.ports import free_ports
+from harness.waiting import eventually
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
+from harness.app_process import AppProcesses
+from harness.broker import Broker
 from spark_apps.generations.comparison import read_changelog
-from tests.broker import Broker
-from tests.integration.app_process import AppProcesses
 
 
 @dataclass

@@ -12,16 +12,16 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from harness.broker import Broker
+from harness.changelog_writer import KafkaChangelogWriter
+from harness.meanwhile import running
+from harness.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes, started
+from harness.waiting import eventually
 from state.client import StateClient
 from state.cluster.alias_topic import publish_alias
 from state.cluster.aliases import Alias
 from state.query.position_token import PositionToken
 from state.security.cluster_secret import load_cluster_secret
-from tests.broker import Broker
-from tests.changelog_writer import KafkaChangelogWriter
-from tests.integration.node_process import COMPACTED, HEADERS, NodeProcess, make_nodes, started
-from tests.meanwhile import running
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

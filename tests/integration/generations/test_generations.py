@@ -11,6 +11,11 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.app_process import AppProcess, AppProcesses
+from harness.broker import start_broker
+from harness.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
+from harness.purchases import INVOICES, Tills
+from harness.topics import end_offsets, read_topic
 from spark_apps.apps.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.generations.migration import Chain
@@ -20,12 +25,7 @@ from spark_apps.topics import Topics
 from state.cluster.alias_topic import read_aliases
 from state.security.cluster_secret import load_cluster_secret
 from state.serdes.struct import StructSerde
-from tests.broker import start_broker
-from tests.integration.app_process import AppProcess, AppProcesses
-from tests.integration.dying_step import PLACES_OF_SEED, PLACES_OF_TRANSFER
 from tests.integration.generations.generation_steps import GenerationSteps
-from tests.integration.purchases import INVOICES, Tills
-from tests.integration.topics import end_offsets, read_topic
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(1200)),

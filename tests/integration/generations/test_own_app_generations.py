@@ -14,11 +14,14 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
+from harness.app_process import AppProcesses
+from harness.broker import start_broker
+from harness.node_process import NodeProcess, make_nodes, started
+from harness.topics import end_offsets, read_topic, write_topic
+from harness.waiting import eventually
 from spark_apps.heartbeat import AppState, Heartbeat
 from state.changelog.partitioner import partition_for
 from state.keys.windows import decode_window_row_key
-from tests.broker import start_broker
-from tests.integration.app_process import AppProcesses
 from tests.integration.counted_app import (
     COUNTED,
     EVENTS,
@@ -35,9 +38,6 @@ from tests.integration.counted_app import (
     with_full,
 )
 from tests.integration.generations.generation_steps import GenerationSteps
-from tests.integration.node_process import NodeProcess, make_nodes, started
-from tests.integration.topics import end_offsets, read_topic, write_topic
-from tests.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.app_process import AppProcesses
+from harness.broker import start_broker
+from harness.topics import end_offsets, read_topic, write_topic
+from harness.waiting import eventually
 from spark_apps.heartbeat import AppState
 from spark_apps.topics import Topics
-from tests.broker import start_broker
-from tests.integration.app_process import AppProcesses
 from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.grouped_app import GROUPED, GROUPS, ITEMS, TOTALS
-from tests.integration.topics import end_offsets, read_topic, write_topic
-from tests.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 

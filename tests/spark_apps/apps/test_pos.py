@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.sales import sale, sale_bytes
 from spark_apps.apps.pos import POS, topology
 from spark_apps.records.rewards import Notification
 from spark_apps.settings import AppSettings
@@ -12,7 +13,6 @@ from spark_apps.testkit import CrashStep
 from spark_apps.testkit.fixtures import MakeDriver
 from state.topology import StreamsBuilder
 from tests.spark_apps.apps.support import AppDriver, send, values
-from tests.spark_apps.records.sales import sale, sale_bytes
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from harness.sales import sale
 from spark_apps.apps.sales_windows import SALES_WINDOWS, topology
 from spark_apps.settings import AppSettings
 from spark_apps.testkit.fixtures import MakeDriver
@@ -12,7 +13,6 @@ from state.topology import CrashStep, StreamsBuilder, TopologyTestDriver
 from tests.spark_apps.apps.sales_oracle import sales_by_sql
 from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.events import HOUR_MS, MINUTE_MS, Sent, past, untidy
-from tests.spark_apps.records.sales import sale
 
 TIMES = {"size": HOUR_MS, "hop": 15 * MINUTE_MS, "grace": 10 * MINUTE_MS, "retention": 48 * HOUR_MS}
 SETTINGS = {f"sales_{'window' if name == 'size' else name}_ms": value for name, value in TIMES.items()}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pyspark import TaskContext
 
+from harness.crashes.armed import Armed
+from harness.crashes.dying_tasks import become_mortal
 from spark_apps.settings import AppSettings
 from state.topology import StreamsBuilder
-from tests.faults.crashes.armed import Armed
-from tests.faults.crashes.dying_tasks import become_mortal
 from tests.spark_apps.engine import topologies
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Producer
 
+from harness.broker import Broker
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.stream import open_topology_stream
 from spark_apps.gate import BatchGate
@@ -17,7 +18,6 @@ from spark_apps.stream import ProcessBatch, StreamContext
 from spark_apps.topics import Topics
 from spark_apps.topology_app import Describe, read_topics, topology_app
 from state.changelog.stretch import read_topic
-from tests.broker import Broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.broker import Broker
-from tests.faults.crashes.harm import Harm, Stores
-from tests.faults.crashes.points import IN_STORE, IN_TRANSACTION, Kill, Point, Victim
+from harness.broker import Broker
+from harness.crashes.harm import Harm, Stores
+from harness.crashes.points import IN_STORE, IN_TRANSACTION, Kill, Point, Victim
 from tests.spark_apps.engine import dying_tasks
 from tests.spark_apps.engine.dying_tasks import armed_in
 from tests.spark_apps.engine.spark_run import SparkRun

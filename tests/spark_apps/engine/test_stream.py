@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
+from harness.broker import Broker
 from spark_apps.engine import purge
 from spark_apps.errors import MisplacedKeyError
 from spark_apps.topology_app import Describe
 from state.changelog.partitioner import partition_for
-from tests.broker import Broker
 from tests.spark_apps.engine import topologies
 from tests.spark_apps.engine.spark_run import SparkRun
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from harness.broker import Broker
+from harness.waiting import eventually
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
 from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
@@ -16,8 +18,6 @@ from spark_apps.errors import PartitionsChangedError
 from spark_apps.topics import Topics
 from state.changelog.stretch import read_topic
 from state.topology.records import Output, StoreChange
-from tests.broker import Broker
-from tests.waiting import eventually
 
 pytestmark = pytest.mark.broker
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.broker import Broker
+from harness.topics import write_topic
+from harness.waiting import eventually
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.boundary import is_settled, plan_batch, take_back
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
-from tests.broker import Broker
-from tests.integration.topics import write_topic
-from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.broker import Broker
+from harness.waiting import eventually
 from spark_apps.generations import steps
 from spark_apps.generations.commands import delete_generation, remove_folder
 from spark_apps.generations.handover import Steps
@@ -16,8 +18,6 @@ from spark_apps.settings import AppSettings
 from spark_apps.topics import Topics
 from state.clock import SystemClock
 from state.migration.compare import ComparisonVerdict
-from tests.broker import Broker
-from tests.waiting import eventually
 
 
 def failing(times: int, error: Callable[[], OSError]) -> Callable[[Path], None]:

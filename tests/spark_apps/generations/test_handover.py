@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.dying_step import PLACES_OF_TRANSFER, mark
 from spark_apps.apps.pos import POS
 from spark_apps.generations import steps
 from spark_apps.generations.errors import (
@@ -25,7 +26,6 @@ from state.clock import ManualClock
 from state.cluster.aliases import Alias
 from state.migration.compare import ComparisonVerdict
 from tests.integration.counted_app import COUNTED
-from tests.integration.dying_step import PLACES_OF_TRANSFER, mark
 from tests.spark_apps.generations.played_apps import TOPIC, PlayedApp, World, at, world_in
 
 _QUIET_TICKS = 10

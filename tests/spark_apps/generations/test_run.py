@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from spark_apps.apps.pos import POS
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.gate import BatchRefusedError
@@ -20,7 +21,6 @@ from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import SystemClock
 from tests.spark_apps.checkpoints import write_checkpoint
-from tests.waiting import eventually
 
 
 class _StartedError(Exception):

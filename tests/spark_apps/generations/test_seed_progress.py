@@ -8,12 +8,12 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
+from harness.broker import Broker
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.markers import Marker
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from spark_apps.generations.seed_progress import live_progress, peer_of, progress_of
 from state.topology import StreamsBuilder
-from tests.broker import Broker
 
 QUERY = "3d1f"
 

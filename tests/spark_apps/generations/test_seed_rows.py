@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from harness.broker import Broker
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.generations.migration import Chain, StoreMigration, StoreRecord
 from spark_apps.generations.seed_rows import ROWS, Placement, SeedTarget, converted_rows, written_rows
@@ -15,7 +16,6 @@ from state.keys.sessions import session_row_key
 from state.keys.versions import version_row_key
 from state.keys.windows import window_row_key
 from state.topology import StoreKind
-from tests.broker import Broker
 
 
 def doubled(key: bytes, value: bytes) -> list[StoreRecord]:

@@ -11,6 +11,7 @@ import msgspec
 import orjson
 import pytest
 
+from harness.broker import Broker
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.stream import open_topology_stream
 from spark_apps.generations import steps
@@ -24,7 +25,6 @@ from spark_apps.settings import AppSettings
 from spark_apps.stream import StreamContext
 from state.migration.compare import ComparisonVerdict
 from state.topology import JoinWindows, Store, StreamsBuilder, tumbling, with_key
-from tests.broker import Broker
 from tests.integration import grouped_app
 from tests.spark_apps.engine.spark_run import SparkRun
 

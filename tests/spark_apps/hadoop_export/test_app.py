@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from harness.broker import Broker
+from harness.sales import sale_bytes
+from harness.topics import read_topic, write_topic
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.hadoop_export.app import open_stream
 from spark_apps.hadoop_export.spec import HADOOP_EXPORT, TABLE
@@ -19,9 +22,6 @@ from spark_apps.records.invoice import parse_invoice
 from spark_apps.records.masked import masked_values
 from spark_apps.settings import AppSettings
 from spark_apps.stream import ProcessBatch, StreamContext
-from tests.broker import Broker
-from tests.integration.topics import read_topic, write_topic
-from tests.spark_apps.records.sales import sale_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

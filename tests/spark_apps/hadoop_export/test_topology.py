@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from harness.sales import sale_bytes
 from spark_apps.hadoop_export.topology import export_row
 from spark_apps.records.invoice import parse_invoice
 from spark_apps.records.masked import masked_lines
 from spark_apps.records.poison import PoisonRecordError
-from tests.spark_apps.records.sales import sale_bytes
 
 LINE = masked_lines(parse_invoice(b"k", sale_bytes()))[0]
 

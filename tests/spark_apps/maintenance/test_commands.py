@@ -17,6 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from deploy.cli import app as storekeeper
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from spark_apps.apps.pos import POS
 from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
@@ -27,8 +29,6 @@ from state.changelog.partitioner import partition_for
 from state.errors import ConfigurationError
 from state.maintenance.cleanup import CleanupRefusedError
 from state.maintenance.kafka_log import Changelog
-from tests.broker import Broker
-from tests.integration.node_process import COMPACTED, NodeProcess, make_nodes, write
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
 pytestmark = pytest.mark.broker

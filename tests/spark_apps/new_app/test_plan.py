@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.app_process import AppProcess, AppProcesses
+from harness.broker import Broker
+from harness.topics import end_offsets, read_topic, write_topic
 from spark_apps.new_app.plan import plan_new_app, write_new_app
 from spark_apps.registry import app_named
 from state.errors import ConfigurationError, InvalidNameError
-from tests.broker import Broker
-from tests.integration.app_process import AppProcess, AppProcesses
-from tests.integration.topics import end_offsets, read_topic, write_topic
 
 
 def run_tests(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from harness.sales import sale, sale_bytes
 from spark_apps.records.invoice import PoisonRecordError, parse_invoice
 from spark_apps.records.poison import text_key
-from tests.spark_apps.records.sales import sale, sale_bytes
 
 
 def test_every_field_is_read() -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.sales import sale, sale_bytes
 from spark_apps.records.invoice import PoisonRecordError, parse_invoice
 from spark_apps.records.leaks import MASK
 from spark_apps.records.masked import masked_lines, parse_hadoop_record
-from tests.spark_apps.records.sales import sale, sale_bytes
 
 ALLOWED = [
     *("InvoiceNumber", "CreatedTime", "StoreID", "PosID", "CustomerType", "PaymentMethod", "DeliveryType"),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from harness.broker import Broker
+from harness.changelog_writer import KafkaChangelogWriter
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import ChangelogHeaders
@@ -27,8 +29,6 @@ from state.snapshots.digest import row_hash
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot, vouched_version
-from tests.broker import Broker
-from tests.changelog_writer import KafkaChangelogWriter
 from tests.spark_apps.checkpoints import METADATA
 from tests.state.changelog.bad_records import KINDS, ROWS, Kind, write_kinds
 

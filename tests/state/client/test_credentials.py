@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import uvicorn
 
+from harness.certificates import Authority, make_authority
 from state.client import Credentials
 from state.errors import ConfigurationError, StoreUnavailableError
 from tests.state.client.both import QUICK, Either
 from tests.state.client.fake_node import answers, fake_node
-from tests.state.security.certificates import Authority, make_authority
 
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 SECRET = "skt_never-shown"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from harness.waiting import eventually
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import SystemClock
 from state.cluster.channel import Record
@@ -16,7 +17,6 @@ from state.cluster.member import Heartbeat, ReplicaReport, signed
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.seats import Seats
 from state.cluster.view import Member, ViewSettings
-from tests.waiting import eventually
 
 SECRET = b"s" * 32
 SETTINGS = ViewSettings(interval_s=0.02, suspect_after_s=0.3, expire_after_s=3)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from state.cluster import partition_counts
 from state.cluster.first_counts import FILE_NAME
 from state.cluster.partition_counts import PartitionCounts
 from tests.state.replicas.fake_log import FakeLog
-from tests.waiting import eventually
 
 
 def partitions(counts: PartitionCounts) -> dict[str, int]:

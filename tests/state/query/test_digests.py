@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from state.changelog.batch import PartitionBatch
 from state.changelog.restore import LogState
 from state.clock import SystemClock
@@ -25,7 +26,6 @@ from state.stores.row import ReplicaRow
 from tests.state.changelog.messages import Record
 from tests.state.query.cluster import Cluster
 from tests.state.replicas.recording import RecordingListener
-from tests.waiting import eventually
 
 
 def test_a_node_tells_the_digest_of_what_it_holds_and_the_entries_of_wanted_buckets() -> None:

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import uvloop
 
+from harness.certificates import make_authority
+from harness.ports import free_ports
 from state.query import entrance
 from state.query.connection import ConnectionLimits
 from state.query.server import serve
 from state.query.traffic import Traffic
-from tests.ports import free_ports
 from tests.state.query.in_loop import eventually_in_loop
-from tests.state.security.certificates import make_authority
 
 
 async def application(_scope: dict[str, Any], _receive: Any, _send: Any) -> None:

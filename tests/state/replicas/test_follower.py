@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import eventually
 from state.changelog.log_reader import LogEnd
 from state.clock import ManualClock, SystemClock
 from state.errors import DiskFullError
@@ -20,7 +21,6 @@ from tests.state.changelog.bad_records import KINDS, ROWS
 from tests.state.changelog.messages import Record
 from tests.state.replicas.fake_log import FakeLog
 from tests.state.replicas.recording import DAY_MS, RecordingListener
-from tests.waiting import eventually
 
 
 class Script:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.certificates import Authority, make_authority
 from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.security.caller import Caller, Role
@@ -16,7 +17,6 @@ from state.security.exposure import checked_exposure
 from state.security.node_security import NodeSecurity
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
 from state.settings import NodeSettings
-from tests.state.security.certificates import Authority, make_authority
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 BEYOND = "0.0.0.0"  # noqa: S104 - nothing listens in these tests

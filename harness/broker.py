@@ -1,0 +1,194 @@
+"""A real Kafka broker in KRaft mode for tests: one JVM from the project's jars, on free ports, in a given folder."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from harness.ports import free_ports
+from harness.waiting import eventually
+from state.changelog.log_bounds import END, log_offsets, offset_client
+
+JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
+_QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a JVM that starts fast and is done soon."""
+_CLUSTER_ID = "c3RvcmVrZWVwZXItdGVzdA"
+_START_TIMEOUT_S = 90
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},DETOUR://127.0.0.1:{detour_target}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},DETOUR://127.0.0.1:{detour_port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,DETOUR:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs={folder}/log
+num.partitions=4
+auto.create.topics.enable=false
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.backoff.ms=200
+log.retention.ms=-1
+controlled.shutdown.enable=false
+broker.session.timeout.ms={session_timeout_ms}
+broker.heartbeat.interval.ms=300
+"""
+
+
+@dataclass(slots=True)
+class Broker:
+    """One broker process. `stop`, `kill` and `restart` keep its data and its address.
+
+    Attributes:
+        folder: its data and its log.
+        bootstrap: its address.
+        detour_port, detour_target: it also listens at the target, and says that clients who came there find it at the
+            port: whoever carries between the two can cut them off.
+    """
+
+    folder: Path
+    bootstrap: str
+    detour_port: int
+    detour_target: int
+    java_options: tuple[str, ...] = _QUICK_START
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is alive."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Starts the process and waits until it answers."""
+        with (self.folder / "broker.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_java(*self.java_options), "kafka.Kafka", str(self.folder / "server.properties")],
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        try:
+            self.admin().list_topics(timeout=_START_TIMEOUT_S)
+        except KafkaException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Ends the process with TERM and waits for it."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the process with KILL and waits for it: what it had not synced stays in the page cache."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Starts it again on the same ports and data; stops it first if it runs."""
+        self.stop()
+        self.start()
+
+    def admin(self) -> AdminClient:
+        """A new admin client that reconnects quickly."""
+        return AdminClient(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,
+            }
+        )
+
+    def create_topic(self, name: str, partitions: int = 4, config: Mapping[str, str] | None = None) -> None:
+        """Creates a topic and waits until it can be read and written: on a busy machine leaders take a while."""
+        admin = self.admin()
+        admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])[name].result(timeout=30)
+        self._await_leaders(name, partitions)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Gives a topic more partitions, `partitions` in all, and waits until they can be read and written."""
+        admin = self.admin()
+        admin.create_partitions([NewPartitions(name, partitions)])[name].result(timeout=30)
+        self._await_leaders(name, partitions)
+
+    def _await_leaders(self, name: str, partitions: int) -> None:
+        ends = {(name, partition): END for partition in range(partitions)}
+
+        def led() -> bool:
+            try:
+                return log_offsets(client, ends, 30).keys() == ends.keys()
+            except KafkaException:
+                return False
+
+        with closing(offset_client(self.bootstrap)) as client:
+            eventually(led, 30, f"every partition of {name} has a leader")
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic and waits until it is gone."""
+        admin = self.admin()
+        admin.delete_topics([name])[name].result(timeout=30)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+
+def start_broker(
+    folder: Path, java_options: tuple[str, ...] = _QUICK_START, *, session_timeout_ms: int = 4000
+) -> Broker:
+    """Formats `folder` for a broker with a cluster of its own and starts it. The caller stops it.
+
+    A broker whose controller hasn't heard of it for `session_timeout_ms` has no partitions until it has: that happens
+    where it gets no processor for so long. One that was killed is back only after that time.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    port, controller_port, detour_port, detour_target = free_ports(4)
+    properties = folder / "server.properties"
+    properties.write_text(
+        _PROPERTIES.format(
+            port=port,
+            controller_port=controller_port,
+            detour_port=detour_port,
+            detour_target=detour_target,
+            folder=folder,
+            session_timeout_ms=session_timeout_ms,
+        )
+    )
+    subprocess.run(
+        [*_java(*_QUICK_START), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    broker = Broker(folder, f"127.0.0.1:{port}", detour_port, detour_target, java_options)
+    broker.start()
+    return broker
+
+
+def _java(*options: str) -> list[str]:
+    return ["java", *options, "-cp", f"{JARS}/*"]

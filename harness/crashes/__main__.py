@@ -1,0 +1,36 @@
+"""`python -m harness.crashes APP`: runs an app that dies where a kill waits for it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from harness.crashes.armed import Armed
+from harness.crashes.dying_driver import DyingDriver
+from spark_apps.app_log import configure_logging
+from spark_apps.cli import exit_code
+from spark_apps.registry import app_named
+from spark_apps.runner import AppRun
+from spark_apps.settings import AppSettings
+from state.clock import SystemClock
+from state.errors import StateError
+
+
+def main() -> int:
+    """Runs the app until it dies; its exit code if it doesn't."""
+    (name,) = sys.argv[1:]
+    configure_logging()
+    spec = app_named(name)
+    settings = spec.settings(AppSettings())
+    dying = DyingDriver(Armed.here(), settings.checkpoint_dir(name))
+    dying.prepare()
+    try:
+        AppRun(spec, settings, SystemClock(), threading.Event(), around_batch=dying.around_batch)()
+    except StateError as error:
+        sys.stderr.write(f"failed: {type(error).__name__}: {error}\n")
+        return exit_code(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

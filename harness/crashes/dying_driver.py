@@ -1,0 +1,62 @@
+"""Death of an app between two steps of its driver, and of its tasks wherever the campaign says."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.crashes.armed import Armed
+from harness.crashes.dying_tasks import DyingTask
+from harness.crashes.points import Point
+from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.engine import stream
+from spark_apps.hadoop_export import app as hadoop_export
+from spark_apps.hadoop_export import letters
+from spark_apps.stream import ProcessBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PAUSE_S = 0.002
+
+
+class DyingDriver:
+    """Puts the points of an app around its steps, before it opens its stream."""
+
+    def __init__(self, armed: Armed, checkpoint: Path) -> None:
+        self._armed = armed
+        self._checkpoint = SparkCheckpoint(checkpoint)
+
+    def prepare(self) -> None:
+        """Makes the app mortal."""
+        for module, name in ((stream, "run_sources"), (stream, "run_gathered"), (letters, "_write_letters")):
+            setattr(module, name, DyingTask(getattr(module, name)))
+        write, armed = hadoop_export.Exporter._write_rows, self._armed
+
+        def dying(self: hadoop_export.Exporter, items: DataFrame, batch_id: int) -> None:
+            armed.at(Point.DEAD_LETTERS_WRITTEN)
+            write(self, items, batch_id)
+
+        hadoop_export.Exporter._write_rows = dying  # type: ignore[method-assign]
+        threading.Thread(target=self._watch_commits, daemon=True).start()
+
+    def around_batch(self, process: ProcessBatch) -> ProcessBatch:
+        """`process`, with death before and behind it."""
+
+        def processed(frame: DataFrame, batch_id: int) -> None:
+            self._armed.at(Point.PLANNED)
+            process(frame, batch_id)
+            self._armed.at(Point.WRITTEN)
+
+        return processed
+
+    def _watch_commits(self) -> None:
+        while True:
+            if self._armed.waits_at(Point.COMMITTED):
+                last = self._checkpoint.last_committed_batch()
+                while self._checkpoint.last_committed_batch() == last:
+                    time.sleep(_PAUSE_S)
+                self._armed.at(Point.COMMITTED)
+            time.sleep(0.1)

@@ -1,0 +1,110 @@
+"""The plan of a campaign, and how a kill waits for its point."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from harness.crashes import armed as armed_kills
+from harness.crashes.armed import Armed, Place
+from harness.crashes.harm import Harm, Stores
+from harness.crashes.points import POINTS, Kill, Life, Point, Victim, lives
+from state.stores.rocksdb import open_rocksdb
+
+
+def planned(app: str, kills: int) -> list[Life]:
+    """The first lives of an app, with so many kills."""
+    found: list[Life] = []
+    for life in lives(app, seed=1):
+        if sum(len(each.kills) for each in found) >= kills:
+            break
+        found.append(life)
+    return found
+
+
+@pytest.mark.parametrize(("app", "kills"), [("pos", 150), ("hadoop_export", 50)])
+def test_a_campaign_meets_every_point_of_an_app(app: str, kills: int) -> None:
+    points = Counter(kill.point for life in planned(app, kills) for kill in life.kills)
+    assert set(points) == {*POINTS[app], Point.ANY}
+
+
+def test_every_victim_dies_and_every_harm_is_done() -> None:
+    found = planned("pos", 150)
+    assert {kill.victim for life in found for kill in life.kills} == set(Victim)
+    assert min(Counter(life.harm for life in found if life.harm).values()) >= 3
+    assert {life.harm for life in found} >= set(Harm)
+
+
+def test_an_app_that_only_loses_workers_or_the_broker_lives_on() -> None:
+    for life in islice(lives("pos", seed=2), 100):
+        survived = life.kills[:-1]
+        assert {kill.victim for kill in survived} <= {Victim.WORKER, Victim.BROKER}
+        assert life.retries or not survived
+
+
+def test_a_kill_is_taken_once_by_who_comes_to_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[Victim] = []
+    monkeypatch.setattr(armed_kills, "kill_from_inside", lambda victim, _: killed.append(victim))
+    own, zombies = Armed(tmp_path, "pos-2"), Armed(tmp_path, "pos-1")
+    own.arm(7, Kill(Point.APPLIED, Victim.JVM, partition=2, stateful=True), broker_pid=0)
+    place = Place(2, stateful=True)
+    zombies.at(Point.APPLIED, place)
+    own.at(Point.APPLYING, place)
+    own.at(Point.APPLIED, Place(1, stateful=True))
+    own.at(Point.APPLIED, Place(2, stateful=False))
+    assert (killed, own.is_taken(7)) == ([], False)
+    for _ in range(2):
+        own.at(Point.APPLIED, place)
+    assert (killed, own.is_taken(7), own.withdraw(7)) == ([Victim.JVM], True, False)
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> tuple[Path, Stores]:
+    folder = tmp_path / "stores"
+    for partition in range(2):
+        write(folder, partition, b"old")
+    return folder, Stores(folder, tmp_path / "copies", random.Random(1))
+
+
+def write(folder: Path, partition: int, value: bytes) -> None:
+    store = open_rocksdb(folder / str(partition) / "rows", "rows")
+    store.write([(b"partition", b"%d" % partition), (b"value", value)])
+    store.close()
+
+
+def read(folder: Path, partition: int) -> tuple[bytes | None, bytes | None]:
+    store = open_rocksdb(folder / str(partition) / "rows", "rows")
+    found = store.get(b"partition"), store.get(b"value")
+    store.close()
+    return found
+
+
+def test_stores_are_set_back_to_what_they_were_before(stores: tuple[Path, Stores]) -> None:
+    folder, harmed = stores
+    assert harmed.harm(Harm.SWAPPED)
+    assert read(folder, 0) == (b"1", b"old")
+    write(folder, 0, b"new")
+    assert harmed.harm(Harm.SET_BACK)
+    assert read(folder, 0) == (b"0", b"old")
+
+
+def test_deleted_stores_are_gone(stores: tuple[Path, Stores]) -> None:
+    folder, harmed = stores
+    assert harmed.harm(Harm.DELETED)
+    assert not list(folder.iterdir())
+
+
+def test_each_damaged_store_has_one_file_that_is_not_as_it_was(stores: tuple[Path, Stores]) -> None:
+    folder, harmed = stores
+    before = {file: file.read_bytes() for file in folder.glob("*/*/*")}
+    assert harmed.harm(Harm.DAMAGED)
+    changed = [file for file, data in before.items() if not file.exists() or file.read_bytes() != data]
+    assert sorted(file.parent.parent.name for file in changed) == ["0", "1"]
+
+
+def test_stores_that_are_not_there_are_not_harmed(tmp_path: Path) -> None:
+    assert not Stores(tmp_path / "none", tmp_path / "copies", random.Random(1)).harm(Harm.DELETED)
