@@ -20,7 +20,8 @@ import msgspec
 
 from benchmarks.invoices import FIRST_TIME_MS, invoice_records
 from benchmarks.results import Measure, write_results
-from spark_apps.apps.pos import masked_lines, purchase, shipment, topology
+from spark_apps.apps.pos import LOYALTY_FACTOR, masked_lines, purchase, shipment, topology
+from spark_apps.records import topics
 from spark_apps.records.invoice import InvoiceSerde
 from spark_apps.records.money import PointsFactor
 from spark_apps.records.poison import PoisonRecordError
@@ -66,18 +67,17 @@ class FanOutByHand:
     """Shipments, masked line items and purchases of prime customers."""
 
     def __init__(self, settings: AppSettings, purchases: str, encode: Callable[[PrimePurchase], bytes]) -> None:
-        self._settings = settings
         self._decode = InvoiceSerde(settings.max_record_bytes).deserialize
         self._purchases = purchases
         self._encode = encode
-        self._factor = PointsFactor(settings.loyalty_factor)
+        self._factor = PointsFactor(LOYALTY_FACTOR)
         self._dead: list[DeadLetter] = []
 
     def batch(self, records: Sequence[Record]) -> tuple[Outputs, list[StoreChange]]:
         """Processes records; returns what it writes."""
-        settings, encode, decode = self._settings, self._encode, self._decode
-        digits, purchases, factor = settings.quality_code_digits, self._purchases, self._factor
-        hadoop_sink, shipments = settings.topic_hadoop_sink, settings.topic_shipment
+        encode, decode = self._encode, self._decode
+        purchases, factor = self._purchases, self._factor
+        hadoop_sink, shipments = topics.HADOOP_SINK, topics.SHIPMENT
         outputs: dict[str, list[Output]] = {hadoop_sink: [], shipments: [], purchases: []}
         lines, shipped, earned = (outputs[topic].append for topic in (hadoop_sink, shipments, purchases))
         for record in records:
@@ -90,7 +90,7 @@ class FanOutByHand:
                 continue
             if key is None or sale is None:
                 continue
-            for store, line in masked_lines(digits, key, sale):
+            for store, line in masked_lines(key, sale):
                 lines((store, line, timestamp_ms, headers))
             for store, data in shipment(key, sale):
                 shipped((store, data, timestamp_ms, headers))
@@ -178,7 +178,7 @@ def _parts(batches: int, folder: Path) -> Iterator[Part]:
     [repartition] = described_pos.repartitions
     purchases = repartition.topic
     invoices = [
-        Record(settings.topic_pos, 0, number, FIRST_TIME_MS + number, record.key, record.value)
+        Record(topics.POS, 0, number, FIRST_TIME_MS + number, record.key, record.value)
         for number, record in enumerate(invoice_records(batches * BATCH, CUSTOMERS))
     ]
     serde: Any = repartition.value_serde
@@ -192,7 +192,7 @@ def _parts(batches: int, folder: Path) -> Iterator[Part]:
         )
     ]
     [rewards] = loyalty.stores
-    hand = LoyaltyByHand(settings.topic_loyalty, rewards.name, serde.deserialize, folder)
+    hand = LoyaltyByHand(topics.LOYALTY, rewards.name, serde.deserialize, folder)
     yield Part("Loyalty", ByTopology(loyalty, folder / "loyalty"), hand, list(_cut(bought)))
 
 

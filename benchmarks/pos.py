@@ -29,6 +29,7 @@ from benchmarks.results import Measure, write_results
 from harness.broker import Broker, start_broker
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import BrokerUnavailableError
+from spark_apps.records.topics import POS
 from spark_apps.topics import Topics
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
@@ -80,14 +81,15 @@ class Bench:
 
     def ours(self) -> float:
         """Invoices a second of our app, which begins without any state."""
-        pos, run_dir = self._next("pos"), self.folder / f"ours-{self._runs}"
+        pos, run_dir = POS, self.folder / f"ours-{self._runs}"
+        self._runs += 1
+        self.broker.create_topic(pos, PARTITIONS)
         self.broker.create_topic(CHANGELOG, PARTITIONS, {"cleanup.policy": "compact"})
         publish(producer_of(self.broker.bootstrap), pos, self.load.warm_up)
         chosen = {
             **self.settings,
             "run_dir": str(run_dir),
             "kafka_bootstrap": self.broker.bootstrap,
-            "topic_pos": pos,
         }
         self.broker.create_topic(f"{pos}-dlq", PARTITIONS)
         with _app(chosen, run_dir) as process:

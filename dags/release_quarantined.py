@@ -17,7 +17,7 @@ says who approved and why; a discard decides that they are never published. Eith
 | `accept` | none or more of `presence`, `values`, `totals`, `completeness`, `drift` | rules that the batch may break |
 
 Columns, masking and uniqueness can't be accepted: a batch that breaks them is discarded, or its rules are corrected
-(`STOREKEEPER_QUALITY_CODE_DIGITS` and the like) and it is released then.
+(such as `CODE_DIGITS`) and it is released then.
 
 **If it fails.** *Refused*: there is no such batch, it was decided on before, or it breaks rules that `accept` doesn't
 name; the message lists them, and nothing was published. *Anything else*: the task is retried; repeating it is harmless.

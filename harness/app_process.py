@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness import adjusted
 from harness.waiting import eventually
 from spark_apps.heartbeat import Heartbeat, read_heartbeat
 
@@ -25,6 +26,7 @@ class AppProcesses:
     bootstrap: str
     settings: Mapping[str, str] = field(default_factory=dict)
     patience_s: float = _PATIENCE_S
+    constants: Mapping[str, object] = field(default_factory=dict)
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, app: str, **settings: str) -> AppProcess:
@@ -80,7 +82,8 @@ class AppProcesses:
             "STOREKEEPER_HEARTBEAT_INTERVAL_S": "0.2",
             **{f"STOREKEEPER_{name.upper()}": value for name, value in {**self.settings, **settings}.items()},
         }
-        return ["env", *(f"{name}={value}" for name, value in chosen.items()), sys.executable, "-m", *module]
+        variables = (f"{name}={value}" for name, value in chosen.items())
+        return ["env", *variables, sys.executable, *adjusted.command(self.constants, module[0], module[1:])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,9 +69,13 @@ _BOUNDS = {
 _RELATIVE_ERROR = 1e-9  # what binary floating point may lose in a product
 
 
+TOTAL_TOLERANCE = 0.01
+"""Largest difference between ItemPrice x ItemQty and TotalValue, in currency: a total is rounded to a hundredth."""
+
+
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """The options that differ between shops; see `QualitySettings`."""
+    """The limits of the checks."""
 
     code_digits: int
     total_tolerance: float

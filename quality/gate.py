@@ -31,6 +31,8 @@ from quality.reconciliation import (
 from quality.settings import QualitySettings
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
 from spark_apps.hadoop_export.progress import decode_progress
+from spark_apps.records import topics
+from spark_apps.records.masked import CODE_DIGITS
 from state.changelog.position import Position
 from state.clock import Clock
 
@@ -157,14 +159,11 @@ class Gate:
         self, spark: SparkSession, added: DataFrame, batch: Batch, docs_dir: Path | None
     ) -> tuple[Outcome, ...]:
         # Great Expectations takes seconds to import: import it only for a batch.
-        from quality.export_suite import SuiteOptions, export_suite, measured  # noqa: PLC0415
+        from quality.export_suite import TOTAL_TOLERANCE, SuiteOptions, export_suite, measured  # noqa: PLC0415
         from quality.validation import validate  # noqa: PLC0415
 
         frame = measured(added.drop(*_CHANGE_COLUMNS), _rows_before(spark, self._staged, batch)).persist()
-        options = SuiteOptions(
-            code_digits=self._settings.quality_code_digits,
-            total_tolerance=self._settings.quality_total_tolerance,
-        )
+        options = SuiteOptions(code_digits=CODE_DIGITS, total_tolerance=TOTAL_TOLERANCE)
         try:
             suite = export_suite(options, frame.columns)
             return validate(frame, suite, docs_dir=docs_dir)
@@ -177,7 +176,7 @@ class Gate:
         before, after = self._progress(batch)
         if after is None:
             return () if added.isEmpty() else (not_announced(),)
-        reach = reach_of(before, after, self._settings.topic_hadoop_sink)
+        reach = reach_of(before, after, topics.HADOOP_SINK)
         if any(self._topic.first_offset(partition) > start for partition, (start, _) in reach.items()):
             return (source_is_gone(),)
         expected = expected_totals(reach, self._topic, max_record_bytes=self._settings.max_record_bytes)

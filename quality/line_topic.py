@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from quality.settings import QualitySettings
 from spark_apps.errors import BrokerUnavailableError
+from spark_apps.records import topics
 from state.changelog.stretch import bounds_of, read_stretch
 from state.errors import ChangelogError
 
@@ -19,7 +20,7 @@ class KafkaLineTopic:
 
     def __init__(self, settings: QualitySettings) -> None:
         self._bootstrap = settings.kafka_bootstrap
-        self._topic = settings.topic_hadoop_sink
+        self._topic = topics.HADOOP_SINK
 
     def first_offset(self, partition: int) -> int:
         """The oldest offset that the topic still has."""

@@ -12,10 +12,6 @@ from spark_apps.settings import AppSettings
 class QualitySettings(AppSettings):
     """The settings of the gate, on top of those of every Spark job. Each field is `STOREKEEPER_<NAME>`."""
 
-    quality_total_tolerance: float = Field(
-        0.01, ge=0, description="Largest difference between ItemPrice x ItemQty and TotalValue, in currency."
-    )
-
     quality_reconcile: bool = Field(
         True, description="Whether batches are compared with the line items in their topic, store by store."
     )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import platformdirs
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from spark_apps.records.masked import CODE_DIGITS
 from spark_apps.records.poison import MAX_RECORD_BYTES
-from state.names import checked_name, dead_letter_topic
 from state.run_dir import RunDirSettings
 
 _PROJECT = Path(__file__).resolve().parent.parent
@@ -87,56 +83,7 @@ class AppSettings(RunDirSettings):
     dead_letter_window_s: float = Field(default=60, gt=0, description="Over how long that share is taken.")
     dead_letter_min_records: int = Field(default=1000, ge=1, description="Fewer records in that time say nothing.")
 
-    topic_pos: str = Field(default="pos", description="Topic of the invoices.")
-    topic_shipment: str = Field(default="shipment", description="Topic of the home deliveries.")
-    topic_loyalty: str = Field(default="loyalty", description="Topic of the loyalty notifications.")
-    topic_hadoop_sink: str = Field(default="hadoop-sink", description="Topic of the masked line items.")
-
-    topic_ticks: str = Field(default="ticks", description="Topic of the last prices: symbol to price.")
-    topic_order_events: str = Field(default="order-events", description="Topic of what happens to orders on their way.")
-    topic_game_results: str = Field(default="game-results", description="Topic of the results of games.")
-    topic_players: str = Field(default="players", description="Topic of the players' names.")
-    topic_products: str = Field(default="products", description="Topic of the games' names.")
-    topic_user_events: str = Field(default="user-events", description="Topic of what users do.")
-
-    ticks_pattern: str = Field(
-        default="[A-Z]{1,5}", max_length=256, description="Regular expression for the symbols whose prices are kept."
-    )
-    order_memory_ms: int = Field(
-        default=7 * 86_400_000,
-        ge=1000,
-        description="An order event older than this is late; so long a delivered order is known.",
-    )
-    session_gap_ms: int = Field(default=1_800_000, ge=1, description="A session ends after so long without an event.")
-    session_grace_ms: int = Field(
-        default=600_000, ge=0, description="An event is late once a session of its own would have ended so long ago."
-    )
-    session_retention_ms: int = Field(
-        default=7 * 86_400_000, ge=1, description="How long an ended session stays in the store."
-    )
-    sales_window_ms: int = Field(default=3_600_000, ge=1, description="Size of the windows of sales.")
-    sales_hop_ms: int = Field(
-        default=900_000, ge=1, description="From one hopping window of sales to the next; the size is a multiple."
-    )
-    sales_grace_ms: int = Field(default=600_000, ge=0, description="How long after its end a window takes late sales.")
-    sales_retention_ms: int = Field(
-        default=7 * 86_400_000, ge=1, description="How long a window of sales stays in the store after its end."
-    )
-    max_ahead_ms: int = Field(
-        default=86_400_000,
-        ge=0,
-        description="An event whose time is further ahead of its record's is a poison record: "
-        "it would make all others late.",
-    )
-
-    loyalty_factor: Decimal = Field(default=Decimal("0.02"), ge=0, le=1, description="Points for one unit of currency.")
     max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")
-    quality_code_digits: int = Field(
-        default=CODE_DIGITS,
-        ge=4,
-        le=32,
-        description="Longest number that may stand alone in a code such as InvoiceNumber; a longer one is masked.",
-    )
     max_request_bytes: int = Field(
         default=17 * 1024 * 1024, ge=1024, description="Largest request that a producer sends."
     )
@@ -159,46 +106,6 @@ class AppSettings(RunDirSettings):
     @classmethod
     def _absolute(cls, path: Path) -> Path:
         return path.expanduser().resolve()
-
-    @field_validator(
-        *("topic_pos", "topic_shipment", "topic_loyalty", "topic_hadoop_sink"),
-        *(
-            "topic_ticks",
-            "topic_order_events",
-            "topic_game_results",
-            "topic_players",
-            "topic_products",
-            "topic_user_events",
-        ),
-    )
-    @classmethod
-    def _topic(cls, name: str) -> str:
-        return checked_name(name)
-
-    @field_validator("ticks_pattern")
-    @classmethod
-    def _pattern(cls, pattern: str) -> str:
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            msg = f"{pattern!r} is no regular expression ({error})"
-            raise ValueError(msg) from error
-        return pattern
-
-    @model_validator(mode="after")
-    def _times(self) -> Self:
-        if self.sales_window_ms % self.sales_hop_ms:
-            raise ValueError("sales_window_ms must be a multiple of sales_hop_ms")
-        if self.sales_retention_ms < self.sales_grace_ms:
-            raise ValueError("sales_retention_ms must be at least sales_grace_ms")
-        if self.session_retention_ms < 2 * self.session_gap_ms + self.session_grace_ms:
-            raise ValueError("session_retention_ms must be at least twice session_gap_ms and session_grace_ms together")
-        return self
-
-    @property
-    def hadoop_sink_dead_letters(self) -> str:
-        """Topic of the masked line items that can't be processed."""
-        return dead_letter_topic(self.topic_hadoop_sink)
 
     def checkpoint_dir(self, app: str) -> Path:
         """Where Spark keeps the progress and state of this generation of an app."""

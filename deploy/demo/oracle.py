@@ -70,7 +70,7 @@ class Expectation:
     invoices: int = 0
 
 
-def expect(records: Iterable[Input], loyalty_factor: Decimal = LOYALTY_FACTOR) -> Expectation:
+def expect(records: Iterable[Input]) -> Expectation:
     """The expected output for the input `records`."""
     expected = Expectation()
     for record in records:
@@ -80,7 +80,7 @@ def expect(records: Iterable[Input], loyalty_factor: Decimal = LOYALTY_FACTOR) -
             expected.shipments[record.key, record.value] += 1
         expected.masked.update(masked_rows(invoice))
         if invoice["CustomerType"].upper() == "PRIME":
-            _earn(expected, invoice, loyalty_factor)
+            _earn(expected, invoice)
     return expected
 
 
@@ -92,9 +92,9 @@ def masked_rows(invoice: dict[str, Any]) -> list[MaskedRow]:
     return [(*head, *place, *(item[name] for name in MASKED_ITEM_FIELDS)) for item in invoice["InvoiceLineItems"]]
 
 
-def _earn(expected: Expectation, invoice: dict[str, Any], loyalty_factor: Decimal) -> None:
+def _earn(expected: Expectation, invoice: dict[str, Any]) -> None:
     card, amount = invoice["CustomerCardNo"], Decimal(invoice["TotalAmount"])
-    points = (amount * loyalty_factor).quantize(POINTS)
+    points = (amount * LOYALTY_FACTOR).quantize(POINTS)
     expected.earnings[invoice["InvoiceNumber"]] = Earning(card, amount, points)
     known = expected.rewards.get(card, Reward(Decimal(0), 0, 0))
     expected.rewards[card] = Reward(

@@ -6,7 +6,7 @@ import shutil
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.airflow_client import AirflowClient
@@ -24,7 +24,6 @@ from deploy.demo.purchases import load_purchases
 from deploy.demo.report import DemoReport
 from deploy.demo.screen import Screen
 from deploy.demo.store_reader import StoreReader, wait_until_served
-from deploy.demo.systems.oracle import SALES_GRACE_MS
 from deploy.demo.systems.part import SystemsPart
 from deploy.disk import check_room
 from deploy.down import stop_everything
@@ -39,7 +38,6 @@ from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from deploy.wanted_apps import wanted_apps
 from quality.verdict import VerdictArchive
-from spark_apps.settings import AppSettings
 from state.names import dead_letter_topic
 from state.run_dir import make_private
 from state.snapshots.sql import query
@@ -70,14 +68,7 @@ def demo_input(purchases: int | None, poison: int) -> DemoInput:
     """The invoices of the first `purchases` purchases (None: all) and `poison` poison records."""
     invoices = invoice_records(load_purchases(purchases))
     bad = poison_records(poison, [record.value for record in invoices])
-    factor = AppSettings().loyalty_factor
-    return DemoInput(invoices, bad, expect(invoices, factor))
-
-
-def demo_instance(settings: PlatformSettings) -> Instance:
-    """The demo's platform. Its windows take late sales for longer than by default: see `SALES_GRACE_MS`."""
-    made = Instance.of(settings)
-    return replace(made, environment={**made.environment, "STOREKEEPER_SALES_GRACE_MS": str(SALES_GRACE_MS)})
+    return DemoInput(invoices, bad, expect(invoices))
 
 
 def run_demo(
@@ -100,7 +91,7 @@ def run_demo(
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
             raise AlreadyRunningError(msg)
         check_room(root, settings.min_free_disk_mb)
-        instance = demo_instance(PlatformSettings.load(run_dir=root / "demo", apps=apps))
+        instance = Instance.of(PlatformSettings.load(run_dir=root / "demo", apps=apps))
         report, screen = DemoReport(purchases=0, poison=poison), Screen()
         try:
             with undisturbed():

@@ -135,11 +135,11 @@ class Standing(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     """Ranks players by their best score, and keeps the names of products."""
     results = streams.stream(
-        settings.topic_game_results, ValueSerde(GameResult, settings.max_record_bytes), keys=KeySerde(),
+        "game-results", ValueSerde(GameResult, settings.max_record_bytes), keys=KeySerde(),
         check=keyed_by("PlayerID", player_of),
     )  # fmt: skip
     names = ValueSerde(Named, settings.max_record_bytes)
-    entries = streams.stream(settings.topic_players, names, keys=KeySerde(), check=has_key).map_values(entry)
+    entries = streams.stream("players", names, keys=KeySerde(), check=has_key).map_values(entry)
     standings = (
         results.group_by_key()
         .cogroup(Standing.with_result)
@@ -150,7 +150,7 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     standings.filter(lambda _, standing: standing.games_played > 0).map_values(
         with_key(player), store=Store("players", Player, ranked_by="HighScore")
     )
-    products = streams.stream(settings.topic_products, names, keys=KeySerde(), check=has_key)
+    products = streams.stream("products", names, keys=KeySerde(), check=has_key)
     products.map_values(with_key(product)).to_table(store=Store("products", Product, everywhere=True))
 
 

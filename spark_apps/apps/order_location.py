@@ -2,7 +2,7 @@
 
 Topic `order-events`, key OrderNumber: {OrderNumber, Status, Latitude, Longitude, EventTime}. The event with the newest
 time has the order's location, whatever order events arrive in; of two with the same time, the later arrival counts. A
-delivered or cancelled order leaves the stores. It stays known for `order_memory_ms` more, so that an event that
+delivered or cancelled order leaves the stores. It stays known for `MEMORY` more, so that an event that
 overtook another one does not bring it back; an event older than that is late.
 
 Store `orders` has the rows by partition. Store `order-locations` has the same rows on every node: the topic
@@ -25,6 +25,9 @@ from state.keys.windows import MAX_TIMESTAMP_MS
 from state.stores.window import WindowStore
 from state.topology import DropReason, ProcessorContext, Store, StoreKind, StreamsBuilder
 
+TOPIC = "order-events"
+MEMORY = timedelta(days=7)
+"""A delivered order is known for so long. An older event is late."""
 STATUSES = frozenset({"PLACED", "PICKED-UP", "ON-THE-WAY", "DELIVERED", "CANCELLED"})
 ENDED = frozenset({"DELIVERED", "CANCELLED"})
 _TIMES = "order-times"
@@ -80,14 +83,14 @@ class OrderTime(msgspec.Struct, frozen=True, gc=False, rename={"event_time_ms": 
 
 def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     """Keeps the location of each order that has not ended."""
-    memory = timedelta(milliseconds=settings.order_memory_ms)
-    streams.add_store(Store(_TIMES, OrderTime, kind=StoreKind.WINDOW, retention=memory))
+    streams.add_store(Store(_TIMES, OrderTime, kind=StoreKind.WINDOW, retention=MEMORY))
     events = streams.stream(
-        settings.topic_order_events, ValueSerde(OrderEvent, settings.max_record_bytes), keys=KeySerde(),
-        check=all_of(keyed_by("OrderNumber", order_of), known_status, not_ahead(time_of, settings.max_ahead_ms)),
+        TOPIC, ValueSerde(OrderEvent, settings.max_record_bytes), keys=KeySerde(),
+        check=all_of(keyed_by("OrderNumber", order_of), known_status, not_ahead(time_of)),
         timestamps=lambda _, event: event.event_time_ms,
     )  # fmt: skip
-    newest = events.process_values(lambda: NewestOnly(settings.order_memory_ms), stores=[_TIMES], values=OrderEvent)
+    memory_ms = MEMORY // timedelta(milliseconds=1)
+    newest = events.process_values(lambda: NewestOnly(memory_ms), stores=[_TIMES], values=OrderEvent)
     locations = newest.map_values(location)
     locations.to_table(store=Store("orders", OrderLocation))
     locations.to_table(

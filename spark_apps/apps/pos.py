@@ -17,13 +17,18 @@ from functools import partial
 
 from spark_apps.records.invoice import InvoiceSerde, Sale
 from spark_apps.records.leaks import masked_code
-from spark_apps.records.masked import masked_values
+from spark_apps.records.masked import CODE_DIGITS, masked_values
 from spark_apps.records.money import PointsFactor
 from spark_apps.records.rewards import Notification, PrimePurchase, Rewards
 from spark_apps.records.source import has_key_and_value
+from spark_apps.records.topics import HADOOP_SINK, LOYALTY, SHIPMENT
+from spark_apps.records.topics import POS as POS_TOPIC
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.topology import KStream, Store, StreamsBuilder, with_key
+
+LOYALTY_FACTOR = Decimal("0.02")
+"""Points for one unit of currency."""
 
 
 def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
@@ -33,26 +38,23 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
         Rewards, with_key(Rewards.with_purchase), store=Store("rewards", Rewards, profile="read_heavy")
     )
     # The table comes first, so that a purchase is joined to the total that includes it.
-    purchases.join(rewards, with_key(Notification.of)).to(settings.topic_loyalty)
+    purchases.join(rewards, with_key(Notification.of)).to(LOYALTY)
 
 
 def prime_purchases(streams: StreamsBuilder, settings: AppSettings) -> KStream[str, PrimePurchase]:
     """Writes shipments and masked line items; gives the purchases of prime customers, by card."""
-    sales = streams.stream(
-        settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=bytes, check=has_key_and_value
-    )
-    lines = partial(masked_lines, settings.quality_code_digits)
-    sales.flat_map(lines, keys=bytes, values=bytes, named="masked").to(settings.topic_hadoop_sink)
-    sales.flat_map(shipment, keys=bytes, values=bytes, named="shipments").to(settings.topic_shipment)
+    sales = streams.stream(POS_TOPIC, InvoiceSerde(settings.max_record_bytes), keys=bytes, check=has_key_and_value)
+    sales.flat_map(masked_lines, keys=bytes, values=bytes, named="masked").to(HADOOP_SINK)
+    sales.flat_map(shipment, keys=bytes, values=bytes, named="shipments").to(SHIPMENT)
 
-    earning = partial(purchase, PointsFactor(settings.loyalty_factor))
+    earning = partial(purchase, PointsFactor(LOYALTY_FACTOR))
     return sales.flat_map(earning, keys=str, values=PrimePurchase, named="purchases")
 
 
-def masked_lines(code_digits: int, _key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:
+def masked_lines(_key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:
     """A masked record for each line item."""
-    store = masked_code(sale.invoice.store_id, code_digits).encode()
-    return [(store, line) for line in masked_values(sale.invoice, code_digits=code_digits)]
+    store = masked_code(sale.invoice.store_id, CODE_DIGITS).encode()
+    return [(store, line) for line in masked_values(sale.invoice)]
 
 
 def shipment(_key: bytes, sale: Sale) -> list[tuple[bytes, bytes]]:

@@ -17,6 +17,7 @@ from spark_apps.apps.pos import prime_purchases
 from spark_apps.generations.migration import StoreMigration, StoreRecord
 from spark_apps.records.money import UNITS_PER_ONE
 from spark_apps.records.rewards import Notification, PrimePurchase, Rewards
+from spark_apps.records.topics import LOYALTY
 from spark_apps.settings import AppSettings
 from state.serdes.struct import StructSerde
 from state.topology import Store, StreamsBuilder, with_key
@@ -91,7 +92,7 @@ def _rewarded(streams: StreamsBuilder, settings: AppSettings, *, by: Literal["ca
         store=Store("rewards", TieredRewards, profile="read_heavy"),
     )
     notified = purchases.join(rewards, with_key(notification))
-    notified.select_key(lambda _, note: note.card).to(settings.topic_loyalty)
+    notified.select_key(lambda _, note: note.card).to(LOYALTY)
 
 
 def notification(key: str, purchase: PrimePurchase, rewards: TieredRewards) -> Notification:

@@ -1,8 +1,8 @@
 """Sales per store and item in windows of time.
 
 The key of the window stores is `<StoreID>/<ItemCode>` (a slash inside the StoreID is written `%2F`, a percent sign
-`%25`). A window takes sales until `sales_grace_ms` after its end, by stream time; later sales are left out of that
-window and counted. A window stays in its store for `sales_retention_ms` after its end.
+`%25`). A window takes sales until `GRACE` after its end, by stream time; later sales are left out of that
+window and counted. A window stays in its store for `RETENTION` after its end.
 
 Each invoice counts once for each of its items: it is recognised by store, item, number and time for as long as a window
 of its time is open. Store `seen-sales` keeps those.
@@ -20,11 +20,18 @@ from spark_apps.apps.once import once
 from spark_apps.records.invoice import InvoiceSerde, Sale
 from spark_apps.records.money import to_units
 from spark_apps.records.source import KeySerde, all_of, keyed_by, not_ahead
+from spark_apps.records.topics import POS
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.stores.windowed import Windowed
 from state.topology import Store, StreamsBuilder, hopping, tumbling, with_window
 
+SIZE = timedelta(hours=1)
+HOP = timedelta(minutes=15)
+"""From one hopping window to the next."""
+GRACE = timedelta(days=7)
+"""A till may be offline for days. It sends its sales when it is back."""
+RETENTION = timedelta(days=7)
 NOTHING = Decimal("0.0000")
 Time = Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
 # Expected, not enforced: an invoice may say otherwise, and its row must still be read.
@@ -69,23 +76,18 @@ class ItemSales(
 
 def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     """Sums up the sales of each store and item, in tumbling and in hopping windows."""
-    size, hop, grace, kept = (
-        timedelta(milliseconds=time_ms) for time_ms in (
-            settings.sales_window_ms, settings.sales_hop_ms, settings.sales_grace_ms,
-            settings.sales_window_ms + settings.sales_retention_ms,  # a row's time is its window's start
-        )
-    )  # fmt: skip
+    kept = SIZE + RETENTION  # a row's time is its window's start
     invoices = streams.stream(
-        settings.topic_pos, InvoiceSerde(settings.max_record_bytes), keys=KeySerde(),
-        check=all_of(keyed_by("StoreID", store_of), not_ahead(time_of, settings.max_ahead_ms)),
+        POS, InvoiceSerde(settings.max_record_bytes), keys=KeySerde(),
+        check=all_of(keyed_by("StoreID", store_of), not_ahead(time_of)),
         timestamps=lambda _, sale: sale.invoice.created_time_ms,
     )  # fmt: skip
     sold = invoices.flat_map(sold_items, keys=str, values=SoldItem, named="sold-items")
-    memory_ms = settings.sales_window_ms + settings.sales_grace_ms
+    memory_ms = (SIZE + GRACE) // timedelta(milliseconds=1)
     grouped = once(streams, sold, number_of, store="seen-sales", memory_ms=memory_ms).group_by_key()
     for name, windows in (
-        ("sales", tumbling(size, grace=grace)),
-        ("sales-hopping", hopping(size, advance=hop, grace=grace)),
+        ("sales", tumbling(SIZE, grace=GRACE)),
+        ("sales-hopping", hopping(SIZE, advance=HOP, grace=GRACE)),
     ):
         grouped.windowed_by(windows).aggregate(
             ItemSales, with_window(with_sale), store=Store(name, ItemSales, retention=kept)

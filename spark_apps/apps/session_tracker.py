@@ -22,6 +22,13 @@ from spark_apps.topology_app import topology_app
 from state.stores.windowed import Windowed
 from state.topology import Store, StreamsBuilder, sessions, with_window
 
+TOPIC = "user-events"
+GAP = timedelta(minutes=30)
+"""A session ends after so long without an event."""
+GRACE = timedelta(minutes=10)
+"""An event is late once a session of its own would have ended so long ago."""
+RETENTION = timedelta(days=7)
+"""An ended session stays in the store for so long."""
 Time = Annotated[int, msgspec.Meta(extra={"sql": "timestamp"})]
 Events = Annotated[int, msgspec.Meta(ge=0, extra={"only_grows": True})]
 
@@ -60,19 +67,17 @@ class UserSession(
 
 def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     """Counts the events of each user's sessions."""
-    gap, grace = timedelta(milliseconds=settings.session_gap_ms), timedelta(milliseconds=settings.session_grace_ms)
-    retention = timedelta(milliseconds=settings.session_retention_ms)
     events = streams.stream(
-        settings.topic_user_events, ValueSerde(UserEvent, settings.max_record_bytes), keys=KeySerde(),
-        check=all_of(keyed_by("UserID", user_of), not_ahead(time_of, settings.max_ahead_ms)),
+        TOPIC, ValueSerde(UserEvent, settings.max_record_bytes), keys=KeySerde(),
+        check=all_of(keyed_by("UserID", user_of), not_ahead(time_of)),
         timestamps=lambda _, event: event.event_time_ms,
     )  # fmt: skip
     # A single event is late once its own session would be closed.
-    memory_ms = settings.session_gap_ms + settings.session_grace_ms + 1
+    memory_ms = (GAP + GRACE) // timedelta(milliseconds=1) + 1
     once(streams, events, id_of, store="seen-events", memory_ms=memory_ms).group_by_key().windowed_by(
-        sessions(gap, grace=grace)
+        sessions(GAP, grace=GRACE)
     ).aggregate(
-        UserSession, with_window(with_event), merged, store=Store("user-sessions", UserSession, retention=retention)
+        UserSession, with_window(with_event), merged, store=Store("user-sessions", UserSession, retention=RETENTION)
     )
 
 

@@ -18,6 +18,9 @@ from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key
 
+TOPIC = "ticks"
+SYMBOLS = re.compile("[A-Z]{1,5}")
+"""The symbols whose prices are kept."""
 _is_price = re.compile(rb"-?(?:0|[1-9]\d{0,9})(?:\.\d{1,8})?").fullmatch
 
 
@@ -46,11 +49,10 @@ class PriceSerde:
         return b"" if value is None else f"{value:f}".encode()
 
 
-def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
+def topology(streams: StreamsBuilder, _: AppSettings) -> None:
     """Keeps the last price of each symbol that the pattern matches."""
-    matches = re.compile(settings.ticks_pattern).fullmatch
-    ticks = streams.stream(settings.topic_ticks, PriceSerde(), keys=KeySerde(), check=has_key)
-    wanted = ticks.filter(lambda symbol, _: matches(symbol) is not None)
+    ticks = streams.stream(TOPIC, PriceSerde(), keys=KeySerde(), check=has_key)
+    wanted = ticks.filter(lambda symbol, _: SYMBOLS.fullmatch(symbol) is not None)
     wanted.map_values(with_key(row)).to_table(store=Store("prices", Price))
 
 

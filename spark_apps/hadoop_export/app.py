@@ -18,6 +18,7 @@ from spark_apps.hadoop_export.table import COLUMNS, ExportTable
 from spark_apps.hadoop_export.topology import ExportRow, export_row
 from spark_apps.kafka_source import read_stream
 from spark_apps.ledger import BatchWritten
+from spark_apps.records import topics
 from spark_apps.records.masked import HadoopRecord
 from spark_apps.records.poison import PoisonRecordError
 from spark_apps.stream import Stream, StreamContext
@@ -59,7 +60,7 @@ _PARSED_DDL = ", ".join(f"{name} {kind}" for name, _, kind in _ITEM + _PLACE + _
 def open_stream(context: StreamContext) -> Stream:
     """Masked line items in; rows of the table and dead letters out."""
     settings = context.settings
-    records = read_stream(context.spark, settings, settings.topic_hadoop_sink)
+    records = read_stream(context.spark, settings, topics.HADOOP_SINK)
     source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
     table = ExportTable(context.spark, settings.delta_table(TABLE))
     return Stream(source, Exporter(table, context), trigger_interval_ms=settings.export_interval_ms)
@@ -78,7 +79,7 @@ class Exporter:
         """Writes a batch's dead letters, then its new rows."""
         settings = self._context.settings
         parsing = partial(parse_batches, max_record_bytes=settings.max_record_bytes)
-        fresh = batch.where(~_is_exported(self._progress, settings.topic_hadoop_sink))
+        fresh = batch.where(~_is_exported(self._progress, topics.HADOOP_SINK))
         parsed = fresh.mapInArrow(parsing, _PARSED_DDL).persist()
         try:
             with errors_of_tasks():

@@ -14,8 +14,10 @@ from spark_apps.engine.layout import markers_topic
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
 from spark_apps.engine.task_input import check_input_complete
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan, producer_options
+from spark_apps.records import topics
 from spark_apps.stream import StreamContext
 from spark_apps.topics import Topics
+from state.names import dead_letter_topic
 from state.topology.records import DeadLetter, Record
 
 LETTER_COLUMNS = ("_partition", "_offset", "_timestamp_ms", "_key", "_value", "_error", "_error_class")
@@ -60,8 +62,8 @@ class LetterWriter:
         settings = context.settings
         self._context = context
         self._topics = Topics(settings.kafka_bootstrap)
-        self._topic = settings.topic_hadoop_sink
-        self._letters_topic = settings.hadoop_sink_dead_letters
+        self._topic = topics.HADOOP_SINK
+        self._letters_topic = dead_letter_topic(self._topic)
         self._markers = markers_topic(context.spec.name, settings.generation, self._topic)
         self._partitions = 0
         self._plan = WriterPlan(

@@ -10,6 +10,8 @@ import msgspec
 from spark_apps.records.poison import MAX_TEXT_CHARS, PoisonRecordError, StrictDecoder, text_key
 
 T = TypeVar("T")
+MAX_AHEAD_MS = 86_400_000
+"""Clocks differ by a time zone at most. An event further ahead of its record would make all others late."""
 
 Check = Callable[[Any, Any, int], None]
 """`check(key, value, timestamp_ms)` raises a `PoisonRecordError` for a record that can't be processed."""
@@ -83,7 +85,7 @@ def keyed_by(name: str, key_of: Callable[[T], str]) -> Check:
     return check
 
 
-def not_ahead(time_of: Callable[[T], int], max_ahead_ms: int) -> Check:
+def not_ahead(time_of: Callable[[T], int], max_ahead_ms: int = MAX_AHEAD_MS) -> Check:
     """Refuses an event that lies too far ahead of its record: it would make every later event late.
 
     Args:

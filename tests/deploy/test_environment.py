@@ -20,14 +20,14 @@ def test_children_are_marked_and_told_where_things_are(tmp_path: Path) -> None:
 
 def test_settings_of_apps_are_handed_on_and_foreign_installations_are_not() -> None:
     inherited = {
-        "STOREKEEPER_LOYALTY_FACTOR": "0.05",
+        "STOREKEEPER_MAX_DEAD_LETTER_SHARE": "0.05",
         "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
         "SPARK_HOME": "/opt/spark",
         "PYTHONPATH": "/elsewhere",
         "LANG": "C.UTF-8",
     }
     environment = child_environment(PlatformSettings.load(), inherited)
-    assert environment["STOREKEEPER_LOYALTY_FACTOR"] == "0.05"
+    assert environment["STOREKEEPER_MAX_DEAD_LETTER_SHARE"] == "0.05"
     assert environment["LANG"] == "C.UTF-8"
     assert not {"AIRFLOW__CORE__EXECUTOR", "SPARK_HOME", "PYTHONPATH"} & environment.keys()
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.demo.systems.oracle import SALES_GRACE_MS
 from deploy.down import stop_everything
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
@@ -18,8 +17,7 @@ from tests.integration.running_platform import RunningPlatform
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatform]:
     """One platform with all apps. Each test leaves it healthy. At the end `down` must leave no process."""
     run_dir = tmp_path_factory.mktemp("platform") / "run"
-    settings = {"apps": "all", "sales_grace_ms": str(SALES_GRACE_MS)}
-    platform = PlatformProcess.in_folder(run_dir, **settings)
+    platform = PlatformProcess.in_folder(run_dir, apps="all")
     try:
         yield RunningPlatform(platform, platform.call("up", timeout_s=1200))
         down = platform.call("down")

@@ -17,12 +17,11 @@ from spark_apps.errors import BrokerUnavailableError
 pytestmark = pytest.mark.broker
 
 
-def test_it_reads_a_range_of_offsets(broker: Broker, tmp_path: Path) -> None:
+def test_it_reads_a_range_of_offsets(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create_topic("again-sink")
     write_topic(broker.bootstrap, "again-sink", [*good_sales(200, seed=5), (b"k", None)])
-    settings = QualitySettings(  # type: ignore[call-arg]
-        run_dir=tmp_path, kafka_bootstrap=broker.bootstrap, topic_hadoop_sink="again-sink"
-    )
+    monkeypatch.setattr("spark_apps.records.topics.HADOOP_SINK", "again-sink")
+    settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)  # type: ignore[call-arg]
     records = read_topic(broker.bootstrap, "again-sink")
     topic = KafkaLineTopic(settings)
     for partition in range(4):

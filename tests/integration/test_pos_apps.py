@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -293,14 +293,12 @@ def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"topic_pos": "nowhere"}, "topics are missing: nowhere"),
-        ({"topic_pos": "hadoop-sink"}, "is of topic pos, not of hadoop-sink"),
-    ],
+    ("source", "sentence"),
+    [("nowhere", "topics are missing: nowhere"), ("hadoop-sink", "is of topic pos, not of hadoop-sink")],
 )
-def test_a_start_that_cannot_work_is_one_sentence(day: Day, settings: dict[str, str], sentence: str) -> None:
-    done = day.apps.run("run", "pos", preflight_timeout_s="1", **settings)
+def test_a_start_that_cannot_work_is_one_sentence(day: Day, source: str, sentence: str) -> None:
+    apps = replace(day.apps, constants={"spark_apps.apps.pos:POS_TOPIC": source})
+    done = apps.run("run", "pos", preflight_timeout_s="1")
     assert done.returncode == 78, done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr

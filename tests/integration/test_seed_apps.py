@@ -15,7 +15,7 @@ from deploy.demo.collect import read_topic
 from deploy.demo.systems.answers import collect
 from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import SystemRecord, system_records
-from deploy.demo.systems.oracle import SALES_GRACE_MS, Expected, expect, expected_players
+from deploy.demo.systems.oracle import Expected, expect, expected_players
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes
@@ -87,9 +87,7 @@ def await_all(running: list[AppProcess], broker: Broker) -> None:
 def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
     folder = tmp_path_factory.mktemp("systems")
     broker = start_broker(folder / "broker")
-    apps = AppProcesses(
-        folder / "run", broker.bootstrap, {"trigger_interval_ms": "100", "sales_grace_ms": str(SALES_GRACE_MS)}
-    )
+    apps = AppProcesses(folder / "run", broker.bootstrap, {"trigger_interval_ms": "100"})
     served = store_definitions(ON_DEMAND_APPS.values())
     nodes = make_nodes(broker, folder / "nodes", served)
     try:

@@ -77,7 +77,7 @@ def test_a_released_batch_is_published_once_with_who_and_why(
 
 
 def test_rules_of_now_decide_and_masking_is_never_let_off(
-    quarantine: Quarantine, spark: SparkSession, settings: QualitySettings
+    quarantine: Quarantine, spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(spark, settings, line(1, InvoiceNumber="1234567890"))
     assert decide(spark, settings) is Status.QUARANTINED
@@ -85,7 +85,8 @@ def test_rules_of_now_decide_and_masking_is_never_let_off(
         quarantine.release(spark, "0-0", Decision("meera", "why not", ("masking",)))
     with pytest.raises(ReleaseRefusedError, match=r"\[masking\] InvoiceNumber"):
         quarantine.release(spark, "0-0", Decision("meera", "why not", ("totals", "presence", "values")))
-    longer = Quarantine(settings.model_copy(update={"quality_code_digits": 10}), CLOCK)
+    monkeypatch.setattr("quality.gate.CODE_DIGITS", 10)
+    longer = Quarantine(settings, CLOCK)
     assert all(outcome.passed for outcome in longer.check_again(spark, "0-0"))
     assert longer.release(spark, "0-0", Decision("meera", "our numbers are longer")).accepted == ()
     assert published(settings) == ["1234567890"]

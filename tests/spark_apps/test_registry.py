@@ -20,12 +20,6 @@ def test_the_apps_of_the_tills_and_their_topics() -> None:
     }
 
 
-def test_topics_can_be_renamed() -> None:
-    assert app_named("pos").topics(AppSettings(topic_pos="till")) == (
-        *("till", "hadoop-sink", "shipment", "loyalty", "till-dlq", "pos-rewards-changelog"),
-    )
-
-
 def test_one_app_reports_the_dead_letters_of_a_topic() -> None:
     reported = [topic for app in APPS.values() for topic in app.dead_letters(SETTINGS)]
     assert len(set(reported)) == len(reported)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,10 @@ from spark_apps.settings import AppSettings
 
 def test_the_environment_sets_fields(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
-    monkeypatch.setenv("STOREKEEPER_LOYALTY_FACTOR", "0.05")
+    monkeypatch.setenv("STOREKEEPER_MAX_DEAD_LETTER_SHARE", "0.05")
     monkeypatch.setenv("STOREKEEPER_GENERATION", "3")
     settings = AppSettings()
-    assert settings.loyalty_factor == Decimal("0.05")
+    assert settings.max_dead_letter_share == 0.05
     assert settings.checkpoint_dir("pos") == tmp_path / "checkpoints" / "pos" / "gen-3"
 
 
@@ -42,7 +41,7 @@ def test_a_relative_run_directory_is_made_absolute() -> None:
     [
         {"generation": 0},
         {"driver_memory": "lots"},
-        {"loyalty_factor": Decimal(-1)},
+        {"max_dead_letter_share": -1},
         {"max_cores": 0},
         {"heartbeat_interval_s": 0},
         {"spark_log_level": "LOUD"},

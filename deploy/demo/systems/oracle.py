@@ -20,9 +20,8 @@ WINDOW_MS = 60 * MINUTE_MS
 HOP_MS = 15 * MINUTE_MS
 RETENTION_MS = 7 * 24 * 60 * MINUTE_MS
 SALES_GRACE_MS = RETENTION_MS
-"""Not the default, but the longest allowed. The demo replays months in seconds: a batch may begin days before the
-end of the one before it. With this grace no sale is late for the windows of the last days.
-"""
+"""The demo replays months in seconds: a batch may begin days before the end of the one before it. With this grace no
+sale is late for the windows of the last days."""
 SYMBOL = re.compile("[A-Z]{1,5}")
 
 Rows = dict[Any, Any]

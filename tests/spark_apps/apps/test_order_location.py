@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from spark_apps.apps import order_location
 from spark_apps.apps.order_location import ORDER_LOCATION, topology
 from spark_apps.testkit.fixtures import MakeDriver
 from state.topology import DropReason
@@ -12,7 +14,13 @@ from tests.spark_apps.events import HOUR_MS, past
 
 T = past(10 * HOUR_MS)
 MEMORY = HOUR_MS
-SETTINGS = {"order_memory_ms": MEMORY}
+
+
+@pytest.fixture(autouse=True)
+def _short_memory(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "topology_driver" in request.fixturenames:
+        return  # tasks run in processes of their own, with the constants as they are
+    monkeypatch.setattr(order_location, "MEMORY", timedelta(milliseconds=MEMORY))
 
 
 def event(order: str, status: str, time_ms: int, latitude: float = 1.5) -> dict[str, Any]:
@@ -33,7 +41,7 @@ def statuses(driver: AppDriver) -> dict[str, str]:
 
 @pytest.fixture
 def driver() -> AppDriver:
-    return AppDriver(topology, SETTINGS)
+    return AppDriver(topology)
 
 
 def test_an_order_is_where_its_newest_event_was(driver: AppDriver) -> None:
@@ -63,7 +71,7 @@ def test_an_order_whose_end_comes_first_never_appears(driver: AppDriver) -> None
 
 
 def test_an_ended_order_is_forgotten_once_older_events_are_late() -> None:
-    driver = AppDriver(topology, SETTINGS, partitions=1)
+    driver = AppDriver(topology, partitions=1)
     tell(driver, event("o1", "DELIVERED", T), event("o2", "PLACED", T + MEMORY))
     assert [key.key for key, _ in driver.rows("order-times")] == ["o2"]
     tell(driver, event("o1", "ON-THE-WAY", T))
@@ -100,7 +108,7 @@ def test_every_node_has_all_locations_from_the_topic_of_their_name(driver: AppDr
 
 
 def test_orders_come_and_go_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
-    driver = topology_driver(ORDER_LOCATION, **SETTINGS)
+    driver = topology_driver(ORDER_LOCATION)
     for order in ("o1", "o2"):
         send(driver, "order-events", order, event(order, "PLACED", T))
     driver.run()

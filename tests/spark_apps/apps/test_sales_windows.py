@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from harness.sales import sale
+from spark_apps.apps import sales_windows
 from spark_apps.apps.sales_windows import SALES_WINDOWS, topology
 from spark_apps.settings import AppSettings
 from spark_apps.testkit.fixtures import MakeDriver
@@ -15,8 +17,15 @@ from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.events import HOUR_MS, MINUTE_MS, Sent, past, untidy
 
 TIMES = {"size": HOUR_MS, "hop": 15 * MINUTE_MS, "grace": 10 * MINUTE_MS, "retention": 48 * HOUR_MS}
-SETTINGS = {f"sales_{'window' if name == 'size' else name}_ms": value for name, value in TIMES.items()}
 START = past(20 * HOUR_MS) // HOUR_MS * HOUR_MS
+
+
+@pytest.fixture(autouse=True)
+def _times(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "topology_driver" in request.fixturenames:
+        return  # tasks run in processes of their own, with the constants as they are
+    for name, value in TIMES.items():
+        monkeypatch.setattr(sales_windows, name.upper(), timedelta(milliseconds=value))
 
 
 def invoice(number: str, shop: str, time_ms: int, *lines: tuple[str, int, float]) -> dict[str, Any]:
@@ -54,7 +63,7 @@ def day_of_sales(seed: int, count: int = 250) -> list[Sent]:
 
 @pytest.fixture
 def driver() -> AppDriver:
-    return AppDriver(topology, SETTINGS, partitions=1)
+    return AppDriver(topology, partitions=1)
 
 
 def test_a_window_tells_shop_item_bounds_and_sums(driver: AppDriver) -> None:
@@ -113,8 +122,9 @@ def test_an_invoice_that_comes_twice_counts_once(driver: AppDriver) -> None:
     assert sold(driver) == {("s1/i1", START): (1, 2, 1025)}
 
 
-def test_a_window_leaves_its_store_after_the_retention() -> None:
-    driver = AppDriver(topology, SETTINGS | {"sales_retention_ms": 6 * HOUR_MS}, partitions=1)
+def test_a_window_leaves_its_store_after_the_retention(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sales_windows, "RETENTION", timedelta(hours=6))
+    driver = AppDriver(topology, partitions=1)
     kept = TIMES["size"] + 6 * HOUR_MS
     sell(driver, invoice("1", "s1", START), invoice("2", "s1", START + kept - 1))
     assert ("s1/i1", START) in sold(driver)
@@ -129,7 +139,7 @@ def test_sales_are_forgotten_once_no_window_takes_them(driver: AppDriver) -> Non
 
 
 def test_keys_of_odd_shops_stay_apart_and_lie_where_the_key_belongs() -> None:
-    driver = AppDriver(topology, SETTINGS)
+    driver = AppDriver(topology)
     sell(driver, invoice("1", "a/b", START, ("c", 1, 1.0)), invoice("2", "a", START, ("b/c", 1, 1.0)))
     assert {row["StoreID"]: key for key, row in driver.values("sales").items()} == {
         "a/b": ("a%2Fb/c", START),
@@ -188,7 +198,7 @@ def test_a_crash_changes_nothing(driver: AppDriver, step: CrashStep) -> None:
 
 
 def test_windows_take_sales_of_all_shops_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
-    driver = topology_driver(SALES_WINDOWS, **SETTINGS)
+    driver = topology_driver(SALES_WINDOWS)
     for batch in range(2):
         for shop in ("s1", "s2", "s3"):
             send(driver, "pos", shop, invoice(f"n{batch}", shop, START + batch * HOUR_MS))

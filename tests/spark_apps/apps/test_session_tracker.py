@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from itertools import product
 from typing import Any
 
 import pytest
 
+from spark_apps.apps import session_tracker
 from spark_apps.apps.session_tracker import SESSION_TRACKER, topology
 from spark_apps.testkit.fixtures import MakeDriver
 from state.topology import CrashStep, TopologyTestDriver
@@ -14,8 +16,14 @@ from tests.spark_apps.apps.support import AppDriver, send, values
 from tests.spark_apps.events import HOUR_MS, MINUTE_MS, Sent, past, untidy
 
 GAP, GRACE, RETENTION = 30 * MINUTE_MS, 10 * MINUTE_MS, 48 * HOUR_MS
-SETTINGS = {"session_gap_ms": GAP, "session_grace_ms": GRACE, "session_retention_ms": RETENTION}
 T = past(10 * HOUR_MS)
+
+
+@pytest.fixture(autouse=True)
+def _retention(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    if "topology_driver" in request.fixturenames:
+        return  # tasks run in processes of their own, with the constants as they are
+    monkeypatch.setattr(session_tracker, "RETENTION", timedelta(milliseconds=RETENTION))
 
 
 def event(user: str, event_id: str, time_ms: int) -> dict[str, Any]:
@@ -43,7 +51,7 @@ def day_of_events(seed: int, users: int = 6, count: int = 300) -> list[Sent]:
 
 @pytest.fixture
 def driver() -> AppDriver:
-    return AppDriver(topology, SETTINGS)
+    return AppDriver(topology)
 
 
 def test_a_session_tells_its_user_start_end_and_events(driver: AppDriver) -> None:
@@ -86,9 +94,10 @@ def test_an_event_that_comes_twice_counts_once(driver: AppDriver) -> None:
     assert driver.dropped.total == 0
 
 
-def test_an_ended_session_stays_for_the_retention() -> None:
+def test_an_ended_session_stays_for_the_retention(monkeypatch: pytest.MonkeyPatch) -> None:
     retention = 8 * HOUR_MS
-    driver = AppDriver(topology, SETTINGS | {"session_retention_ms": retention})
+    monkeypatch.setattr(session_tracker, "RETENTION", timedelta(milliseconds=retention))
+    driver = AppDriver(topology)
     act(driver, "u", T, T + retention - 1)
     assert ("u", T, T) in sessions(driver)
     act(driver, "u", T + retention)
@@ -96,7 +105,7 @@ def test_an_ended_session_stays_for_the_retention() -> None:
 
 
 def test_events_are_forgotten_once_they_would_be_late() -> None:
-    driver = AppDriver(topology, SETTINGS, partitions=1)
+    driver = AppDriver(topology, partitions=1)
     for number in range(50):
         act(driver, f"u{number}", T)
     assert len(driver.rows("seen-events")) == 50
@@ -147,7 +156,7 @@ def test_a_crash_changes_nothing(driver: AppDriver, step: CrashStep) -> None:
 
 
 def test_sessions_grow_together_in_plain_python_and_on_spark(topology_driver: MakeDriver) -> None:
-    driver = topology_driver(SESSION_TRACKER, **SETTINGS)
+    driver = topology_driver(SESSION_TRACKER)
     for times in ((T, T + GAP + 5), (T + 10,)):
         for user, time_ms in product(("u1", "u2", "u3"), times):
             send(driver, "user-events", user, event(user, f"e{time_ms}", time_ms))

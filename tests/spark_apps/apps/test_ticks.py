@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from spark_apps.apps import ticks
 from spark_apps.apps.ticks import TICKS, topology
 from spark_apps.testkit.fixtures import MakeDriver
 from tests.spark_apps.apps.support import AppDriver, send, values
@@ -12,8 +15,9 @@ def prices(driver: AppDriver) -> dict[str, float]:
 
 
 @pytest.fixture
-def driver() -> AppDriver:
-    return AppDriver(topology, {"ticks_pattern": "HDFC.*|TCS"})
+def driver(monkeypatch: pytest.MonkeyPatch) -> AppDriver:
+    monkeypatch.setattr(ticks, "SYMBOLS", re.compile("HDFC.*|TCS"))
+    return AppDriver(topology)
 
 
 def test_the_last_price_stands_as_it_was_written(driver: AppDriver) -> None:

@@ -73,10 +73,11 @@ class Export:
 
 
 @pytest.fixture
-def export(broker: Broker, spark_session: SparkSession, tmp_path: Path) -> Export:
+def export(broker: Broker, spark_session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Export:
+    monkeypatch.setattr("spark_apps.records.topics.HADOOP_SINK", TOPIC)
     broker.create_topic(TOPIC, 2)
     broker.create_topic(LETTERS, 1)
-    settings = AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap, topic_hadoop_sink=TOPIC)
+    settings = AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir("hadoop_export"))
     return Export(StreamContext(HADOOP_EXPORT, spark_session, settings, checkpoint), broker)
 
