@@ -15,6 +15,7 @@ import orjson
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.errors import GenerationRefusedError
 from state.changelog.position import Position
+from state.whole_files import write_whole
 
 _NO_OFFSETS = "-"
 """What Spark writes for a source that has no offsets yet."""
@@ -73,9 +74,7 @@ def plan_batch(checkpoint: SparkCheckpoint, batch_id: int, end: Position) -> Non
         msg = f"{checkpoint.path} has read beyond the place where it is to be handed over"
         raise GenerationRefusedError(msg)
     folder = checkpoint.path / "offsets"
-    draft = folder / f".{batch_id}.plan"
-    draft.write_text(_with_end((folder / str(before)).read_text(), end))
-    draft.replace(folder / str(batch_id))
+    write_whole(folder / str(batch_id), _with_end((folder / str(before)).read_text(), end).encode())
 
 
 def _with_end(text: str, end: Position) -> str:

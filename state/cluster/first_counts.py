@@ -9,6 +9,7 @@ import orjson
 import structlog
 
 from state.changelog.log_reader import TopicFacts
+from state.whole_files import write_whole
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +60,4 @@ class FirstCounts:
         return {str(name): count for name, count in found.items() if isinstance(count, int) and count > 0}
 
     def _write(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        draft = self._file.with_suffix(".draft")
-        draft.write_bytes(orjson.dumps(self._counts))
-        draft.replace(self._file)
+        write_whole(self._file, orjson.dumps(self._counts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pyarrow.parquet as pq
 
 from state.errors import StorageError
 from state.maintenance.log_record import LogRecord
+from state.whole_files import write_whole
 
 _SCHEMA = pa.schema(
     [
@@ -32,13 +32,11 @@ class Archive:
 
     def put(self, partition: int, records: Sequence[LogRecord]) -> None:
         """Writes a partition's rows, whole and in one step, replacing earlier ones."""
-        path = self._file(partition)
-        draft = path.with_name(path.name + ".new")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file, pq.ParquetWriter(file, _SCHEMA, compression="zstd") as writer:
+        content = pa.BufferOutputStream()
+        with pq.ParquetWriter(content, _SCHEMA, compression="zstd") as writer:
             for start in range(0, len(records), _BATCH_ROWS):
                 writer.write_batch(_batch(records[start : start + _BATCH_ROWS]))
-        draft.replace(path)
+        write_whole(self._file(partition), content.getvalue().to_pybytes(), private=True)
 
     def rows(self, partition: int) -> Iterator[LogRecord]:
         """A partition's rows, by offset.

@@ -17,13 +17,13 @@ File format, version 1, 40 bytes, big-endian:
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from state.errors import StoreCorruptedError
+from state.whole_files import write_whole
 
 FILE_NAME = "DURABLE"
 _BODY = struct.Struct(">4sIQQQI")
@@ -76,12 +76,7 @@ def read_mark(directory: Path) -> DurableMark | None:
 
 def write_mark(directory: Path, mark: DurableMark) -> None:
     """Replaces the mark atomically and waits for the disk."""
-    temporary = directory / f"{FILE_NAME}.tmp"
-    with temporary.open("wb") as file:
-        file.write(mark.encoded())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(directory / FILE_NAME)
+    write_whole(directory / FILE_NAME, mark.encoded(), durable=True)
 
 
 def observed_mark(directory: Path, sequence: int) -> DurableMark:

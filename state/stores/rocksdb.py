@@ -345,7 +345,7 @@ def _expected_mark(path: Path) -> DurableMark | None:
     mark = read_mark(path)
     if mark is not None:
         check_whole(path, mark)
-    elif present - {f"{FILE_NAME}.tmp"}:
+    elif any(not name.startswith(FILE_NAME) for name in present):
         msg = f"{path} holds files but no durable mark, so it is no whole store; set it aside and restore it"
         raise StoreCorruptedError(msg)
     return mark

@@ -34,7 +34,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="no space left"):
         write_whole(path, b"new", durable=True)
-    assert path.read_bytes() == b"old"
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (b"old", [path])
     monkeypatch.undo()
     write_whole(path, b"new", durable=True)
     assert list(tmp_path.iterdir()) == [path]
