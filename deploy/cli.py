@@ -283,14 +283,14 @@ def create_topics_command(
 ) -> None:
     """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.app:PAGE_VIEWS."""
     from deploy.app_topics import topics_of  # noqa: PLC0415
-    from deploy.broker import admin_client  # noqa: PLC0415
     from deploy.topics import ensure_topics  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
     from spark_apps.settings import AppSettings  # noqa: PLC0415
+    from state.kafka_clients import new_admin  # noqa: PLC0415
 
     sys.path.insert(0, str(Path.cwd()))  # as `python -m` does, with which such an app is run
     settings = PlatformSettings.load()
-    admin = admin_client(AppSettings().kafka_bootstrap)  # where the apps will look for them
+    admin = new_admin(AppSettings().kafka_bootstrap)  # where the apps will look for them
     for topic in ensure_topics(admin, topics_of(settings, [app_named(name) for name in apps])):
         typer.echo(topic)
 

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.app_topics import all_topics
-from deploy.broker import admin_client, answers, prepare_broker
+from deploy.broker import answers, prepare_broker
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.differences import differences
 from deploy.disk import check_not_full, check_room
@@ -32,6 +32,7 @@ from deploy.topics import ensure_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.orders import Role
+from state.kafka_clients import new_admin
 from state.run_dir import last_started, make_private
 
 START_APPS_DAG = "stream_apps"
@@ -142,7 +143,7 @@ def _bring_up(instance: Instance, client: SupervisorClient, password: str, repor
     with ThreadPoolExecutor(max_workers=1) as background:
         database = background.submit(_prepare_database, instance)
         _await(instance, client, (KAFKA,), lambda: answers(settings.kafka_bootstrap, timeout_s=1.0))
-        made = ensure_topics(admin_client(settings.kafka_bootstrap), all_topics(settings))
+        made = ensure_topics(new_admin(settings.kafka_bootstrap), all_topics(settings))
         report(f"topics are there ({len(made)} new)")
         _start_airflow(client, database, settings.airflow_url, report)
     for program in (*map(node_program, settings.node_names), METRICS):

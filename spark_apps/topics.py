@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.errors import BrokerUnavailableError
@@ -17,6 +17,7 @@ from state.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, o
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ConfigurationError
+from state.kafka_clients import new_admin
 
 _REQUEST_TIMEOUT_S = 5.0
 _RETRY_PAUSE_S = 0.25
@@ -46,7 +47,7 @@ class Topics:
     def __init__(self, bootstrap: str, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
         self._bootstrap = bootstrap
         self._timeout_s = timeout_s
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
+        self._admin = new_admin(bootstrap)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that don't exist."""

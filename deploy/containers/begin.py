@@ -16,7 +16,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from deploy.airflow_client import AirflowClient
 from deploy.app_topics import all_topics
-from deploy.broker import admin_client
 from deploy.credentials import AIRFLOW_USER, read_airflow_password
 from deploy.errors import StartError
 from deploy.layout import RunLayout
@@ -26,6 +25,7 @@ from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
 from spark_apps.settings import AppSettings
 from state.errors import StateError
+from state.kafka_clients import new_admin
 
 
 class ContainerSettings(BaseSettings):
@@ -43,7 +43,7 @@ def begin_topics(settings: PlatformSettings, bootstrap: str) -> list[str]:
         StartError: the broker doesn't answer.
     """
     try:
-        return ensure_topics(admin_client(bootstrap), all_topics(settings))
+        return ensure_topics(new_admin(bootstrap), all_topics(settings))
     except KafkaException as error:
         msg = f"Kafka at {bootstrap} doesn't answer ({error}): see the log of the service kafka."
         raise StartError(msg) from error

@@ -9,6 +9,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, Message, Producer
 
 from deploy.errors import StartError
+from state.kafka_clients import new_producer
 
 _CHUNK = 500
 # Long enough for a killed broker to come back.
@@ -45,9 +46,9 @@ def publish(
     Raises:
         StartError: the broker refused one.
     """
-    producer = Producer(
+    producer = new_producer(
+        bootstrap,
         {
-            "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "partitioner": "murmur2_random",  # as Kafka's Java producer: equal keys, equal partitions for any tool
             "compression.type": "lz4",
@@ -55,8 +56,7 @@ def publish(
             "message.max.bytes": max_message_bytes,
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
             "queue.buffering.max.kbytes": 256 * 1024,
-            "log_level": 0,
-        }
+        },
     )
     failures: list[str] = []
 

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from confluent_kafka import Consumer
 
-from state.changelog.connecting import CONNECT_AT_ONCE
 from state.changelog.log_bounds import offset_client
+from state.kafka_clients import CONNECT_AT_ONCE
 
 
 @lru_cache(maxsize=2)

@@ -12,14 +12,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from spark_apps.engine.markers import Marker, read_marker
 from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_letter
 from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.partitions import check_partitions
 from spark_apps.settings import AppSettings
-from state.changelog.connecting import CONNECT_AT_ONCE
+from state.kafka_clients import CONNECT_AT_ONCE, new_producer
 from state.stores.record_context import Header
 from state.topology.records import Output, StoreChange
 
@@ -85,9 +85,7 @@ def producer_options(settings: AppSettings) -> dict[str, str | int]:
         "queue.buffering.max.kbytes": 128 * 1024,
         "transaction.timeout.ms": settings.transaction_timeout_ms,
         "delivery.timeout.ms": settings.transaction_timeout_ms,
-        "reconnect.backoff.max.ms": 500,
         **CONNECT_AT_ONCE,
-        "log_level": 3,
     }
 
 
@@ -111,12 +109,7 @@ class Transaction:
         self._batch_id = batch_id
         self.records = 0
         self._began_s = time.monotonic()
-        settings: dict[str, object] = {
-            **plan.producer,
-            "bootstrap.servers": plan.bootstrap,
-            "transactional.id": slot.name,
-        }
-        self._producer = Producer(settings)
+        self._producer = new_producer(plan.bootstrap, {**plan.producer, "transactional.id": slot.name})
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._until_done(self._producer.init_transactions)
         self.committed = read_marker(plan.bootstrap, slot.markers, slot.partition, slot.key)

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError
 
 from spark_apps.engine.errors import task_errors
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.rows import cells
 from spark_apps.engine.write_errors import BrokerRefusedError
 from spark_apps.generations.migration import Chain
+from state.kafka_clients import new_producer
 from state.keys.sessions import decode_session_row_key
 from state.keys.versions import decode_version_row_key
 from state.keys.windows import decode_window_row_key
@@ -94,12 +95,14 @@ class SeedTarget:
     """Where and how rows of a seed are written.
 
     Attributes:
+        bootstrap: the brokers, `host:port,…`.
         producer: the client's settings, in its own names.
         topics: changelog by store.
         headers: of the rows of each store.
         timeout_s: how long the final flush may take.
     """
 
+    bootstrap: str
     producer: Mapping[str, str | int]
     topics: Mapping[str, str]
     headers: Mapping[str, list[Header]]
@@ -116,7 +119,7 @@ def written_rows(batches: Iterator[pa.RecordBatch], *, target: SeedTarget) -> It
         BrokerRefusedError: the broker did not take them all.
     """
     failed: list[KafkaError] = []
-    producer = Producer({
+    producer = new_producer(target.bootstrap, {
         **target.producer,
         "on_delivery": lambda error, _: failed.append(error) if error is not None else None,
         "delivery.report.only.error": True,

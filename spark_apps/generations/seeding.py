@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import structlog
-from confluent_kafka import Producer
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
@@ -58,6 +57,7 @@ from spark_apps.topology_app import described, internal_name, logged_stores
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock
+from state.kafka_clients import new_producer
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.verification import verify_copies
@@ -322,8 +322,9 @@ class Seeding:
             self._topics.make_anew(markers_topic(self.spec.name, self.new.number, slot), count, MARKER_TOPIC_CONFIG)
 
     def _written(self, rows: DataFrame, source: Position) -> int:
-        options = producer_options(self.settings) | {"bootstrap.servers": self.settings.kafka_bootstrap}
+        options = producer_options(self.settings)
         target = SeedTarget(
+            bootstrap=self.settings.kafka_bootstrap,
             producer={name: value for name, value in options.items() if name != "transaction.timeout.ms"},
             topics=self.new.topics,
             headers={spec.name: self._headers(sub, spec, source).encode() for sub, spec in _stores(self._new_layout)},
@@ -359,7 +360,7 @@ class Seeding:
         CheckpointClaim(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)
 
     def _write_markers(self, query_id: str, progress: Mapping[str, Progress]) -> None:
-        producer = Producer({"bootstrap.servers": self.settings.kafka_bootstrap, "enable.idempotence": True})
+        producer = new_producer(self.settings.kafka_bootstrap, {"enable.idempotence": True})
         for slot, by_partition in progress.items():
             topic = markers_topic(self.spec.name, self.new.number, slot)
             for partition, told in by_partition.items():

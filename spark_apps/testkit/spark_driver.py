@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaException, Message
+from confluent_kafka.admin import NewTopic
 
 from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.layout import Layout, markers_topic
@@ -24,6 +24,7 @@ from spark_apps.topics import Topics
 from spark_apps.topology_app import changelog_topics
 from state.changelog.stretch import read_topic
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
+from state.kafka_clients import new_admin, new_producer
 from state.topology.driver import CrashStep, TopologyTestDriver
 from state.topology.records import DeadLetter, Record, StoreChange
 
@@ -61,7 +62,7 @@ class SparkDriver(TopologyTestDriver):
         self._describe = spec.describe
         self._settings = settings
         self._context = StreamContext(spec, spark, settings, SparkCheckpoint(settings.checkpoint_dir(spec.name)))
-        self._admin = AdminClient({"bootstrap.servers": settings.kafka_bootstrap, "log_level": 0})
+        self._admin = new_admin(settings.kafka_bootstrap)
         self._layout = Layout(self.plan)
         self._internal = topology.repartition_topics
         self._changelog_topics = changelog_topics(spec.name, topology)
@@ -112,7 +113,7 @@ class SparkDriver(TopologyTestDriver):
 
     def _produce(self) -> None:
         # Librdkafka's own partitioner is never used: the partition is always given.
-        producer = Producer({"bootstrap.servers": self._settings.kafka_bootstrap, "linger.ms": 5})
+        producer = new_producer(self._settings.kafka_bootstrap, {"linger.ms": 5})
         for topic, partition, _, timestamp_ms, key, value, _ in self._piped:
             producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp_ms)
         if producer.flush(_TIMEOUT_S):

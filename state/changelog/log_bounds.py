@@ -11,11 +11,12 @@ They are requested through a consumer that reads nothing, because librdkafka's t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from state.changelog.log_reader import TopicAndPartition
+from state.kafka_clients import new_consumer
 
 FIRST = int(OFFSET_BEGINNING)
 """Asks for the first offset of a log."""
@@ -27,22 +28,10 @@ def offset_client(
     bootstrap: str,
     *,
     isolation: str = "read_committed",
-    error_cb: Callable[[KafkaError], None] | None = None,
     more: Mapping[str, str] | None = None,
 ) -> Consumer:
     """A client to ask for offsets. Threads may ask at the same time; `close` frees it."""
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "storekeeper-offsets",  # required by the client; never joined nor committed to
-            "enable.auto.commit": False,
-            "isolation.level": isolation,
-            "reconnect.backoff.max.ms": 500,
-            "log_level": 0,
-            **({"error_cb": error_cb} if error_cb else {}),
-            **(more or {}),
-        }
-    )
+    return new_consumer(bootstrap, "offsets", {"isolation.level": isolation, **(more or {})})
 
 
 def known_offsets(

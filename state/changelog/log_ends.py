@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient
 
 from state.changelog.log_bounds import END, known_offsets, offset_client
 from state.changelog.log_reader import LogEnd, TopicAndPartition
+from state.kafka_clients import new_admin
 
 
 class LogEnds(Protocol):
@@ -42,16 +42,9 @@ class KafkaLogEnds:
 
     def __init__(self, bootstrap: str, *, timeout_s: float = 1.0) -> None:
         self._timeout_s = timeout_s
-        self._stable = offset_client(bootstrap, error_cb=_ignore)
-        self._written = offset_client(bootstrap, isolation="read_uncommitted", error_cb=_ignore)
-        self._admin = AdminClient(
-            {
-                "bootstrap.servers": bootstrap,
-                "reconnect.backoff.max.ms": 500,
-                "error_cb": _ignore,
-                "log_level": 0,
-            }
-        )
+        self._stable = offset_client(bootstrap)
+        self._written = offset_client(bootstrap, isolation="read_uncommitted")
+        self._admin = new_admin(bootstrap)
         self._topics: dict[str, _Topic] = {}
 
     def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
@@ -96,7 +89,3 @@ class KafkaLogEnds:
             else:
                 found[name] = _Topic(str(described.topic_id), len(described.partitions))
         return found
-
-
-def _ignore(_: object) -> None:
-    """The reader reports that no broker answers; here the end is just missing."""

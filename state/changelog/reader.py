@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError
@@ -16,6 +15,7 @@ from state.changelog.log_bounds import log_bounds
 from state.changelog.log_reader import TopicAndPartition, TopicFacts
 from state.changelog.restore import LogState
 from state.errors import ChangelogError
+from state.kafka_clients import new_admin, new_consumer
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class ChangelogReader:
 
     def __init__(self, settings: ReaderSettings) -> None:
         self._settings = settings
-        self._admin = AdminClient(_client(settings))
+        self._admin = new_admin(settings.bootstrap, _CLIENT)
         self._consumer = _consumer(settings)
         self._topic_ids: dict[str, str] = {}
         self._positions: dict[TopicAndPartition, int] = {}
@@ -197,22 +197,12 @@ def next_batch_records(value_bytes: Sequence[int], settings: ReaderSettings) -> 
     return max(_MIN_BATCH_RECORDS, min(settings.max_batch_records, int(settings.max_batch_bytes / mean_bytes)))
 
 
-def _client(settings: ReaderSettings) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": settings.bootstrap,
-        "reconnect.backoff.max.ms": 1000,
-        "error_cb": _log_client_error,
-        "log_level": 3,
-    }
-
-
 def _consumer(settings: ReaderSettings) -> Consumer:
-    return Consumer(
+    return new_consumer(
+        settings.bootstrap,
+        "replica",
         {
-            **_client(settings),
-            "group.id": "storekeeper-replica",  # required by the client; never joined nor committed to
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
+            **_CLIENT,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "isolation.level": "read_committed",
@@ -222,7 +212,7 @@ def _consumer(settings: ReaderSettings) -> Consumer:
             "queued.min.messages": 10 * settings.max_batch_records,
             "queued.max.messages.kbytes": settings.queue_kbytes,
             "topic.metadata.refresh.interval.ms": 10_000,
-        }
+        },
     )
 
 
@@ -234,3 +224,6 @@ def _told(error: KafkaError, topic: str) -> ChangelogError:
 
 def _log_client_error(error: KafkaError) -> None:
     log.warning("kafka_client_error", code=error.name(), error=error.str())
+
+
+_CLIENT = {"reconnect.backoff.max.ms": 1000, "error_cb": _log_client_error}

@@ -18,10 +18,10 @@ from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from state.changelog.connecting import CONNECT_AT_ONCE
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.log_bounds import log_bounds, offset_client
 from state.errors import ChangelogError
+from state.kafka_clients import CONNECT_AT_ONCE, new_consumer
 
 PATIENCE_S = 30.0
 """A request or a read without any answer or progress fails after this time."""
@@ -116,19 +116,17 @@ def _offset_client(bootstrap: str) -> Consumer:
 
 
 def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
-    return Consumer(
+    return new_consumer(
+        bootstrap,
+        "stretch",
         {
-            "bootstrap.servers": bootstrap,
-            "group.id": "storekeeper-stretch",  # required by the client; never joined nor committed to
-            "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "isolation.level": isolation,
             # The end-of-partition event comes with an empty fetch, which must not wait.
             "fetch.wait.max.ms": 10,
             **CONNECT_AT_ONCE,
-            "log_level": 0,
-        }
+        },
     )
 
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import NewTopic
 
 from state.changelog.errors import BrokerUnavailableError
 from state.cluster.aliases import ALIASES_TOPIC, Alias, AliasError, newest, opened_alias, signature_of
 from state.cluster.member import SIGNATURE
+from state.kafka_clients import new_admin, new_consumer, new_producer
 
 log = structlog.get_logger(__name__)
 
@@ -35,7 +36,7 @@ def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = A
     known = read_aliases(bootstrap, secret, topic=topic).get(alias.store)
     if known is not None and known.at_ms >= alias.at_ms:
         alias = replace(alias, at_ms=known.at_ms + 1)
-    producer = Producer({**_client(bootstrap), "acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
+    producer = new_producer(bootstrap, {"acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -74,7 +75,7 @@ def create_alias_topic(bootstrap: str, topic: str = ALIASES_TOPIC) -> None:
     Raises:
         BrokerUnavailableError: no broker answers.
     """
-    admin = AdminClient(_client(bootstrap))
+    admin = new_admin(bootstrap)
     try:
         if admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].error is None:
             return
@@ -105,16 +106,15 @@ class AliasReader:
         self.caught_up = False
         self._secret = secret
         self._silent_s = 0.0
-        self._consumer = Consumer(
+        self._consumer = new_consumer(
+            bootstrap,
+            "aliases",
             {
-                **_client(bootstrap),
-                "group.id": "storekeeper-aliases",  # required by the client; never joined nor committed to
-                "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 100,
                 "reconnect.backoff.max.ms": 250,
-            }
+            },
         )
         self._consumer.assign([TopicPartition(topic, 0, 0)])
 
@@ -218,10 +218,6 @@ class AliasWatch:
                     self._on_change()
         finally:
             reader.close()
-
-
-def _client(bootstrap: str) -> dict[str, str | int | float | bool]:
-    return {"bootstrap.servers": bootstrap, "log_level": 0}
 
 
 def _bytes(found: object) -> bytes | None:

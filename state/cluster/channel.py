@@ -8,10 +8,11 @@ from typing import Protocol
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from state.changelog.errors import BrokerUnavailableError
 from state.cluster.member import SIGNATURE
+from state.kafka_clients import new_admin, new_consumer, new_producer
 
 log = structlog.get_logger(__name__)
 
@@ -23,6 +24,7 @@ _CONFIG = {
     "segment.ms": "60000",
     "min.cleanable.dirty.ratio": "0.1",
 }
+_RECONNECT = {"reconnect.backoff.max.ms": 250}
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite of its underscore
 
 
@@ -69,7 +71,7 @@ class KafkaHeartbeatChannel:
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._topic = topic
-        self._client = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 250, "log_level": 0}
+        self._bootstrap = bootstrap
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
 
@@ -81,26 +83,25 @@ class KafkaHeartbeatChannel:
         """
         self.close()
         self._create()
-        self._producer = Producer(
+        self._producer = new_producer(
+            self._bootstrap,
             {
-                **self._client,
                 "acks": "1",
                 "linger.ms": 0,
                 "message.timeout.ms": 1000,
                 "queue.buffering.max.messages": 100,
-                "error_cb": _ignore,
-            }
+                **_RECONNECT,
+            },
         )
-        self._consumer = Consumer(
+        self._consumer = new_consumer(
+            self._bootstrap,
+            "members",
             {
-                **self._client,
-                "group.id": "storekeeper-members",  # required by the client; never joined nor committed to
-                "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "fetch.wait.max.ms": 100,
-                "error_cb": _ignore,
-            }
+                **_RECONNECT,
+            },
         )
         self._consumer.assign([TopicPartition(self._topic, 0, 0)])
 
@@ -139,7 +140,7 @@ class KafkaHeartbeatChannel:
         self._consumer = self._producer = None
 
     def _create(self) -> None:
-        admin = AdminClient({**self._client, "error_cb": _ignore})
+        admin = new_admin(self._bootstrap, _RECONNECT)
         try:
             topics = admin.list_topics(self._topic, timeout=_TIMEOUT_S).topics
             if topics[self._topic].error is None:
@@ -166,7 +167,3 @@ def _record(message: Message) -> Record | None:
 
 def _bytes(found: object) -> bytes | None:
     return found if isinstance(found, bytes) else None
-
-
-def _ignore(error: KafkaError) -> None:
-    log.debug("heartbeat_client_error", error=error.str())

@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Self
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.skipped import SkippedRecord, headers_of, skip_reason
 from state.changelog.stretch import bounds_of, read_stretch
 from state.errors import ChangelogError
+from state.kafka_clients import new_producer
 from state.maintenance.log_record import LogRecord
 
 TIMEOUT_S = 30.0
@@ -86,15 +87,14 @@ class KafkaTentativeLog:
         self._bootstrap = bootstrap
         self._topic = topic
         self._failed: list[KafkaError] = []
-        self._producer = Producer(
+        self._producer = new_producer(
+            bootstrap,
             {
-                "bootstrap.servers": bootstrap,
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
                 "compression.type": "lz4",
                 "linger.ms": 5,
-                "log_level": 0,
-            }
+            },
         )
         self._partition = -1
         self._read_up_to = 0

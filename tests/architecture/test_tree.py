@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy")
+PACED = "deploy/paced_exec.py"
 VAGUE = {"utils", "util", "common", "helpers", "helper", "manager", "misc"}
 
 
@@ -48,6 +49,23 @@ def test_every_path_that_the_architecture_names_exists() -> None:
     assert named, "ARCHITECTURE.md names no path"
     missing = sorted(path for path in named if not (ROOT / path).exists())
     assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("what", "pattern", "places"),
+    [
+        ("clients of Kafka", r"(?<!class )\b(Consumer|Producer|AdminClient)\(", ["state/kafka_clients.py"]),
+        # `paced_exec` runs at each start, with the standard library alone.
+        (
+            "files in one step",
+            r"\b(draft|partial|temporary)\.replace\(|os\.replace",
+            ["deploy/paced_exec.py", "state/whole_files.py"],
+        ),
+    ],
+)
+def test_one_place_makes(what: str, pattern: str, places: list[str]) -> None:
+    sources = {str(p.relative_to(ROOT)): p.read_text() for package in PACKAGES for p in tracked(f"{package}/*.py")}
+    assert sorted(name for name, source in sources.items() if re.search(pattern, source)) == places, what
 
 
 def test_nodes_ask_one_another_in_one_way() -> None:

@@ -8,19 +8,20 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from deploy.app_topics import topics_of
-from deploy.broker import admin_client, answers
+from deploy.broker import answers
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.topics import TopicSpec, ensure_topics
 from harness.broker import Broker
 from spark_apps.apps.pos import POS
+from state.kafka_clients import new_admin
 
 SPECS = topics_of(PlatformSettings.load(), [POS])
 
 
 @pytest.mark.broker
 def test_missing_topics_are_made_once(broker: Broker) -> None:
-    admin = admin_client(broker.bootstrap)
+    admin = new_admin(broker.bootstrap)
     specs = tuple(_renamed(topic) for topic in SPECS)
     assert ensure_topics(admin, specs) == [spec.name for spec in specs]
     assert ensure_topics(admin, specs) == []
@@ -35,7 +36,7 @@ def test_another_number_of_partitions_is_told_with_the_remedy(broker: Broker) ->
     broker.create_topic("ensured-otherwise", partitions=2)
     spec = TopicSpec("ensured-otherwise", 4, {})
     with pytest.raises(StartError, match=r"has 2 partitions but 4 are set: set STOREKEEPER_TOPIC_PARTITIONS=2"):
-        ensure_topics(admin_client(broker.bootstrap), (spec,))
+        ensure_topics(new_admin(broker.bootstrap), (spec,))
 
 
 @pytest.mark.broker
