@@ -9,69 +9,91 @@ from __future__ import annotations
 import base64
 import subprocess
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from deploy.disk import check_not_full
 from deploy.environment import java_command
 from deploy.errors import NotSetUpError, StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from state.kafka_clients import new_admin
 
 _FORMAT_TIMEOUT_S = 120
 
-# A node that was killed is fenced until its old session ends: 9 s by default, 6 s here.
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
-broker.session.timeout.ms=6000
-broker.heartbeat.interval.ms=500
-log.dirs={data_dir}
-num.partitions={partitions}
-auto.create.topics.enable=false
-message.max.bytes={max_message_bytes}
-replica.fetch.max.bytes={max_message_bytes}
-log.cleaner.dedupe.buffer.size=33554432
-offsets.topic.num.partitions=4
-offsets.topic.replication.factor=1
-transaction.state.log.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
-"""
+_COMMON: Mapping[str, str | int] = {
+    "process.roles": "broker,controller",
+    "node.id": 1,
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    # A broker that was killed is fenced until its old session ends: 9 s by default, 6 s here.
+    "broker.session.timeout.ms": 6000,
+    "broker.heartbeat.interval.ms": 500,
+    "auto.create.topics.enable": "false",
+    "log.cleaner.dedupe.buffer.size": 33554432,
+    "offsets.topic.num.partitions": 4,
+    "offsets.topic.replication.factor": 1,
+    "transaction.state.log.num.partitions": 4,
+    "transaction.state.log.replication.factor": 1,
+    "transaction.state.log.min.isr": 1,
+    "share.coordinator.state.topic.num.partitions": 4,
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
 
 
-def server_properties(layout: RunLayout, settings: PlatformSettings) -> str:
-    """The text of `server.properties`."""
-    return _PROPERTIES.format(
-        port=settings.kafka_port,
-        controller_port=settings.kafka_controller_port,
-        data_dir=layout.kafka / "data",
-        partitions=settings.topic_partitions,
-        max_message_bytes=settings.max_message_bytes,
-    )
+def server_properties(data: Path, port: int, controller_port: int, more: Mapping[str, str | int]) -> str:
+    """The text of `server.properties` for a broker on loopback that is its own controller.
+
+    Args:
+        data: the folder of its logs.
+        port: for clients.
+        controller_port: for the controller.
+        more: properties to add or to replace, by Kafka's names.
+    """
+    own = {
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "log.dirs": data,
+    }
+    return "".join(f"{name}={value}\n" for name, value in {**_COMMON, **own, **more}.items())
 
 
-def broker_command(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> list[str]:
-    """The argv of the broker. Its log goes to standard error, which the supervisor rotates."""
+def broker_command(java: Sequence[str], properties: Path) -> list[str]:
+    """The argv of a broker. Its log goes to standard error.
+
+    Args:
+        java: the command and its options, from `broker_java`.
+        properties: its `server.properties`.
+    """
     return [
-        *_java(settings, environment, f"-Xmx{settings.kafka_heap_mb}m"),
+        *java,
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
         "kafka.Kafka",
-        str(layout.kafka / "server.properties"),
+        str(properties),
     ]
+
+
+def format_command(java: Sequence[str], properties: Path) -> list[str]:
+    """The argv that formats a broker's storage, unless it is formatted. The arguments are those of `broker_command`."""
+    tool = ("kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", _new_cluster_id(), "-c", str(properties))
+    return [*java, *tool]
+
+
+def broker_java(java: str, jars: Path, *options: str) -> list[str]:
+    """The Java command with the broker's classes, which are in the folder `jars`."""
+    return [java, "-XX:+UseSerialGC", *options, "-cp", f"{jars}/*"]
+
+
+def platform_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> list[str]:
+    """The argv of the platform's broker. The supervisor rotates its log."""
+    return broker_command(_java(settings, environment, f"-Xmx{settings.kafka_heap_mb}m"), _properties(layout))
 
 
 def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> None:
@@ -84,15 +106,16 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
     if not any((settings.jars_dir / "broker").glob("kafka_*.jar")):
         msg = f"The broker's jars are missing under {settings.jars_dir}: run `storekeeper jars`."
         raise NotSetUpError(msg)
-    properties = layout.kafka / "server.properties"
-    properties.write_text(server_properties(layout, settings), "utf-8")
+    more = {
+        "num.partitions": settings.topic_partitions,
+        "message.max.bytes": settings.max_message_bytes,
+        "replica.fetch.max.bytes": settings.max_message_bytes,
+    }
+    text = server_properties(layout.kafka / "data", settings.kafka_port, settings.kafka_controller_port, more)
+    _properties(layout).write_text(text, "utf-8")
     if (layout.kafka / "data" / "meta.properties").exists():
         return
-    command = [
-        *_java(settings, environment, "-Xmx128m"),
-        *("kafka.tools.StorageTool", "format", "--ignore-formatted"),
-        *("-t", _new_cluster_id(), "-c", str(properties)),
-    ]
+    command = format_command(_java(settings, environment, "-Xmx128m"), _properties(layout))
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=_FORMAT_TIMEOUT_S, env=dict(environment), check=False
     )
@@ -107,19 +130,18 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
 def answers(bootstrap: str, timeout_s: float = 2.0) -> bool:
     """Whether a broker answers at `bootstrap` within `timeout_s`."""
     try:
-        admin_client(bootstrap).list_topics(timeout=timeout_s)
+        new_admin(bootstrap).list_topics(timeout=timeout_s)
     except KafkaException:
         return False
     return True
 
 
-def admin_client(bootstrap: str) -> AdminClient:
-    """An admin client that doesn't log connections that fail while a broker starts."""
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500})
-
-
 def _java(settings: PlatformSettings, environment: Mapping[str, str], *options: str) -> list[str]:
-    return [java_command(environment), "-XX:+UseSerialGC", *options, "-cp", f"{settings.jars_dir / 'broker'}/*"]
+    return broker_java(java_command(environment), settings.jars_dir / "broker", *options)
+
+
+def _properties(layout: RunLayout) -> Path:
+    return layout.kafka / "server.properties"
 
 
 def _new_cluster_id() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.broker import broker_command
+from deploy.broker import platform_broker
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.wanted_apps import kept_apps, shared_apps, wanted_apps
@@ -59,7 +59,7 @@ def platform_programs(
     programs = (
         Program(
             name=KAFKA,
-            command=tuple(broker_command(layout, settings, environment)),
+            command=tuple(platform_broker(layout, settings, environment)),
             start_s=2,
             stop_s=settings.stop_timeout_s,
             group_stop=False,

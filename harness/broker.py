@@ -12,42 +12,22 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from deploy.broker import broker_command, broker_java, format_command, server_properties
 from harness.ports import free_ports
 from harness.waiting import eventually
 from state.changelog.log_bounds import END, log_offsets, offset_client
 
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
-_QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:TieredStopAtLevel=1")
 """Options of a JVM that starts fast and is done soon."""
-_CLUSTER_ID = "c3RvcmVrZWVwZXItdGVzdA"
 _START_TIMEOUT_S = 90
-
-_PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},DETOUR://127.0.0.1:{detour_target}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},DETOUR://127.0.0.1:{detour_port}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,DETOUR:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-log.dirs={folder}/log
-num.partitions=4
-auto.create.topics.enable=false
-offsets.topic.replication.factor=1
-offsets.topic.num.partitions=4
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-transaction.state.log.num.partitions=4
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
-log.cleaner.backoff.ms=200
-log.retention.ms=-1
-controlled.shutdown.enable=false
-broker.session.timeout.ms={session_timeout_ms}
-broker.heartbeat.interval.ms=300
-"""
+_FOR_TESTS: Mapping[str, str | int] = {
+    "num.partitions": 4,
+    "log.cleaner.backoff.ms": 200,
+    "log.retention.ms": -1,
+    "controlled.shutdown.enable": "false",
+    "broker.heartbeat.interval.ms": 300,
+}
 
 
 @dataclass(slots=True)
@@ -83,7 +63,7 @@ class Broker:
         """Starts the process and waits until it answers."""
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*_java(*self.java_options), "kafka.Kafka", str(self.folder / "server.properties")],
+                broker_command(_java(*self.java_options), self.folder / "server.properties"),
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
@@ -169,26 +149,22 @@ def start_broker(
     folder.mkdir(parents=True, exist_ok=True)
     port, controller_port, detour_port, detour_target = free_ports(4)
     properties = folder / "server.properties"
-    properties.write_text(
-        _PROPERTIES.format(
-            port=port,
-            controller_port=controller_port,
-            detour_port=detour_port,
-            detour_target=detour_target,
-            folder=folder,
-            session_timeout_ms=session_timeout_ms,
-        )
-    )
-    subprocess.run(
-        [*_java(*_QUICK_START), "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(properties)],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
+    listeners = {
+        "listeners": (
+            f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port},DETOUR://127.0.0.1:{detour_target}"
+        ),
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port},DETOUR://127.0.0.1:{detour_port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,DETOUR:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+    }
+    sessions = {"broker.session.timeout.ms": session_timeout_ms}
+    more = {**_FOR_TESTS, **listeners, **sessions}
+    properties.write_text(server_properties(folder / "log", port, controller_port, more))
+    subprocess.run(format_command(_java(*_QUICK_START), properties), check=True, capture_output=True, timeout=120)
     broker = Broker(folder, f"127.0.0.1:{port}", detour_port, detour_target, java_options)
     broker.start()
     return broker
 
 
 def _java(*options: str) -> list[str]:
-    return ["java", *options, "-cp", f"{JARS}/*"]
+    return broker_java("java", JARS, *options)
