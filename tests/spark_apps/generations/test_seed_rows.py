@@ -90,7 +90,8 @@ def test_rows_are_written_with_their_times_and_headers_to_their_partitions(broke
     broker.create_topic("seed-rows-changelog", 4)
     headers = ChangelogHeaders("counted", "totals", 2, 0, {"events": {0: (9, 9)}}, 2)
     target = SeedTarget(
-        {"bootstrap.servers": broker.bootstrap},
+        broker.bootstrap,
+        {},
         {"totals": "seed-rows-changelog"},
         {"totals": headers.encode()},
         timeout_s=30,
