@@ -7,9 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 JARS := .jars
 QUIX := .venv-quix
+DOCS := .venv-docs
 PACKAGES := state spark_apps quality dags deploy
 
-.PHONY: help setup lock demo up down status test check lint types clean
+.PHONY: help setup lock docs demo up down status test check lint types clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+%?:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,9 +116,20 @@ bench-app bench-windows bench-join: $(QUIX)/.ready ## small apps beside Kafka St
 bench-%: setup $(JARS)/kafka-streams/.ready ## measure NAME beside its peer: make bench-restore
 	@$(BIN)/python -m benchmarks.$*
 
-lock: ## write requirements.lock anew from pyproject.toml (needs uv)
+$(DOCS)/.ready: docs/requirements.lock
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@echo "docs: installing what builds the site, in an environment of its own"
+	@$(DOCS)/bin/pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@touch $@
+
+docs: $(DOCS)/.ready ## build the documentation's site into site/, and check its links
+	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
+	@echo "docs: python3 -m http.server --directory site"
+
+lock: ## write the lock files anew from pyproject.toml and docs/requirements.in (needs uv)
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o docs/requirements.lock docs/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
 
 clean: ## remove what was built and what ran
 	@if test -d .run; then STOREKEEPER_RUN_DIR=.run $(BIN)/storekeeper down --quiet || true; fi
-	@rm -rf $(VENV) $(QUIX) $(JARS) .run build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

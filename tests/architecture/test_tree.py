@@ -6,8 +6,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy")
 PACED = "deploy/paced_exec.py"
@@ -72,14 +70,6 @@ def test_nodes_ask_one_another_in_one_way() -> None:
     connects = re.compile(r"create_connection|open_connection|\bhttpx2?\b")
     sources = {p.name: p.read_text() for p in (ROOT / "state" / "query").rglob("*.py")}
     assert [name for name, source in sources.items() if connects.search(source)] == ["peers.py"]
-
-
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
-def test_links_between_documents_lead_somewhere(document: str) -> None:
-    text = (ROOT / document).read_text()
-    targets = [t for t in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) if "://" not in t]
-    missing = sorted(t for t in targets if not (ROOT / t).exists())
-    assert missing == []
 
 
 def test_the_lock_names_no_index_and_pins_every_hash() -> None:
