@@ -13,7 +13,7 @@ from state.changelog.partitioner import partition_for
 from state.errors import InvalidArgumentError, UnknownStoreError
 from state.stores.bytes_store import BytesStore, Entry
 from state.stores.memory import MemoryStore
-from state.tables.dropped_records import DroppedRecords
+from state.topology.dropped_records import DroppedRecords
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
 from state.topology.plan import SubTopology, Topology

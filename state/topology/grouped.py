@@ -9,15 +9,15 @@ from state.errors import ConfigurationError
 from state.serdes.serde import Serde
 from state.serdes.struct import StructSerde
 from state.stores.windowed import Windowed
-from state.tables.aggregator import Aggregator, count, reduction
-from state.tables.emit_strategy import EmitStrategy
-from state.tables.windows import SessionWindows
+from state.topology.aggregator import Aggregator, count, reduction
 from state.topology.functions import WithKey, WithWindow, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import KTable
 from state.topology.node import Node
-from state.topology.operators.aggregate import Fold, GroupedTableAggregate, StreamAggregate, Windows
+from state.topology.operators.aggregate import StreamAggregate
+from state.topology.operators.grouped_table import GroupedTableAggregate
 from state.topology.store import Store, options_of
+from state.topology.windows import EmitStrategy, SessionWindows, Windows
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -46,27 +46,23 @@ class _Folding(Generic[K]):
         self._emit = emit
 
     def _fold(
-        self, kind: str, fold: Fold, store: Any, values: Serde[Any] | None, named: str | None
-    ) -> KTable[Any, Any]:
+        self, kind: str, aggregator: Aggregator[Any, Any, Any], store: Any, values: Serde[Any] | None,
+        *, named: str | None, adders: Sequence[Any] = (),
+    ) -> KTable[Any, Any]:  # fmt: skip
         options = options_of(store)
         values = (None if options is None else options.value_serde) or values
         serdes = Serdes(self._serdes.keys, values)
         node = StreamAggregate(
-            self._nodes, kind, fold, serdes.required(f"{self._nodes[0].name}.{kind}"), options, windows=self._windows,
-            emit=self._emit, named=named,
+            self._nodes, kind, aggregator, serdes.required(f"{self._nodes[0].name}.{kind}"), options,
+            adders=adders or [aggregator.add], windows=self._windows, emit=self._emit, named=named,
         )  # fmt: skip
         return KTable(node, serdes, windows=self._windows)
 
     def _count(self, store: Any, named: str | None) -> KTable[Any, Any]:
-        counting: Aggregator[Any, Any, int] = count()
-        fold = Fold(counting.initialize, [counting.add], counting.merge)
-        return self._fold("count", fold, store, StructSerde(int), named)
+        return self._fold("count", count(), store, StructSerde(int), named=named)
 
     def _reduce(self, reducer: Callable[[Any, Any], Any], store: Any, named: str | None) -> KTable[Any, Any]:
-        reducing: Aggregator[Any, Any, Any] = reduction(reducer)
-        return self._fold(
-            "reduce", Fold(reducing.initialize, [reducing.add], reducing.merge), store, self._serdes.values, named
-        )
+        return self._fold("reduce", reduction(reducer), store, self._serdes.values, named=named)
 
     def _aggregate(
         self, initialize: Any, adders: Sequence[Any], merger: Any, store: Any, named: str | None
@@ -74,8 +70,10 @@ class _Folding(Generic[K]):
         if isinstance(self._windows, SessionWindows) and merger is None:
             raise ConfigurationError("sessions are merged: give aggregate a merger=")
         adds = [_as_called(adder, in_windows=self._windows is not None) for adder in adders]
-        fold = Fold(initialize, adds, None if merger is None else keyed(merger))
-        return self._fold("aggregate", fold, store, made_by(initialize), named)
+        aggregator: Aggregator[Any, Any, Any] = Aggregator(
+            initialize, adds[0], None if merger is None else keyed(merger)
+        )
+        return self._fold("aggregate", aggregator, store, made_by(initialize), named=named, adders=adds)
 
 
 class KGroupedStream(_Folding[K], Generic[K, V]):

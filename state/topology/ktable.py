@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from state.serdes.serde import Serde
 from state.serdes.struct import serde_of
-from state.tables.suppress import UNBOUNDED, BufferConfig, Suppressed, until_time_limit
-from state.tables.suppress import until_window_closes as window_closes
 from state.topology.functions import Joiner, Type, ValueMapper, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.node import TableNode
-from state.topology.operators.aggregate import Windows
+from state.topology.operators.derived_table import Derive, DerivedTableNode, filtered, mapped
 from state.topology.operators.foreign_key import ForeignKeyJoin
-from state.topology.operators.repartition import GroupTableSink
+from state.topology.operators.grouped_table import GroupTableSink
 from state.topology.operators.source import GlobalSource
 from state.topology.operators.stateless import ToStream
-from state.topology.operators.tables import Derive, DerivedTableNode, Suppress, TableJoin, filtered, mapped
-from state.topology.store import Store, milliseconds, options_of
-from state.topology.windows import WindowedSerde
+from state.topology.operators.suppress import Suppress, Suppressed
+from state.topology.operators.table_join import TableJoin
+from state.topology.store import Store, options_of
+from state.topology.windows import WindowedSerde, Windows
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from state.topology.grouped import KGroupedTable
     from state.topology.kstream import KStream
 
@@ -93,7 +90,7 @@ class KTable(Generic[K, V]):
         return KGroupedTable(sink.source, known)
 
     def suppress(self, until: Suppressed[Any], *, named: str | None = None) -> KTable[K, V]:
-        """Holds changes back: `until_window_closes(...)` or `until_time_limit(...)`."""
+        """Holds changes back: `until_window_closes(...)` or `until_limit(...)`."""
         serdes = self.serdes.required(f"{self.node.name}.suppress")
         node = Suppress(self.node, until, serdes, windowed=self.windows is not None, named=named)
         return KTable(node, self.serdes, windows=self.windows)
@@ -147,7 +144,7 @@ class KTable(Generic[K, V]):
         needed = self._row_serdes(serdes, options, kind)
         node = TableJoin(
             self.node, other.node, kind, keyed(joiner), serdes=needed, store=options,
-            left_alone=alone[0], right_alone=alone[1], named=named,
+            alone=alone, named=named,
         )  # fmt: skip
         return KTable(node, serdes, windows=self.windows)
 
@@ -173,13 +170,3 @@ class KTable(Generic[K, V]):
     def _row_keys(self) -> Serde[Any] | None:
         keys = self.serdes.keys
         return WindowedSerde(keys) if self.windows is not None and keys is not None else keys
-
-
-def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
-    """Lets a key's newest change through once stream time is `limit` past the first one held back."""
-    return until_time_limit(milliseconds(limit), buffer)
-
-
-def until_window_closes(windows: Windows, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
-    """Lets one result for each window through, once the window is closed, grace included."""
-    return window_closes(windows, buffer)

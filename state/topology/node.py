@@ -19,8 +19,8 @@ from state.serdes.struct import encoded_names
 from state.topology.store import Store, StoreKind
 
 if TYPE_CHECKING:
-    from state.tables.table import KTable as TableRuntime
     from state.topology.functions import Push
+    from state.topology.table import Table
     from state.topology.wiring import Wiring
 
 LONGEST_NAME = 80
@@ -154,7 +154,7 @@ class TableNode(Node, ABC):
     """An operator whose result is a table."""
 
     @abstractmethod
-    def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
+    def table(self, wiring: Wiring) -> Table[Any, Any]:
         """Builds the table of one task."""
 
     def realise(self, wiring: Wiring) -> None:

@@ -19,12 +19,12 @@ import orjson
 from state.errors import InvalidTimestampError, SerializationError, StateError
 from state.stores.bytes_store import NO_METADATA
 from state.stores.suppliers import StoreSupplier
-from state.tables.dropped_records import DroppedRecords
-from state.tables.materialized import TableStore
-from state.tables.stream_time import StreamTime
+from state.topology.dropped_records import DroppedRecords
 from state.topology.functions import Push
 from state.topology.operators.source import Source
 from state.topology.records import Batch, DeadLetter, Outputs, Record, RecordFields
+from state.topology.stream_time import StreamTime
+from state.topology.table import TableStore
 from state.topology.timers import TimeKind
 from state.topology.wiring import Wiring
 

@@ -8,13 +8,12 @@ from typing import Any
 from state.errors import UnknownStoreError
 from state.stores.record_context import RecordContext
 from state.stores.suppliers import StoreSupplier
-from state.tables.dropped_records import DroppedRecords
-from state.tables.materialized import TableStore
-from state.tables.stream_time import UNKNOWN_MS, StreamTime
-from state.tables.table import KTable as TableRuntime
+from state.topology.dropped_records import DroppedRecords
 from state.topology.functions import Push
 from state.topology.node import Node, StoreSpec, TableNode
 from state.topology.records import Output, Outputs
+from state.topology.stream_time import UNKNOWN_MS, StreamTime
+from state.topology.table import Table, TableStore
 from state.topology.task_stores import TableRows, TypedStore, opened
 from state.topology.timers import Timers
 
@@ -54,7 +53,7 @@ class Wiring:
         self._progress = progress
         self._entries: dict[Node, tuple[Push, ...]] = {}
         self._forwards: dict[Node, Push] = {}
-        self._tables: dict[Node, TableRuntime[Any, Any]] = {}
+        self._tables: dict[Node, Table[Any, Any]] = {}
 
     def wire(self, nodes: Sequence[Node]) -> None:
         """Opens the stores and realises the nodes, in the order of their declaration."""
@@ -78,12 +77,13 @@ class Wiring:
             self._forwards[node] = _all_of(here)
         return self._forwards[node]
 
-    def table(self, node: Node) -> TableRuntime[Any, Any]:
+    def table(self, node: Node) -> Table[Any, Any]:
         """The table of a node."""
         if node not in self._tables:
             assert isinstance(node, TableNode)  # noqa: S101 (for the type checker)
             table = self._tables[node] = node.table(self)
             if any(spec.options.caching for spec in node.stores):
+                table.enable_sending_old_values()
                 self.batch_ends.append(table.hold_back())
         return self._tables[node]
 

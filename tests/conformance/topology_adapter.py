@@ -11,8 +11,6 @@ from typing import Any
 from spark_apps.settings import AppSettings
 from state.errors import BufferFullError, ConfigurationError, InvalidWindowError, NotCopartitionedError
 from state.serdes.json import JsonSerde
-from state.tables.suppress import BufferConfig, BufferFullStrategy
-from state.tables.windows import SessionWindows, SlidingWindows, TimeWindows
 from state.topology import (
     EmitStrategy,
     JoinWindows,
@@ -24,6 +22,8 @@ from state.topology import (
     until_window_closes,
     with_key,
 )
+from state.topology.operators.suppress import BufferConfig, BufferFullStrategy
+from state.topology.windows import SessionWindows, SlidingWindows, TimeWindows
 from tests.conformance.adapter import MismatchError, UnsupportedCaseError
 from tests.conformance.case import matches, plain
 from tests.conformance.topology_functions import (

@@ -15,15 +15,15 @@ from typing import Any, NamedTuple
 import xxhash
 
 from state.serdes.serde import BytesSerde, Serde
-from state.tables.change import TableRecord, value_of
-from state.tables.dropped_records import DropReason
-from state.tables.table import KTable as TableRuntime
-from state.tables.table import SourceTable
+from state.topology.change import Change, value_of
+from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
 from state.topology.node import Node, StoreSpec, TableNode, joined_name, rows_spec
 from state.topology.operators.repartition import RepartitionSink
+from state.topology.operators.source import SourceTable
 from state.topology.store import Store, StoreKind
+from state.topology.table import Table
 from state.topology.wiring import Wiring
 
 NO_ROW = bytes(8)
@@ -84,17 +84,17 @@ class Registration(RepartitionSink):
         table.enable_sending_old_values(force=True)
         answers = wiring.outputs_to(self.response_topic)
 
-        def on_change(record: TableRecord[Any, Any]) -> None:
-            old, new = self._named(record.change.old), self._named(record.change.new)
-            digest, left_key = self.digest(record.change.new), self.left_keys.serialize(record.key)
-            for foreign_key, ask in self._asked(old, new, record):
+        def on_change(key: Any, change: Change[Any], timestamp_ms: int) -> None:
+            old, new = self._named(change.old), self._named(change.new)
+            digest, left_key = self.digest(change.new), self.left_keys.serialize(key)
+            for foreign_key, ask in self._asked(old, new, change):
                 if foreign_key is not None:
-                    push(foreign_key, Message(ask, digest, left_key), record.timestamp_ms)
+                    push(foreign_key, Message(ask, digest, left_key), timestamp_ms)
                     continue
                 # There is no row to ask for: the answer is known.
                 answer = MessageSerde().serialize(Message(Ask.ANSWER, digest, None))
-                answers.append((left_key, answer, record.timestamp_ms, ()))
-            if record.change.new is not None and new is None and not self._keeps_unmatched:
+                answers.append((left_key, answer, timestamp_ms, ()))
+            if change.new is not None and new is None and not self._keeps_unmatched:
                 wiring.dropped.drop(DropReason.NULL_KEY)
 
         table.subscribe(on_change)
@@ -102,8 +102,7 @@ class Registration(RepartitionSink):
     def _named(self, value: Any) -> Any:
         return None if value is None else self._foreign_key(value)
 
-    def _asked(self, old: Any, new: Any, record: TableRecord[Any, Any]) -> list[tuple[Any, Ask]]:
-        change = record.change
+    def _asked(self, old: Any, new: Any, change: Change[Any]) -> list[tuple[Any, Ask]]:
         if change.new is None and change.old is None:
             return []
         if self._keeps_unmatched and new is None:
@@ -139,13 +138,13 @@ class Subscriptions(Node):
         table = wiring.table(self.parents[1])
         table.enable_sending_old_values(force=True)
 
-        def on_change(record: TableRecord[Any, Any]) -> None:
-            if record.change.new is None and record.change.old is None:
+        def on_change(key: Any, change: Change[Any], timestamp_ms: int) -> None:
+            if change.new is None and change.old is None:
                 return
-            data = self._encoded(record.change.new)
-            prefix = self._prefix(record.key)
+            data = self._encoded(change.new)
+            prefix = self._prefix(key)
             for row_key, digest in list(subscribers.prefix_scan(prefix)):
-                answer(row_key[len(prefix) :], Message(Ask.ANSWER, digest, data), record.timestamp_ms)
+                answer(row_key[len(prefix) :], Message(Ask.ANSWER, digest, data), timestamp_ms)
 
         table.subscribe(on_change)
 
@@ -204,7 +203,7 @@ class ForeignKeyJoin(TableNode):
             serdes = Serdes(self._registration.left_keys, self._values).required(self.name)
             self._spec = self.add_store(self._options, "store", lambda name, options: rows_spec(name, options, serdes))
 
-    def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
+    def table(self, wiring: Wiring) -> Table[Any, Any]:
         """The result, over its store if it has one."""
         return SourceTable(None if self._spec is None else wiring.rows(self._spec), wiring.dropped)
 

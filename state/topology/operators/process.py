@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from state.errors import UnknownStoreError
 from state.stores.record_context import Header
-from state.tables.dropped_records import DropReason
+from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.node import Node
 from state.topology.timers import TimeKind, Timer

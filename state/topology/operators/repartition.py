@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 from state.names import checked_name
 from state.serdes.serde import Serde
-from state.tables.change import Change, TableRecord
-from state.tables.grouped_table import GroupedTable
-from state.tables.grouped_table import Selector as TableSelector
 from state.topology.functions import Push
 from state.topology.node import Node, ancestors, derived_name, descendants
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
 from state.topology.wiring import Wiring
-
-_LENGTH = struct.Struct(">i")
 
 
 class RepartitionSink(Sink):
@@ -61,49 +55,6 @@ class RepartitionSource(Source):
     def __init__(self, sink: RepartitionSink, name: str) -> None:
         super().__init__(sink.graph, sink.topic, sink.key_serde, sink.value_serde, named=name)
         self.sink = sink
-
-
-class GroupTableSink(RepartitionSink):
-    """Writes a table's changes under their groups' keys, old value and new."""
-
-    def __init__(
-        self, parent: Node, keys: Serde[Any], values: Serde[Any], selector: TableSelector[Any, Any, Any, Any],
-        *, named: str | None,
-    ) -> None:  # fmt: skip
-        super().__init__(parent, keys, ChangeSerde(values), named=named, kind="group-by")
-        self.replayable = False
-        self._selector = selector
-
-    def realise(self, wiring: Wiring) -> None:
-        """Subscribes to the table above."""
-        (push,) = self.wire(wiring)
-
-        def forward(record: TableRecord[Any, Any]) -> None:
-            push(record.key, record.change, record.timestamp_ms)
-
-        GroupedTable(wiring.table(self.parents[0]), self._selector).subscribe(forward)
-
-
-class ChangeSerde:
-    """A change of a row: the length of the new value, or -1 for none, 4 bytes big-endian; the new value; then the old
-    value with a 0x01 in front, or nothing.
-    """
-
-    def __init__(self, values: Serde[Any]) -> None:
-        self._values = values
-
-    def serialize(self, value: Change[Any]) -> bytes:
-        """The change's bytes."""
-        new = None if value.new is None else self._values.serialize(value.new)
-        old = b"" if value.old is None else b"\x01" + self._values.serialize(value.old)
-        return _LENGTH.pack(-1 if new is None else len(new)) + (new or b"") + old
-
-    def deserialize(self, data: bytes) -> Change[Any]:
-        """The change."""
-        (length,) = _LENGTH.unpack_from(data)
-        end = _LENGTH.size + max(length, 0)
-        new = None if length < 0 else self._values.deserialize(data[_LENGTH.size : end])
-        return Change(new, self._values.deserialize(data[end + 1 :]) if len(data) > end else None)
 
 
 def _topic(app: str, name: str) -> str:

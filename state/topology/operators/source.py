@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
+from state.errors import ConfigurationError
 from state.serdes.serde import Serde
-from state.tables.table import KTable as TableRuntime
-from state.tables.table import SourceTable
-from state.tables.versioned_table import VersionedTable
+from state.serdes.timestamped import ValueAndTimestamp
+from state.stores.versioned import NOT_PUT_MS, VALID_TO_UNDEFINED_MS, VersionedKeyValueStore
+from state.topology.change import Change, value_of
+from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.functions import Check, Push, TimestampExtractor
 from state.topology.node import Graph, Node, StoreSpec, TableNode, rows_spec
 from state.topology.store import Store, StoreKind, milliseconds
+from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Source(Node):
@@ -75,7 +81,7 @@ class TableSource(TableNode):
         """Its store, if that is versioned."""
         return self._spec if self._spec is not None and self._spec.kind is StoreKind.VERSIONED else None
 
-    def table(self, wiring: Wiring) -> TableRuntime[Any, Any]:
+    def table(self, wiring: Wiring) -> Table[Any, Any]:
         """A table over the store, or one that only passes changes on."""
         if self._spec is None:
             return SourceTable(None, wiring.dropped)
@@ -94,3 +100,77 @@ class TableSource(TableNode):
         if options.history is None:
             return rows
         return replace(rows, kind=StoreKind.VERSIONED, retention_ms=milliseconds(options.history), timestamped=False)
+
+
+class SourceTable(Table[K, V]):
+    """A table read from a log of upserts and tombstones.
+
+    Without a store it only passes changes on: it can't be queried and has no old values. Records with a null key
+    are counted and left out.
+    """
+
+    def __init__(self, store: TableStore[K, V] | None, dropped: DroppedRecords) -> None:
+        super().__init__()
+        self._store = store
+        self.dropped = dropped
+
+    def upsert(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
+        """Takes the log's next record: replaces the key's row, or deletes it if `value` is None."""
+        if key is None:
+            self.dropped.drop(DropReason.NULL_KEY)
+            return
+        old = self._store.get(key) if self._store is not None and self._sends_old_values else None
+        self._write(self._store, key, Change(value, value_of(old)), timestamp_ms)
+
+    def get(self, key: K) -> ValueAndTimestamp[V] | None:
+        """The key's row as of now, or None."""
+        return self._required_store().get(key)
+
+    def enable_sending_old_values(self, *, force: bool = False) -> bool:
+        """Makes changes carry old values if there is a store."""
+        if force:
+            self._required_store()
+        self._sends_old_values = self._store is not None
+        return self._sends_old_values
+
+    def _required_store(self) -> TableStore[K, V]:
+        if self._store is None:
+            raise ConfigurationError(
+                "this table has no store to look rows up in: give its source, or a table on the way, one"
+            )
+        return self._store
+
+
+class VersionedTable(Table[K, V]):
+    """A table read from a log of upserts and tombstones, ordered by their timestamps.
+
+    A record that is older than its key's newest value changes only the history: nothing goes downstream. One that is
+    older than the history is left out and counted.
+    """
+
+    def __init__(self, store: VersionedKeyValueStore[K, V], dropped: DroppedRecords) -> None:
+        super().__init__()
+        self._store = store
+        self.dropped = dropped
+
+    def upsert(self, key: K | None, value: V | None, timestamp_ms: int) -> None:
+        """Takes the log's next record. A None value means that the key was deleted at that time."""
+        if key is None:
+            self.dropped.drop(DropReason.NULL_KEY)
+            return
+        old = self._store.get(key) if self._sends_old_values else None
+        valid_to_ms = self._store.put(key, value, timestamp_ms)
+        if valid_to_ms == NOT_PUT_MS:
+            self.dropped.drop(DropReason.EXPIRED_WINDOW)
+        elif valid_to_ms == VALID_TO_UNDEFINED_MS:
+            self._forward(key, Change(value, None if old is None else old.value), timestamp_ms)
+
+    def get(self, key: K) -> ValueAndTimestamp[V] | None:
+        """The key's newest row, or None."""
+        found = self._store.get(key)
+        return None if found is None else ValueAndTimestamp(found.value, found.timestamp_ms)
+
+    def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[V] | None:
+        """The row that was valid at a time, or None if there was none, or if history does not go back so far."""
+        found = self._store.get(key, timestamp_ms)
+        return None if found is None else ValueAndTimestamp(found.value, found.timestamp_ms)

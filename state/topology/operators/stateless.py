@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
-from state.tables.dropped_records import DropReason
+from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.node import Node
 from state.topology.wiring import Wiring
@@ -189,4 +189,7 @@ class ToStream(Node):
 
     def realise(self, wiring: Wiring) -> None:
         """Subscribes to the table."""
-        wiring.table(self.parents[0]).to_stream(wiring.forward(self))
+        forward = wiring.forward(self)
+        wiring.table(self.parents[0]).subscribe(
+            lambda key, change, timestamp_ms: forward(key, change.new, timestamp_ms)
+        )

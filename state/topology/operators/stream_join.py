@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
-from state.tables.dropped_records import DropReason
-from state.tables.windows import FOREVER_MS
+from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.join_windows import JoinWindows
 from state.topology.node import Node, StoreSpec, ancestors
 from state.topology.operators.source import Source
 from state.topology.store import Store, StoreKind
+from state.topology.windows import FOREVER_MS
 from state.topology.wiring import Wiring
 
 Joiner = Callable[[Any, Any, Any], Any]

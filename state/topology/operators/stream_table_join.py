@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from state.serdes.serde import BytesSerde, Serde
-from state.tables.dropped_records import DropReason
+from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.node import Node, StoreSpec, TableNode, ancestors
 from state.topology.operators.source import GlobalSource, Source

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, ClassVar
 
 from state.serdes.json import JsonSerde
 from state.stores.windowed import Windowed
-from state.tables.change import TableRecord
-from state.tables.suppress import (
+from state.topology.operators.suppress import (
     BufferConfig,
     BufferFullStrategy,
     Suppressed,
-    SuppressedTable,
-    until_time_limit,
+    until_limit,
     until_window_closes,
 )
-from state.tables.table import SourceTable
-from state.tables.time_ordered_buffer import windowed_key_bytes
-from state.tables.windows import FOREVER_MS, TimeWindows
+from state.topology.windows import TimeWindows, WindowedSerde
 from tests.conformance.adapter import Adapter
 from tests.conformance.backend import Backend
 from tests.conformance.window_definitions import window_definition
+from tests.state.topology.operators.built import source_table, suppressed_table
+from tests.state.topology.operators.observed import Observed
 
 
 def _suppressed(config: dict[str, Any]) -> Suppressed[Any]:
@@ -36,12 +35,11 @@ def _suppressed(config: dict[str, Any]) -> Suppressed[Any]:
         )
         return until_window_closes(windows, buffer)
     limit_ms = details.get("time_limit")
-    return until_time_limit(FOREVER_MS if limit_ms is None else limit_ms, buffer)
+    return until_limit(timedelta.max if limit_ms is None else timedelta(milliseconds=limit_ms), buffer)
 
 
 def _key_bytes(key: Any) -> bytes:
-    encode = JsonSerde().serialize
-    return windowed_key_bytes(encode)(key) if isinstance(key, Windowed) else encode(key)
+    return (WindowedSerde(JsonSerde()) if isinstance(key, Windowed) else JsonSerde()).serialize(key)
 
 
 class SuppressAdapter(Adapter):
@@ -52,12 +50,11 @@ class SuppressAdapter(Adapter):
 
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
-        self.source: SourceTable[Any, Any] = SourceTable()
-        table = SuppressedTable(
+        self.source = source_table()
+        table, _ = suppressed_table(
             self.source, _suppressed(config), key_bytes=_key_bytes, value_bytes=JsonSerde().serialize
         )
-        self.records: list[TableRecord[Any, Any]] = []
-        table.subscribe(self.records.append)
+        self.observed = Observed(table)
 
     def do_change(self, key: Any, value: Any, timestamp_ms: int) -> None:
         self.source.upsert(key, value, timestamp_ms)
@@ -66,8 +63,7 @@ class SuppressAdapter(Adapter):
         self.source.upsert(Windowed(key, start_ms, end_ms), value, timestamp_ms)
 
     def do_emitted(self) -> list[Any]:
-        taken, self.records[:] = self.records.copy(), []
-        return [[*_shown(record.key), record.change.new, record.timestamp_ms] for record in taken]
+        return [[*_shown(key), new, timestamp_ms] for key, new, timestamp_ms in self.observed.rows()]
 
 
 def _shown(key: Any) -> list[Any]:

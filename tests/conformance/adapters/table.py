@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -9,12 +10,15 @@ from state.serdes.json import JsonSerde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.builder import StoreBuilder
 from state.stores.key_value import KeyValueStore
-from state.tables.change import Change, TableRecord
-from state.tables.grouped_table import GroupedTable, TableAggregation
-from state.tables.table import KTable, SourceTable, key_matches
+from state.topology.change import Change
+from state.topology.operators.derived_table import FilteredTable, MappedTable
+from state.topology.operators.grouped_table import TableAggregation
+from state.topology.table import Table
 from tests.conformance.adapter import SERDES, Adapter, UnsupportedCaseError
 from tests.conformance.aggregators import named_aggregator
 from tests.conformance.backend import Backend
+from tests.state.topology.operators.built import grouped, source_table
+from tests.state.topology.operators.observed import Observed
 
 PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
     "even": lambda _key, value: value % 2 == 0,
@@ -45,6 +49,15 @@ def _known(table: dict[str, Any], name: str) -> Any:
     return table[name]
 
 
+def _key_matches(pattern: str) -> Callable[[Any, Any], bool]:
+    compiled = re.compile(pattern)
+    return lambda key, _value: compiled.fullmatch(key) is not None
+
+
+def _negated(predicate: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda key, value: not predicate(key, value)
+
+
 class TableAdapter(Adapter):
     """A source table, what its config derives from it, and what that emits."""
 
@@ -53,38 +66,45 @@ class TableAdapter(Adapter):
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
         self.stores: list[KeyValueStore[Any, Any]] = []
+        self.releases: list[Callable[[], None]] = []
         derives = {"filter", "filter_not", "map", "map_values"} & config.keys()
         aggregates = "agg" in config or "group_by" in config
         # What is derived has a store of its own, so that only `send_old` decides about old values.
-        self.source: SourceTable[Any, Any] = SourceTable(None if derives and not aggregates else self._store())
-        self.table: KTable[Any, Any] = self._derived(self.source)
+        has_store = aggregates or not derives
+        self.source = source_table(self._store() if has_store else None)
+        if has_store:
+            self._cached(self.source)
+        self.table = self._derived(self.source)
         if aggregates:
             selector = _known(SELECTORS, config.get("group_by", "key"))
-            self.table = GroupedTable(self.table, selector).aggregate(named_aggregator(config), self._store())
+            self.table = self._cached(grouped(self.table, selector, named_aggregator(config), self._store()))
         if config.get("send_old"):
             self.table.enable_sending_old_values(force=True)
-        self.records: list[TableRecord[Any, Any]] = []
-        self.table.subscribe(self.records.append)
+        self.observed = Observed(self.table)
 
     def _store(self) -> KeyValueStore[Any, ValueAndTimestamp[Any]]:
         builder = StoreBuilder(f"table-{len(self.stores)}", supplier=self.backend.supplier)
-        if self.config.get("cache"):
-            builder = builder.with_caching(send_old_values=bool(self.config.get("send_old")))
         key_serde = SERDES[self.config.get("key_type", "utf8")]
         store = builder.timestamped_key_value(key_serde, JsonSerde())
         self.stores.append(store)
         return store
 
-    def _derived(self, table: KTable[Any, Any]) -> KTable[Any, Any]:
+    def _cached(self, table: Table[Any, Any]) -> Table[Any, Any]:
+        if self.config.get("cache"):
+            table.enable_sending_old_values()
+            self.releases.append(table.hold_back())
+        return table
+
+    def _derived(self, table: Table[Any, Any]) -> Table[Any, Any]:
         for kind in ("filter", "filter_not"):
             if kind in self.config:
                 wanted = self.config[kind]
-                predicate = key_matches(wanted["regex"]) if isinstance(wanted, dict) else _known(PREDICATES, wanted)
-                derive = table.filter if kind == "filter" else table.filter_not
-                table = derive(predicate, store=self._store())
+                predicate = _key_matches(wanted["regex"]) if isinstance(wanted, dict) else _known(PREDICATES, wanted)
+                derived = predicate if kind == "filter" else _negated(predicate)
+                table = self._cached(FilteredTable(table, derived, self._store()))
         for kind in ("map", "map_values"):
             if kind in self.config:
-                table = table.map_values(_known(MAPPERS, self.config[kind]), store=self._store())
+                table = self._cached(MappedTable(table, _known(MAPPERS, self.config[kind]), self._store()))
         return table
 
     def close(self) -> None:
@@ -96,27 +116,26 @@ class TableAdapter(Adapter):
 
     def do_table_change(self, key: Any, new: Any, old: Any, timestamp_ms: int) -> None:
         assert isinstance(self.table, TableAggregation)
-        self.table.on_change(TableRecord(key, Change(new, old), timestamp_ms))
+        self.table.on_change(key, Change(new, old), timestamp_ms)
 
     def do_table_get(self, key: Any) -> Any:
         row = self.table.get(key)
         return None if row is None else [row.value, row.timestamp_ms]
 
     def do_emitted(self) -> list[Any]:
-        taken, self.records[:] = self.records.copy(), []
-        return [[record.key, record.change.new, record.timestamp_ms] for record in taken]
+        return [list(row) for row in self.observed.rows()]
 
     def do_flush(self) -> None:
-        for store in self.stores:
-            store.flush()
+        for release in self.releases:
+            release()
 
     def do_flush_forward(self) -> list[Any]:
         self.do_flush()
         return self.do_changes()
 
     def do_changes(self) -> list[Any]:
-        taken, self.records[:] = self.records.copy(), []
-        return [[record.key, record.change.new, record.change.old] for record in taken]
+        shows_old = bool(self.config.get("send_old")) or not self.config.get("cache")
+        return [[key, new, old if shows_old else None] for key, new, old in self.observed.changes()]
 
     def do_dropped_total(self) -> int:
         return self.source.dropped.total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from state.serdes.json import JsonSerde
@@ -9,16 +10,12 @@ from state.serdes.timestamped import TimestampedSerde
 from state.stores.builder import StoreBuilder
 from state.stores.session import SessionStore
 from state.stores.window import WindowStore
-from state.tables.change import TableRecord
-from state.tables.emit_strategy import EmitStrategy
-from state.tables.session_aggregation import SessionAggregation
-from state.tables.sliding_aggregation import SlidingWindowAggregation
-from state.tables.suppress import SuppressedTable, until_window_closes
-from state.tables.table import KTable
-from state.tables.time_ordered_buffer import windowed_key_bytes
-from state.tables.windowed_aggregation import WindowedAggregation
-from state.tables.windowed_table import WindowedTable
-from state.tables.windows import SessionWindows, SlidingWindows, UnlimitedWindows
+from state.topology.operators.session_aggregation import SessionAggregation
+from state.topology.operators.sliding_aggregation import SlidingWindowAggregation
+from state.topology.operators.suppress import until_window_closes
+from state.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
+from state.topology.table import Table
+from state.topology.windows import EmitStrategy, SessionWindows, SlidingWindows, UnlimitedWindows, WindowedSerde
 from tests.conformance.adapter import SERDES, Adapter
 from tests.conformance.aggregators import named_aggregator
 from tests.conformance.backend import Backend
@@ -29,6 +26,8 @@ from tests.conformance.window_definitions import (
     retention_ms,
     window_definition,
 )
+from tests.state.topology.operators.built import over, suppressed_table
+from tests.state.topology.operators.observed import Observed
 
 WINDOW_NAMES = {"window": {"type": "tumbling", "size": 1}}
 
@@ -42,16 +41,14 @@ class WindowedAggregationAdapter(Adapter):
         super().__init__(config, backend)
         self.definition = window_definition({**WINDOW_NAMES, **config}["window"])
         self.key_serde = SERDES[config.get("key_type", "utf8")]
-        builder = StoreBuilder("windows", supplier=backend.supplier)
-        send_old = bool(config.get("send_old"))
-        if config.get("cache"):
-            builder = builder.with_caching(send_old_values=send_old)
-        self.store = self.opened_store(builder)
+        self.store = self.opened_store(StoreBuilder("windows", supplier=backend.supplier))
         self.table = self.aggregation()
-        self.records: list[TableRecord[Any, Any]] = []
-        if send_old:
+        self.release: Callable[[], None] | None = None
+        if config.get("send_old") or config.get("cache"):
             self.table.enable_sending_old_values()
-        self.output().subscribe(self.records.append)
+        if config.get("cache") and config.get("emit", "update") == "update":
+            self.release = self.table.hold_back()
+        self.observed = Observed(self.output())
 
     def opened_store(self, builder: StoreBuilder) -> WindowStore[Any, Any] | SessionStore[Any, Any]:
         definition, kept_ms = self.definition, retention_ms(self.config, self.definition)
@@ -61,25 +58,23 @@ class WindowedAggregationAdapter(Adapter):
         values = TimestampedSerde(JsonSerde())
         return builder.window(self.key_serde, values, window_size_ms=size_ms, retention_ms=kept_ms)
 
-    def aggregation(self) -> WindowedTable[Any, Any, Any] | SessionAggregation[Any, Any, Any]:
-        definition, store = self.definition, self.store
-        aggregator = named_aggregator(self.config)
+    def aggregation(self) -> StreamAggregation[Any, Any, Any]:
+        kinds = {SessionWindows: SessionAggregation, SlidingWindows: SlidingWindowAggregation}
+        kind: Any = kinds.get(type(self.definition), WindowedAggregation)
         emit = EmitStrategy(self.config.get("emit", "update"))
-        if isinstance(store, SessionStore):
-            assert isinstance(definition, SessionWindows)
-            return SessionAggregation(definition, aggregator, store, emit=emit)
-        if isinstance(definition, SlidingWindows):
-            return SlidingWindowAggregation(definition, aggregator, store, emit=emit)
-        assert not isinstance(definition, SessionWindows)
-        return WindowedAggregation(definition, aggregator, store, emit=emit)
+        built: StreamAggregation[Any, Any, Any] = over(
+            kind, self.definition, named_aggregator(self.config), self.store, emit=emit
+        )
+        return built
 
-    def output(self) -> KTable[Any, Any]:
+    def output(self) -> Table[Any, Any]:
         if self.config.get("suppress") is None:
             return self.table
-        key_bytes = windowed_key_bytes(self.key_serde.serialize)
-        return SuppressedTable(
+        key_bytes = WindowedSerde(self.key_serde).serialize
+        table, _ = suppressed_table(
             self.table, until_window_closes(self.definition), key_bytes=key_bytes, value_bytes=JsonSerde().serialize
         )
+        return table
 
     def close(self) -> None:
         self.store.close()
@@ -88,22 +83,21 @@ class WindowedAggregationAdapter(Adapter):
         self.table.process(key, value, timestamp_ms)
 
     def do_emitted(self) -> list[Any]:
-        taken, self.records[:] = self.records.copy(), []
-        return [[*record.key, record.change.new, record.timestamp_ms] for record in taken]
+        return [[*key, new, timestamp_ms] for key, new, timestamp_ms in self.observed.rows()]
 
     def do_flush(self) -> None:
-        self.store.flush()
+        if self.release is not None:
+            self.release()
 
     def do_flush_forward(self) -> list[Any]:
-        self.store.flush()
-        taken, self.records[:] = self.records.copy(), []
-        return [[list(record.key), record.change.new, record.change.old] for record in taken]
+        self.do_flush()
+        shows_old = bool(self.config.get("send_old"))
+        return [[list(key), new, old if shows_old else None] for key, new, old in self.observed.changes()]
 
     def do_dropped_total(self) -> int:
         return self.table.dropped.total
 
     def do_final_windows(self) -> list[Any]:
-        self.store.flush()
         if isinstance(self.store, SessionStore):
             return [[*session, value] for session, value in self.store.fetch_range(None, None)]
         return [

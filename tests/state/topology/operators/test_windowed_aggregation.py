@@ -7,17 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import ConfigurationError, InvalidTimestampError
+from state.serdes.serde import Utf8Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.windowed import Windowed
-from state.tables.aggregator import Aggregator, count, total
-from state.tables.dropped_records import DropReason
-from state.tables.emit_strategy import EmitStrategy
-from state.tables.stream_time import StreamTime
-from state.tables.suppress import SuppressedTable, until_window_closes
-from state.tables.time_ordered_buffer import windowed_key_bytes
-from state.tables.windowed_aggregation import WindowedAggregation
-from state.tables.windows import EnumerableWindows, TimeWindows, UnlimitedWindows
+from state.topology import StreamsBuilder
+from state.topology.aggregator import Aggregator, count, total
+from state.topology.dropped_records import DropReason
+from state.topology.operators.suppress import until_window_closes
+from state.topology.operators.windowed_aggregation import WindowedAggregation
+from state.topology.stream_time import StreamTime
+from state.topology.windows import EmitStrategy, TimeWindows, UnlimitedWindows, WindowedSerde
 
+from .built import over, suppressed_table
 from .dict_stores import DictWindows
 from .observed import Observed
 
@@ -32,15 +33,15 @@ def joined(start: str = "0") -> Aggregator[str, str, str]:
 
 
 def aggregation(
-    windows: EnumerableWindows, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
+    windows: TimeWindows | UnlimitedWindows, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
 ) -> tuple[WindowedAggregation[str, str, str], Observed]:
-    table = WindowedAggregation(windows, joined(), DictWindows(), emit=emit)
+    table = over(WindowedAggregation, windows, joined(), DictWindows(), emit=emit)
     return table, Observed(table)
 
 
 def counted(windows: TimeWindows, log: Records) -> dict[tuple[str, int], int]:
     store: DictWindows[int] = DictWindows()
-    table = WindowedAggregation(windows, count(), store)
+    table = over(WindowedAggregation, windows, count(), store)
     for key, timestamp_ms in log:
         table.process(key, "x", timestamp_ms)
     return {window: row.value for window, row in store.rows.items()}
@@ -129,10 +130,11 @@ def test_nothing_is_emitted_before_stream_time_has_come_far_enough() -> None:
 
 def test_a_restarted_table_emits_only_what_the_first_one_had_not() -> None:
     store: DictWindows[str] = DictWindows()
-    first = WindowedAggregation(HOPPING, joined(), store, emit=CLOSE)
+    first = over(WindowedAggregation, HOPPING, joined(), store, emit=CLOSE)
     for key, value, timestamp in [("A", "1", 0), ("B", "2", 5), ("C", "3", 15)]:
         first.process(key, value, timestamp)
-    second = WindowedAggregation(
+    second = over(
+        WindowedAggregation,
         HOPPING,
         joined(),
         store,
@@ -153,8 +155,9 @@ def test_an_unlimited_window_takes_everything_and_never_closes() -> None:
         table.process("A", str(timestamp), timestamp)
     assert [row[3] for row in observed.windows()] == ["0+1000", "0+1000+10"]
     assert table.dropped.total == 0
+    stream = StreamsBuilder("app").stream("in", str).group_by_key()
     with pytest.raises(ConfigurationError, match="never closes"):
-        aggregation(UnlimitedWindows(), CLOSE)
+        stream.windowed_by(UnlimitedWindows(), emit=CLOSE).count()
 
 
 @given(records)
@@ -167,7 +170,7 @@ def test_counts_equal_a_recount_of_all_in_time_records(log: Records) -> None:
 @given(records, st.integers(0, 20))
 def test_each_record_counts_or_is_dropped_once_for_each_of_its_windows(log: Records, grace: int) -> None:
     windows = TimeWindows.hopping(7, advance_ms=3, grace_ms=grace)
-    table = WindowedAggregation(windows, count(), DictWindows())
+    table = over(WindowedAggregation, windows, count(), DictWindows())
     accepted: dict[tuple[str, int], list[int]] = {}
     dropped = newest = 0
     for key, time in log:
@@ -194,17 +197,16 @@ def test_the_order_of_in_time_records_does_not_matter(log: Records, random: obje
 @given(records, st.integers(0, 10))
 def test_emission_on_close_and_suppression_agree_and_are_final(log: Records, grace: int) -> None:
     windows = TimeWindows.hopping(6, advance_ms=3, grace_ms=grace)
-    closing = WindowedAggregation(windows, total(), DictWindows(), emit=CLOSE)
+    closing = over(WindowedAggregation, windows, total(), DictWindows(), emit=CLOSE)
     closed = Observed(closing)
-    updating = WindowedAggregation(windows, total(), DictWindows())
-    suppressed = Observed(
-        SuppressedTable(
-            updating,
-            until_window_closes(windows),
-            key_bytes=windowed_key_bytes(str.encode),
-            value_bytes=lambda value: str(value).encode(),
-        )
+    updating = over(WindowedAggregation, windows, total(), DictWindows())
+    suppressing, _ = suppressed_table(
+        updating,
+        until_window_closes(windows),
+        key_bytes=WindowedSerde(Utf8Serde()).serialize,
+        value_bytes=lambda value: str(value).encode(),
     )
+    suppressed = Observed(suppressing)
     for key, time in [*log, ("tick", 10_000)]:
         closing.process(key, time, time)
         updating.process(key, time, time)

@@ -14,52 +14,28 @@ Time doesn't go below 0, so all records before the first whole window share the 
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.tables.aggregator import Aggregator
-from state.tables.change import value_of
-from state.tables.dropped_records import DropReason
-from state.tables.emit_strategy import EmitStrategy
-from state.tables.materialized import WindowRows
-from state.tables.stream_aggregation import NOTHING_EMITTED_MS
-from state.tables.stream_time import StreamTime
-from state.tables.windowed_table import WindowedTable
-from state.tables.windows import SlidingWindows
+from state.stores.windowed import Windowed
+from state.topology.change import value_of
+from state.topology.dropped_records import DropReason
+from state.topology.operators.windowed_aggregation import WindowedTable
 
 K = TypeVar("K")
 V = TypeVar("V")
 A = TypeVar("A")
 
 
-class SlidingWindowAggregation(WindowedTable[K, V, A], Generic[K, V, A]):
+class SlidingWindowAggregation(WindowedTable[K, V, A]):
     """One aggregate for each key and distinct set of records within the time difference.
 
     A record whose own right window is closed is left out whole; one that only came too late for some windows is
     counted once for each of those.
     """
 
-    def __init__(
-        self,
-        windows: SlidingWindows,
-        aggregator: Aggregator[K, V, A],
-        store: WindowRows[K, A],
-        *,
-        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
-        stream_time: StreamTime | None = None,
-        emitted_until_ms: int = NOTHING_EMITTED_MS,
-    ) -> None:
-        """Builds the table; the arguments are those of `WindowedTable`.
-
-        The store's retention must be at least `windows.min_retention_ms`.
-        """
-        super().__init__(
-            windows, aggregator, store, emit=emit, stream_time=stream_time, emitted_until_ms=emitted_until_ms
-        )
-        self._reach_ms = windows.time_difference_ms
-
     def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
-        reach_ms = self._reach_ms
+        reach_ms = self.windows.time_difference_ms
         if self._is_closed(self.windows.window_at(timestamp_ms)):
             self.dropped.drop(DropReason.EXPIRED_WINDOW)
             return
@@ -81,7 +57,8 @@ class SlidingWindowAggregation(WindowedTable[K, V, A], Generic[K, V, A]):
             # The latest window that holds this time begins after every earlier record, so without this record it is
             # the right window's content.
             content = rows[holding[-1]]
-            self._put(key, self.windows.window_at(timestamp_ms + 1), content.value, content.timestamp_ms, old=None)
+            right = Windowed(key, timestamp_ms + 1, timestamp_ms + 1 + reach_ms)
+            self._put(right, content.value, content.timestamp_ms, old=None)
 
     def _update(self, key: K, value: V, timestamp_ms: int, start_ms: int, row: ValueAndTimestamp[A]) -> None:
         self._add(key, value, timestamp_ms, self.windows.window_at(start_ms), base=row, old=value_of(row))

@@ -6,9 +6,13 @@ from hypothesis import strategies as st
 
 from state.errors import ConfigurationError
 from state.serdes.timestamped import ValueAndTimestamp
-from state.tables.dropped_records import DropReason
-from state.tables.table import KTable, SourceTable, key_matches
+from state.topology.change import Change
+from state.topology.dropped_records import DropReason
+from state.topology.operators.derived_table import FilteredTable, MappedTable
+from state.topology.operators.source import SourceTable
+from state.topology.table import Table
 
+from .built import source_table
 from .dict_stores import DictTable
 from .observed import Observed
 
@@ -17,9 +21,13 @@ def even(_key: str, value: int) -> bool:
     return value % 2 == 0
 
 
+def odd(_key: str, value: int) -> bool:
+    return value % 2 == 1
+
+
 def test_a_table_follows_the_order_of_its_log_not_of_timestamps() -> None:
     store: DictTable[str, str] = DictTable()
-    table = SourceTable(store)
+    table = source_table(store)
     observed = Observed(table)
     table.upsert("B", "01", 20)
     table.upsert("B", "02", 5)
@@ -30,14 +38,14 @@ def test_a_table_follows_the_order_of_its_log_not_of_timestamps() -> None:
 
 
 def test_tombstones_go_on_even_for_rows_that_never_were() -> None:
-    table: SourceTable[str, int] = SourceTable()
+    table: SourceTable[str, int] = source_table()
     observed = Observed(table)
     table.upsert("A", None, 1)
     assert observed.rows() == [("A", None, 1)]
 
 
 def test_null_keys_are_counted_and_left_out() -> None:
-    table: SourceTable[str, int] = SourceTable()
+    table: SourceTable[str, int] = source_table()
     observed = Observed(table)
     table.upsert(None, 1, 1)
     assert observed.rows() == []
@@ -46,7 +54,7 @@ def test_null_keys_are_counted_and_left_out() -> None:
 
 
 def test_old_values_are_sent_once_asked_for() -> None:
-    table: SourceTable[str, str] = SourceTable(DictTable())
+    table: SourceTable[str, str] = source_table(DictTable())
     observed = Observed(table)
     table.upsert("A", "01", 10)
     table.upsert("A", "02", 8)
@@ -59,8 +67,8 @@ def test_old_values_are_sent_once_asked_for() -> None:
 
 
 def test_old_values_need_a_store() -> None:
-    table: SourceTable[str, str] = SourceTable()
-    mapped = table.map_values(lambda _key, value: value.upper())
+    table: SourceTable[str, str] = source_table()
+    mapped = MappedTable(table, lambda _key, value: value.upper(), None)
     assert mapped.enable_sending_old_values() is False
     with pytest.raises(ConfigurationError, match="no store"):
         mapped.enable_sending_old_values(force=True)
@@ -69,22 +77,22 @@ def test_old_values_need_a_store() -> None:
 
 
 def test_a_filter_without_old_values_tombstones_whatever_does_not_match() -> None:
-    source: SourceTable[str, int] = SourceTable()
-    evens, odds = Observed(source.filter(even)), Observed(source.filter_not(even))
+    source: SourceTable[str, int] = source_table()
+    evens, odds = Observed(FilteredTable(source, even, None)), Observed(FilteredTable(source, odd, None))
     for key, value, timestamp in [("A", 1, 10), ("B", 2, 5), ("A", None, 18)]:
         source.upsert(key, value, timestamp)
     assert evens.rows() == [("A", None, 10), ("B", 2, 5), ("A", None, 18)]
     assert odds.rows() == [("A", 1, 10), ("B", None, 5), ("A", None, 18)]
 
 
-def materialized_above() -> tuple[SourceTable[str, int], KTable[str, int]]:
-    source: SourceTable[str, int] = SourceTable(DictTable())
-    return source, source.filter(even)
+def materialized_above() -> tuple[SourceTable[str, int], Table[str, int]]:
+    source: SourceTable[str, int] = source_table(DictTable())
+    return source, FilteredTable(source, even, None)
 
 
-def materialized_itself() -> tuple[SourceTable[str, int], KTable[str, int]]:
-    source: SourceTable[str, int] = SourceTable()
-    table = source.filter(even, store=DictTable())
+def materialized_itself() -> tuple[SourceTable[str, int], Table[str, int]]:
+    source: SourceTable[str, int] = source_table()
+    table = FilteredTable(source, even, DictTable())
     table.enable_sending_old_values()
     return source, table
 
@@ -109,9 +117,9 @@ def test_a_filter_with_old_values_keeps_quiet_about_rows_that_never_matched(buil
 
 @pytest.mark.parametrize("own_store", [True, False])
 def test_filtered_and_mapped_tables_answer_for_their_rows(own_store: bool) -> None:
-    source: SourceTable[str, int] = SourceTable(DictTable())
-    evens = source.filter(even, store=DictTable() if own_store else None)
-    halves = evens.map_values(lambda _key, value: value // 2, store=DictTable() if own_store else None)
+    source: SourceTable[str, int] = source_table(DictTable())
+    evens = FilteredTable(source, even, DictTable() if own_store else None)
+    halves = MappedTable(evens, lambda _key, value: value // 2, DictTable() if own_store else None)
     source.upsert("A", 4, 10)
     source.upsert("B", 3, 11)
     assert (evens.get("A"), halves.get("A")) == (ValueAndTimestamp(4, 10), ValueAndTimestamp(2, 10))
@@ -123,52 +131,30 @@ def test_filtered_and_mapped_tables_answer_for_their_rows(own_store: bool) -> No
 
 @pytest.mark.parametrize("own_store", [True, False])
 def test_mapped_tables_map_old_values_too(own_store: bool) -> None:
-    source: SourceTable[str, str] = SourceTable(None if own_store else DictTable())
-    table = source.map_values(lambda _key, value: int(value), store=DictTable() if own_store else None)
+    source: SourceTable[str, str] = source_table(None if own_store else DictTable())
+    table = MappedTable(source, lambda _key, value: int(value), DictTable() if own_store else None)
     table.enable_sending_old_values(force=True)
-    assert source.sends_old_values is not own_store
     observed = Observed(table)
     for value in ("01", "02", None, None):
         source.upsert("A", value, 5)
     assert observed.changes() == [("A", 1, None), ("A", 2, 1), ("A", None, 2), ("A", None, None)]
 
 
-def test_filters_by_regular_expression_match_the_whole_key() -> None:
-    source: SourceTable[str, int] = SourceTable(DictTable())
-    observed = Observed(source.filter(key_matches(r"till-\d+")))
-    for key in ("till-1", "till-12x", "a till-1", "till-"):
-        source.upsert(key, 1, 0)
-    assert observed.rows() == [("till-1", 1, 0)]
-
-
-def test_a_broken_regular_expression_is_refused_before_any_record_comes() -> None:
-    with pytest.raises(ConfigurationError, match="regular expression"):
-        key_matches("till-(")
-
-
-def test_to_stream_gives_keys_values_and_timestamps() -> None:
-    source: SourceTable[str, int] = SourceTable()
-    records: list[tuple[str, int | None, int]] = []
-    source.to_stream(lambda key, value, timestamp_ms: records.append((key, value, timestamp_ms)))
-    source.upsert("A", 1, 5)
-    source.upsert("A", None, 6)
-    assert records == [("A", 1, 5), ("A", None, 6)]
-
-
 @given(st.lists(st.tuples(st.sampled_from("ABC"), st.one_of(st.none(), st.integers(0, 5))), max_size=40))
 def test_replaying_a_filters_changes_gives_the_filtered_table(log: list[tuple[str, int | None]]) -> None:
-    source: SourceTable[str, int] = SourceTable(DictTable())
-    table = source.filter(even)
+    source: SourceTable[str, int] = source_table(DictTable())
+    table = FilteredTable(source, even, None)
     replayed: dict[str, int] = {}
 
-    def replay(key: str, value: int | None, _timestamp_ms: int) -> None:
+    def replay(key: str, change: Change[int], _timestamp_ms: int) -> None:
+        value = change.new
         if value is None:
             assert key in replayed, "a tombstone for a row that was never forwarded"
             del replayed[key]
         else:
             replayed[key] = value
 
-    table.to_stream(replay)
+    table.subscribe(replay)
     newest: dict[str, int | None] = {}
     for timestamp_ms, (key, value) in enumerate(log):
         source.upsert(key, value, timestamp_ms)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import InvalidTimestampError, InvalidWindowError
-from state.tables.windows import (
+from state.topology.windows import (
     FOREVER_MS,
     SessionWindow,
     SessionWindows,

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from state.stores.windowed import Windowed
-from state.tables.closing_index import ClosingIndex
+from state.topology.operators.closing_index import ClosingIndex
 
 
 def test_windows_come_in_the_order_of_closing_then_start_then_key() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from state.errors import InvalidTimestampError
-from state.tables.stream_time import UNKNOWN_MS, StreamTime
+from state.topology.stream_time import UNKNOWN_MS, StreamTime
 
 
 def test_stream_time_never_goes_back() -> None:

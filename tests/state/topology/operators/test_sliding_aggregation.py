@@ -5,15 +5,15 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.serdes.serde import Utf8Serde
 from state.serdes.timestamped import ValueAndTimestamp
-from state.tables.aggregator import Aggregator, count
-from state.tables.dropped_records import DropReason
-from state.tables.emit_strategy import EmitStrategy
-from state.tables.sliding_aggregation import SlidingWindowAggregation
-from state.tables.suppress import SuppressedTable, until_window_closes
-from state.tables.time_ordered_buffer import windowed_key_bytes
-from state.tables.windows import SlidingWindows
+from state.topology.aggregator import Aggregator, count
+from state.topology.dropped_records import DropReason
+from state.topology.operators.sliding_aggregation import SlidingWindowAggregation
+from state.topology.operators.suppress import until_window_closes
+from state.topology.windows import EmitStrategy, SlidingWindows, WindowedSerde
 
+from .built import over, suppressed_table
 from .dict_stores import DictWindows
 from .observed import Observed
 
@@ -30,7 +30,7 @@ def emitted(
     windows: SlidingWindows, log: Input, emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE
 ) -> dict[int, set[tuple[str, int]]]:
     """All that was said of each window, by its start."""
-    table = SlidingWindowAggregation(windows, JOINED, DictWindows(), emit=emit)
+    table = over(SlidingWindowAggregation, windows, JOINED, DictWindows(), emit=emit)
     observed = Observed(table)
     for value, timestamp_ms in log:
         table.process("A", value, timestamp_ms)
@@ -101,7 +101,7 @@ def test_records_before_the_first_whole_window_share_one_from_zero() -> None:
 
 
 def test_a_window_that_is_both_a_right_and_a_left_one_is_told_once() -> None:
-    table = SlidingWindowAggregation(SlidingWindows(5), count(), DictWindows[int]())
+    table = over(SlidingWindowAggregation, SlidingWindows(5), count(), DictWindows[int]())
     observed = Observed(table)
     table.process("A", "x", 8)
     table.process("A", "x", 10)
@@ -130,11 +130,11 @@ def test_repeated_early_records() -> None:
 
 def test_final_results_of_late_records_within_grace() -> None:
     windows = SlidingWindows(5, 15)
-    table = SlidingWindowAggregation(windows, count(), DictWindows())
-    suppressed = SuppressedTable(
+    table = over(SlidingWindowAggregation, windows, count(), DictWindows())
+    suppressed, _ = suppressed_table(
         table,
         until_window_closes(windows),
-        key_bytes=windowed_key_bytes(str.encode),
+        key_bytes=WindowedSerde(Utf8Serde()).serialize,
         value_bytes=lambda value: str(value).encode(),
     )
     observed = Observed(suppressed)
@@ -151,7 +151,7 @@ def test_final_results_of_late_records_within_grace() -> None:
 
 
 def test_records_too_late_for_their_own_window_are_dropped() -> None:
-    table = SlidingWindowAggregation(SlidingWindows(10, 90), count(), DictWindows())
+    table = over(SlidingWindowAggregation, SlidingWindows(10, 90), count(), DictWindows())
     observed = Observed(table)
     table.process("k", "x", 200)
     observed.windows()
@@ -190,7 +190,7 @@ def recounted(reach_ms: int, log: Log) -> dict[tuple[str, int], tuple[int, int]]
 @given(records, st.integers(0, 12))
 def test_windows_equal_a_recount_of_all_in_time_records(log: Log, reach_ms: int) -> None:
     store: DictWindows[int] = DictWindows()
-    table = SlidingWindowAggregation(SlidingWindows(reach_ms, 60), count(), store)
+    table = over(SlidingWindowAggregation, SlidingWindows(reach_ms, 60), count(), store)
     for key, timestamp_ms in log:
         table.process(key, "x", timestamp_ms)
     assert {window: (row.value, row.timestamp_ms) for window, row in store.rows.items()} == recounted(reach_ms, log)
@@ -199,7 +199,7 @@ def test_windows_equal_a_recount_of_all_in_time_records(log: Log, reach_ms: int)
 @given(records, st.integers(0, 8), st.integers(0, 8))
 def test_nothing_final_changes_later(log: Log, reach_ms: int, grace_ms: int) -> None:
     store: DictWindows[int] = DictWindows()
-    table = SlidingWindowAggregation(SlidingWindows(reach_ms, grace_ms), count(), store, emit=CLOSE)
+    table = over(SlidingWindowAggregation, SlidingWindows(reach_ms, grace_ms), count(), store, emit=CLOSE)
     observed = Observed(table)
     for key, timestamp_ms in [*log, ("tick", 10_000)]:
         table.process(key, "x", timestamp_ms)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from state.errors import InvalidArgumentError
-from state.stores.windowed import Windowed
 
 A = TypeVar("A")
 K = TypeVar("K")
@@ -28,25 +27,18 @@ class Aggregator(Generic[K, V, A]):
 
     Attributes:
         initialize: makes the aggregate of no values.
-        add: `add(key, value, aggregate)` gives the aggregate with the value in it. None removes the row.
+        add: `add(key, value, aggregate)` gives the aggregate with the value in it. None removes the row. Where
+            aggregates are of windows or sessions, it gets the windowed key.
         merge: `merge(key, one, two)` joins the aggregates of two sessions, the earlier one first. Only sessions
             need it; their `initialize()` must be neutral to it.
         subtract: `subtract(key, value, aggregate)` undoes `add`. Only aggregations of tables need it. None removes
             the row.
-        add_in_window: in the place of `add` where aggregates are of windows or sessions: it gets the windowed key.
     """
 
     initialize: Initializer[A]
     add: Adder[K, V, A]
     merge: Merger[K, A] | None = None
     subtract: Adder[K, V, A] | None = None
-    add_in_window: Adder[Windowed[K], V, A] | None = None
-
-    def added(self, window: Windowed[K], value: V, aggregate: A) -> A:
-        """The window's aggregate with the value in it."""
-        if self.add_in_window is not None:
-            return self.add_in_window(window, value, aggregate)
-        return self.add(window.key, value, aggregate)
 
     @property
     def merger(self) -> Merger[K, A]:

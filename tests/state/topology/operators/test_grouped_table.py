@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from state.errors import ConfigurationError, InvalidArgumentError, NullKeyError
 from state.serdes.timestamped import ValueAndTimestamp
-from state.tables.aggregator import Aggregator
-from state.tables.change import Change, TableRecord
-from state.tables.grouped_table import GroupedTable, TableAggregation
-from state.tables.table import SourceTable
+from state.topology.aggregator import Aggregator, count, reduction
+from state.topology.change import Change
+from state.topology.operators.grouped_table import TableAggregation
 
+from .built import grouped, source_table
 from .dict_stores import DictTable
 from .observed import Observed
 
@@ -23,13 +23,9 @@ TRACE: Aggregator[str, str, str] = Aggregator(
 )
 
 
-def source_table() -> SourceTable[str, str]:
-    return SourceTable(DictTable())
-
-
 def test_the_old_value_goes_out_before_the_new_one_comes_in() -> None:
-    source = source_table()
-    observed = Observed(GroupedTable(source, lambda key, value: (key, value)).aggregate(TRACE, DictTable()))
+    source = source_table(DictTable())
+    observed = Observed(grouped(source, lambda key, value: (key, value), TRACE, DictTable()))
     log = [
         ("A", "1", 10),
         ("B", "2", 15),
@@ -53,12 +49,12 @@ def test_the_old_value_goes_out_before_the_new_one_comes_in() -> None:
 
 
 def test_rows_move_between_groups_and_may_belong_to_none() -> None:
-    source = source_table()
+    source = source_table(DictTable())
 
     def by_value(key: str, value: str) -> tuple[str | None, str] | None:
         return {"null": (None, value), "NULL": None}.get(key, (value, value))
 
-    observed = Observed(GroupedTable(source, by_value).aggregate(TRACE, DictTable()))
+    observed = Observed(grouped(source, by_value, TRACE, DictTable()))
     log: list[tuple[str, str | None, int]] = [
         ("A", "1", 10),
         ("A", None, 15),
@@ -84,8 +80,8 @@ def test_rows_move_between_groups_and_may_belong_to_none() -> None:
 
 
 def test_counts_of_rows_that_change_groups() -> None:
-    source = source_table()
-    counts = GroupedTable(source, lambda key, value: (value, key)).count(DictTable())
+    source = source_table(DictTable())
+    counts = grouped(source, lambda key, value: (value, key), count(), DictTable())
     observed = Observed(counts)
     log = [("A", "green", 10), ("B", "green", 9), ("A", "blue", 12), ("C", "yellow", 15), ("D", "green", 11)]
     for key, value, timestamp in log:
@@ -108,17 +104,18 @@ def test_reduce_adds_and_subtracts() -> None:
         subtract=lambda _key, value, aggregate: aggregate - value,
     )
     table = TableAggregation(aggregator, DictTable())
-    table.on_change(TableRecord("A", Change(frozenset("a")), 10))
-    table.on_change(TableRecord("A", Change(frozenset("b"), frozenset("a")), 15))
+    table.on_change("A", Change(frozenset("a")), 10)
+    table.on_change("A", Change(frozenset("b"), frozenset("a")), 15)
     assert table.get("A") == ValueAndTimestamp(frozenset("b"), 15)
-    table.on_change(TableRecord("A", Change(None, frozenset("b")), 12))
+    table.on_change("A", Change(None, frozenset("b")), 12)
     assert table.get("A") == ValueAndTimestamp(frozenset(), 15)
 
 
 def test_an_aggregate_of_none_deletes_the_group() -> None:
-    source = source_table()
-    grouped: GroupedTable[str, str] = GroupedTable(source, lambda _key, value: ("all", value))
-    table = grouped.aggregate(
+    source = source_table(DictTable())
+    table = grouped(
+        source,
+        lambda _key, value: ("all", value),
         Aggregator(
             initialize=str,
             add=lambda _key, value, aggregate: aggregate + value,
@@ -135,9 +132,9 @@ def test_an_aggregate_of_none_deletes_the_group() -> None:
 
 
 def test_reduced_groups_take_values_in_and_out() -> None:
-    source: SourceTable[str, int] = SourceTable(DictTable())
-    grouped: GroupedTable[str, int] = GroupedTable(source, lambda key, value: (key[0], value))
-    table = grouped.reduce(lambda one, two: one + two, lambda one, two: one - two, DictTable())
+    source = source_table(DictTable())
+    subtracting = reduction(lambda one, two: one + two, lambda one, two: one - two)
+    table = grouped(source, lambda key, value: (key[0], value), subtracting, DictTable())
     for key, value in [("a1", 5), ("a2", 7), ("a1", 6), ("a2", None)]:
         source.upsert(key, value, 0)
     assert table.get("a") == ValueAndTimestamp(6, 0)
@@ -145,23 +142,22 @@ def test_reduced_groups_take_values_in_and_out() -> None:
 
 def test_grouping_needs_old_values_and_a_way_to_undo() -> None:
     with pytest.raises(ConfigurationError, match="no store"):
-        GroupedTable(SourceTable(), lambda key, value: (key, value))
-    grouped = GroupedTable(source_table(), lambda key, value: (key, value))
+        grouped(source_table(), lambda key, value: (key, value), TRACE, DictTable())
     with pytest.raises(InvalidArgumentError, match="subtract"):
-        grouped.aggregate(Aggregator(initialize=str, add=lambda _key, value, aggregate: aggregate + value), DictTable())
+        TableAggregation(Aggregator(initialize=str, add=lambda _key, value, aggregate: aggregate + value), DictTable())
 
 
 def test_a_group_must_have_a_key() -> None:
     table = TableAggregation(TRACE, DictTable())
     with pytest.raises(NullKeyError):
-        table.on_change(TableRecord(None, Change("x"), 0))  # type: ignore[arg-type]
+        table.on_change(None, Change("x"), 0)  # type: ignore[arg-type]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABCD"), st.one_of(st.none(), st.sampled_from("xyz"))), max_size=40))
 def test_group_counts_equal_a_recount_of_the_table(log: list[tuple[str, str | None]]) -> None:
-    source = source_table()
+    source = source_table(DictTable())
     store: DictTable[str, int] = DictTable()
-    GroupedTable(source, lambda key, value: (value, key)).count(store)
+    grouped(source, lambda key, value: (value, key), count(), store)
     newest: dict[str, str | None] = {}
     for timestamp_ms, (key, value) in enumerate(log):
         source.upsert(key, value, timestamp_ms)

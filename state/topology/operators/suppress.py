@@ -2,7 +2,7 @@
 
     until_window_closes   one result a window, once no record can change it any more; tombstones are dropped, as
                            nobody has seen the row that they would delete
-    until_time_limit      at most one change a key within the limit; tombstones go out like any other change
+    until_limit           at most one change a key within the limit; tombstones go out like any other change
 
 Both follow the table's own stream time, that is the timestamps of the changes: without newer changes nothing is
 emitted, whatever the wall clock says.
@@ -12,17 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
 from state.errors import BufferFullError, ConfigurationError
+from state.serdes.serde import BytesSerde, Serde
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.windowed import Windowed
-from state.tables.change import TableRecord
-from state.tables.stream_time import StreamTime
-from state.tables.table import KTable
-from state.tables.time_ordered_buffer import TimeOrderedBuffer
-from state.tables.windows import WindowDefinition
+from state.topology.change import Change
+from state.topology.node import StoreSpec, TableNode
+from state.topology.operators.time_ordered_buffer import BufferedSerde, TimeOrderedBuffer
+from state.topology.store import StoreKind, milliseconds
+from state.topology.stream_time import StreamTime
+from state.topology.table import Table
+from state.topology.windows import WindowedSerde, Windows
+from state.topology.wiring import Wiring
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -88,19 +92,20 @@ class Suppressed(Generic[K]):
     buffer: BufferConfig = field(default=UNBOUNDED)
 
 
-def until_time_limit(limit_ms: int, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
-    """Lets a key's newest change through once stream time is `limit_ms` past the first one held back; 0: at once.
+def until_limit(limit: timedelta, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
+    """Lets a key's newest change through once stream time is `limit` past the first one held back; 0: at once.
 
     Raises:
         ConfigurationError: the limit is negative.
     """
+    limit_ms = milliseconds(limit)
     if limit_ms < 0:
         msg = f"changes can't be held back for {limit_ms} ms: use 0 or more"
         raise ConfigurationError(msg)
     return Suppressed(lambda _key, timestamp_ms: timestamp_ms + limit_ms, buffer=buffer)
 
 
-def until_window_closes(windows: WindowDefinition, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Windowed[Any]]:
+def until_window_closes(windows: Windows, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
     """Lets one result a window through: the last one, once the window is closed, grace included.
 
     Raises:
@@ -111,41 +116,71 @@ def until_window_closes(windows: WindowDefinition, buffer: BufferConfig = UNBOUN
     return Suppressed(lambda key, _timestamp_ms: windows.final_at_ms(key.end_ms), drops_tombstones=True, buffer=buffer)
 
 
-class SuppressedTable(KTable[K, V]):
+class Suppress(TableNode):
+    """A table whose changes are held back. What waits is in a store of its own."""
+
+    def __init__(
+        self, parent: TableNode, suppressed: Suppressed[Any], serdes: tuple[Serde[Any], Serde[Any]],
+        *, windowed: bool, named: str | None,
+    ) -> None:  # fmt: skip
+        super().__init__(parent.graph, "suppress", (parent,), named=named)
+        self._suppressed = suppressed
+        self._keys, self._values = serdes
+        self._windowed = windowed
+        parent.require_rows()
+        keys, waiting = BytesSerde(), BufferedSerde(self._keys, self._values, windowed=windowed)
+        self._spec = self.add_store(
+            None, "buffer", lambda name, options: StoreSpec(name, StoreKind.KEY_VALUE, keys, waiting,
+                                                            options, timestamped=True, internal=True))  # fmt: skip
+
+    def table(self, wiring: Wiring) -> Table[Any, Any]:
+        """The table over its buffer, which has what waited when the task ended."""
+        keys: Serde[Any] = WindowedSerde(self._keys) if self._windowed else self._keys
+        buffer: TimeOrderedBuffer[Any, Any] = TimeOrderedBuffer(
+            key_bytes=keys.serialize, value_bytes=self._values.serialize
+        )
+        rows = wiring.rows(self._spec)
+        for _, row in rows.all():
+            waiting = row.value
+            buffer.put(waiting.due_ms, waiting.key, waiting.change, waiting.timestamp_ms)
+        buffer.touched.clear()
+
+        def save() -> None:
+            for key, waiting in buffer.take_touched().items():
+                rows.put(key, None if waiting is None else ValueAndTimestamp(waiting, waiting.timestamp_ms))
+
+        wiring.batch_ends.append(save)
+        return SuppressedTable(wiring.table(self.parents[0]), self._suppressed, buffer, wiring.stream_time(self.name))
+
+
+class SuppressedTable(Table[K, V]):
     """A table whose changes are held back.
 
     `get` returns the row that downstream has: a key with a change in the buffer still has its earlier row.
     """
 
     def __init__(
-        self,
-        parent: KTable[K, V],
-        suppressed: Suppressed[K],
-        *,
-        key_bytes: Callable[[K], bytes],
-        value_bytes: Callable[[V], bytes],
-        stream_time: StreamTime | None = None,
+        self, parent: Table[K, V], suppressed: Suppressed[K], buffer: TimeOrderedBuffer[K, V], stream_time: StreamTime
     ) -> None:
         """Subscribes to `parent`.
 
         Args:
             parent: the table whose changes to hold back.
             suppressed: when to let them through.
-            key_bytes: serialises keys: the order of changes that fall due together.
-            value_bytes: serialises values, for the limit in bytes.
-            stream_time: that of the changes before a restore.
+            buffer: what waits.
+            stream_time: that of the changes so far.
         """
         super().__init__()
         self._parent = parent
         self._suppressed = suppressed
-        self._stream_time = stream_time if stream_time is not None else StreamTime()
-        self.buffer: TimeOrderedBuffer[K, V] = TimeOrderedBuffer(key_bytes=key_bytes, value_bytes=value_bytes)
+        self._buffer = buffer
+        self._stream_time = stream_time
         self._sends_old_values = parent.enable_sending_old_values()
         parent.subscribe(self._on_change)
 
     def get(self, key: K) -> ValueAndTimestamp[V] | None:
         """The row that downstream has, or None."""
-        buffered, prior = self.buffer.prior(key)
+        buffered, prior = self._buffer.prior(key)
         return prior if buffered else self._parent.get(key)
 
     def enable_sending_old_values(self, *, force: bool = False) -> bool:
@@ -153,25 +188,26 @@ class SuppressedTable(KTable[K, V]):
         self._sends_old_values = self._parent.enable_sending_old_values(force=force)
         return self._sends_old_values
 
-    def _on_change(self, record: TableRecord[K, V]) -> None:
-        now_ms = self._stream_time.observe(record.timestamp_ms)
-        self.buffer.put(self._suppressed.due_ms(record.key, record.timestamp_ms), record)
-        while (due_ms := self.buffer.earliest_due_ms) is not None and due_ms <= now_ms:
+    def _on_change(self, key: K, change: Change[V], timestamp_ms: int) -> None:
+        buffer = self._buffer
+        now_ms = self._stream_time.observe(timestamp_ms)
+        buffer.put(self._suppressed.due_ms(key, timestamp_ms), key, change, timestamp_ms)
+        while (due_ms := buffer.earliest_due_ms) is not None and due_ms <= now_ms:
             self._emit_first()
-        while self._suppressed.buffer.exceeded_by(self.buffer):
+        while self._suppressed.buffer.exceeded_by(buffer):
             self._require_early_emission()
             self._emit_first()
 
     def _emit_first(self) -> None:
-        record = self.buffer.pop().record
-        if record.change.new is not None or not self._suppressed.drops_tombstones:
-            self._forward(record)
+        waiting = self._buffer.pop()
+        if waiting.change.new is not None or not self._suppressed.drops_tombstones:
+            self._forward(waiting.key, waiting.change, waiting.timestamp_ms)
 
     def _require_early_emission(self) -> None:
         limits = self._suppressed.buffer
         if limits.when_full is BufferFullStrategy.SHUT_DOWN:
             msg = (
-                f"the suppression buffer holds {len(self.buffer)} records in {self.buffer.size_bytes} bytes, "
+                f"the suppression buffer holds {len(self._buffer)} records in {self._buffer.size_bytes} bytes, "
                 f"limited to {limits.max_records} records and {limits.max_bytes} bytes: raise the limit, or let it "
                 "emit early"
             )

@@ -1,4 +1,4 @@
-"""What flows between tables: keys, values and the change from the old value to the new one."""
+"""What flows between tables: keys and the change of a row from its old value to the new one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Generic, TypeVar
 import msgspec
 
 from state.serdes.timestamped import ValueAndTimestamp
-from state.stores.windowed import Windowed
-from state.tables.windows import Window
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -26,21 +24,8 @@ class Change(msgspec.Struct, Generic[V], frozen=True, gc=False):
     old: V | None = None
 
 
-class TableRecord(msgspec.Struct, Generic[K, V], frozen=True, gc=False):
-    """One change of one row, stamped with event time in epoch ms."""
-
-    key: K
-    change: Change[V]
-    timestamp_ms: int
-
-
-Forward = Callable[[TableRecord[K, V]], None]
-"""A subscriber to a table's changes. Called in the order of the changes, on the thread that caused them."""
-
-
-def windowed(key: K, window: Window) -> Windowed[K]:
-    """The key of a table of windows: `key` in `window`."""
-    return Windowed(key, window.start_ms, window.end_ms)
+Forward = Callable[[K, Change[V], int], None]
+"""Takes a change of a table's row: key, change, timestamp in epoch ms."""
 
 
 def value_of(row: ValueAndTimestamp[V] | None) -> V | None:

@@ -5,17 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import InvalidArgumentError, InvalidTimestampError
+from state.serdes.serde import Utf8Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.windowed import Windowed
-from state.tables.aggregator import Aggregator, count
-from state.tables.dropped_records import DropReason
-from state.tables.emit_strategy import EmitStrategy
-from state.tables.session_aggregation import SessionAggregation
-from state.tables.stream_time import StreamTime
-from state.tables.suppress import SuppressedTable, until_window_closes
-from state.tables.time_ordered_buffer import windowed_key_bytes
-from state.tables.windows import SessionWindows
+from state.topology.aggregator import Aggregator, count
+from state.topology.dropped_records import DropReason
+from state.topology.operators.session_aggregation import SessionAggregation
+from state.topology.operators.suppress import until_window_closes
+from state.topology.stream_time import StreamTime
+from state.topology.windows import EmitStrategy, SessionWindows, WindowedSerde
 
+from .built import over, suppressed_table
 from .dict_stores import DictSessions
 from .observed import Observed
 
@@ -29,8 +29,8 @@ def counting(
     gap_ms: int, grace_ms: int = 0, emit: EmitStrategy = UPDATE
 ) -> tuple[SessionAggregation[str, str, int], DictSessions[int], Observed]:
     store: DictSessions[int] = DictSessions()
-    table: SessionAggregation[str, str, int] = SessionAggregation(
-        SessionWindows(gap_ms, grace_ms), count(), store, emit=emit
+    table: SessionAggregation[str, str, int] = over(
+        SessionAggregation, SessionWindows(gap_ms, grace_ms), count(), store, emit=emit
     )
     return table, store, Observed(table)
 
@@ -139,7 +139,8 @@ def test_a_restarted_table_emits_only_what_the_first_one_had_not() -> None:
     first, store, _ = counting(5, emit=CLOSE)
     for key, timestamp_ms in [("a", 0), ("b", 4), ("c", 8)]:
         first.process(key, "x", timestamp_ms)
-    second: SessionAggregation[str, str, int] = SessionAggregation(
+    second: SessionAggregation[str, str, int] = over(
+        SessionAggregation,
         SessionWindows(5),
         count(),
         store,
@@ -155,8 +156,10 @@ def test_a_restarted_table_emits_only_what_the_first_one_had_not() -> None:
 
 
 def test_sessions_need_an_aggregator_that_merges() -> None:
+    adding: Aggregator[str, int, int] = Aggregator(initialize=int, add=lambda _k, v, a: a + v)
+    table = over(SessionAggregation, SessionWindows(5), adding, DictSessions())
     with pytest.raises(InvalidArgumentError, match="merge"):
-        SessionAggregation(SessionWindows(5), Aggregator(initialize=int, add=lambda _k, v, a: a + v), DictSessions())
+        table.process("a", 1, 0)
 
 
 def sessions_by_sorting(gap_ms: int, log: Log) -> dict[tuple[str, int, int], int]:
@@ -210,14 +213,13 @@ def test_emission_on_close_and_suppression_agree_and_only_a_late_bridge_reopens_
     windows = SessionWindows(gap_ms, grace_ms)
     closing, store, closed = counting(gap_ms, grace_ms, CLOSE)
     updating, _, _ = counting(gap_ms, grace_ms)
-    suppressed = Observed(
-        SuppressedTable(
-            updating,
-            until_window_closes(windows),
-            key_bytes=windowed_key_bytes(str.encode),
-            value_bytes=lambda value: str(value).encode(),
-        )
+    suppressing, _ = suppressed_table(
+        updating,
+        until_window_closes(windows),
+        key_bytes=WindowedSerde(Utf8Serde()).serialize,
+        value_bytes=lambda value: str(value).encode(),
     )
+    suppressed = Observed(suppressing)
     for key, timestamp_ms in [*log, ("tick", 10_000)]:
         closing.process(key, "x", timestamp_ms)
         updating.process(key, "x", timestamp_ms)

@@ -1,27 +1,31 @@
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import BufferFullError, ConfigurationError
+from state.serdes.serde import Utf8Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.windowed import Windowed
-from state.tables.stream_time import StreamTime
-from state.tables.suppress import (
+from state.topology.operators.source import SourceTable
+from state.topology.operators.suppress import (
+    UNBOUNDED,
     BufferConfig,
     BufferFullStrategy,
     Suppressed,
     SuppressedTable,
-    until_time_limit,
+    until_limit,
     until_window_closes,
 )
-from state.tables.table import SourceTable
-from state.tables.time_ordered_buffer import windowed_key_bytes
-from state.tables.windows import SessionWindows, TimeWindows
+from state.topology.operators.time_ordered_buffer import TimeOrderedBuffer
+from state.topology.stream_time import StreamTime
+from state.topology.windows import SessionWindows, TimeWindows, WindowedSerde
 
+from .built import source_table, suppressed_table
 from .dict_stores import DictTable
 from .observed import Observed
 
@@ -32,22 +36,36 @@ def number_bytes(value: int) -> bytes:
     return value.to_bytes(8, "big")
 
 
-def suppressed_counts(
-    suppressed: Suppressed[str],
-) -> tuple[SourceTable[str, int], SuppressedTable[str, int], Observed]:
-    source: SourceTable[str, int] = SourceTable(DictTable())
-    table = SuppressedTable(source, suppressed, key_bytes=str.encode, value_bytes=number_bytes)
-    return source, table, Observed(table)
+def limited(limit_ms: int, buffer: BufferConfig = UNBOUNDED) -> Suppressed[Any]:
+    return until_limit(timedelta(milliseconds=limit_ms), buffer)
+
+
+class Counts(NamedTuple):
+    """A table, and what is held back of it."""
+
+    source: SourceTable[str, int]
+    table: SuppressedTable[str, int]
+    observed: Observed
+    buffer: TimeOrderedBuffer[str, int]
+
+
+def suppressed_counts(suppressed: Suppressed[str], stream_time: StreamTime | None = None) -> Counts:
+    source = source_table(DictTable())
+    table, buffer = suppressed_table(
+        source, suppressed, key_bytes=str.encode, value_bytes=number_bytes, stream_time=stream_time
+    )
+    return Counts(source, table, Observed(table), buffer)
 
 
 def suppressed_windows(suppressed: Suppressed[Windowed[Any]]) -> tuple[SourceTable[Windowed[str], int], Observed]:
-    source: SourceTable[Windowed[str], int] = SourceTable()
-    key_bytes = windowed_key_bytes(str.encode)
-    return source, Observed(SuppressedTable(source, suppressed, key_bytes=key_bytes, value_bytes=number_bytes))
+    source = source_table()
+    key_bytes = WindowedSerde(Utf8Serde()).serialize
+    table, _ = suppressed_table(source, suppressed, key_bytes=key_bytes, value_bytes=number_bytes)
+    return source, Observed(table)
 
 
 def test_a_limit_of_zero_lets_every_change_through_at_once() -> None:
-    source, _, observed = suppressed_counts(until_time_limit(0))
+    source, _, observed, _ = suppressed_counts(limited(0))
     changes = [("v1", 1, 0), ("v1", 0, 1), ("v2", 1, 1), ("v1", None, 2)]
     for key, value, timestamp in changes:
         source.upsert(key, value, timestamp)
@@ -55,7 +73,7 @@ def test_a_limit_of_zero_lets_every_change_through_at_once() -> None:
 
 
 def test_a_busy_key_goes_out_as_punctually_as_a_quiet_one() -> None:
-    source, _, observed = suppressed_counts(until_time_limit(2))
+    source, _, observed, _ = suppressed_counts(limited(2))
     source.upsert("v1", 1, 0)
     source.upsert("v1", 0, 1)
     source.upsert("v2", 1, 1)
@@ -68,14 +86,14 @@ def test_a_busy_key_goes_out_as_punctually_as_a_quiet_one() -> None:
 
 
 def test_an_older_change_does_not_turn_stream_time_back() -> None:
-    source, _, observed = suppressed_counts(until_time_limit(5))
+    source, _, observed, _ = suppressed_counts(limited(5))
     source.upsert("A", 1, 10)
     source.upsert("B", 1, 3)
     assert observed.rows() == [("B", 1, 3)]
 
 
 def test_changes_due_together_go_out_in_the_order_of_their_keys() -> None:
-    source, _, observed = suppressed_counts(until_time_limit(10))
+    source, _, observed, _ = suppressed_counts(limited(10))
     source.upsert("B", 1, 0)
     source.upsert("A", 1, 0)
     source.upsert("tick", 1, 10)
@@ -83,7 +101,7 @@ def test_changes_due_together_go_out_in_the_order_of_their_keys() -> None:
 
 
 def test_the_old_value_is_the_one_that_downstream_saw_last() -> None:
-    source, table, observed = suppressed_counts(until_time_limit(10))
+    source, table, observed, _ = suppressed_counts(limited(10))
     assert table.enable_sending_old_values()
     source.upsert("A", 1, 0)
     source.upsert("tick", 1, 10)
@@ -127,13 +145,13 @@ def test_final_results_have_no_tombstones_and_other_results_have(end_ms: int) ->
     final, final_observed = suppressed_windows(until_window_closes(TimeWindows.tumbling(100)))
     final.upsert(Windowed("hey", 0, end_ms), None, 100)
     assert final_observed.windows() == []
-    limited, limited_observed = suppressed_windows(until_time_limit(0, BufferConfig(max_records=0)))
-    limited.upsert(Windowed("hey", 0, end_ms), None, 100)
-    assert limited_observed.windows() == [("hey", 0, end_ms, None, 100)]
+    early, early_observed = suppressed_windows(limited(0, BufferConfig(max_records=0)))
+    early.upsert(Windowed("hey", 0, end_ms), None, 100)
+    assert early_observed.windows() == [("hey", 0, end_ms, None, 100)]
 
 
 def test_too_many_records_make_the_first_ones_go_out_early() -> None:
-    source, table, observed = suppressed_counts(until_time_limit(100 * HOURS, BufferConfig(max_records=1)))
+    source, _, observed, buffer = suppressed_counts(limited(100 * HOURS, BufferConfig(max_records=1)))
     source.upsert("v1", 1, 0)
     source.upsert("v1", 0, 1)
     source.upsert("v2", 1, 1)
@@ -141,22 +159,22 @@ def test_too_many_records_make_the_first_ones_go_out_early() -> None:
     assert observed.rows() == [("v1", 0, 1), ("v2", 1, 1)]
     source.upsert("x", 1, 3)
     assert observed.rows() == [("v1", 1, 2)]
-    assert len(table.buffer) == 1
+    assert len(buffer) == 1
 
 
 def test_too_many_bytes_make_the_first_ones_go_out_early() -> None:
-    source, table, observed = suppressed_counts(until_time_limit(100 * HOURS, BufferConfig(max_bytes=60)))
+    source, _, observed, buffer = suppressed_counts(limited(100 * HOURS, BufferConfig(max_bytes=60)))
     source.upsert("hey", None, 100)
     assert observed.rows() == []
     source.upsert("dummyKey", None, 101)
     assert observed.rows() == [("hey", None, 100)]
-    assert 0 < table.buffer.size_bytes <= 60
+    assert 0 < buffer.size_bytes <= 60
 
 
 @pytest.mark.parametrize("limit", [{"max_records": 1}, {"max_bytes": 60}])
 def test_a_buffer_that_must_not_emit_early_stops_when_it_is_full(limit: dict[str, int]) -> None:
     config = BufferConfig(limit.get("max_records"), limit.get("max_bytes"), BufferFullStrategy.SHUT_DOWN)
-    source, _, observed = suppressed_counts(until_time_limit(100 * HOURS, config))
+    source, _, observed, _ = suppressed_counts(limited(100 * HOURS, config))
     source.upsert("hey", None, 100)
     with pytest.raises(BufferFullError, match="raise the limit"):
         source.upsert("dummyKey", None, 100)
@@ -174,29 +192,22 @@ def test_negative_limits_are_refused(limit: dict[str, int]) -> None:
     with pytest.raises(ConfigurationError):
         BufferConfig(limit.get("max_records"), limit.get("max_bytes"))
     with pytest.raises(ConfigurationError):
-        until_time_limit(-1)
+        limited(-1)
 
 
 def test_a_restored_buffer_continues_where_the_first_one_stopped() -> None:
-    source, table, _ = suppressed_counts(until_time_limit(10))
+    source, _, _, buffer = suppressed_counts(limited(10))
     source.upsert("A", 1, 0)
     source.upsert("B", 1, 5)
-    restored_source: SourceTable[str, int] = SourceTable(DictTable())
-    restored = SuppressedTable(
-        restored_source,
-        until_time_limit(10),
-        key_bytes=str.encode,
-        value_bytes=number_bytes,
-        stream_time=StreamTime(5),
-    )
-    for buffered in table.buffer:
-        restored.buffer.put(buffered.due_ms, buffered.record)
-    assert restored.buffer.size_bytes == table.buffer.size_bytes
-    observed = Observed(restored)
-    restored_source.upsert("late", 1, 4)
-    assert observed.rows() == []
-    restored_source.upsert("tick", 1, 10)
-    assert observed.rows() == [("A", 1, 0)]
+    restored = suppressed_counts(limited(10), StreamTime(5))
+    for waiting in buffer.take_touched().values():
+        assert waiting is not None
+        restored.buffer.put(waiting.due_ms, waiting.key, waiting.change, waiting.timestamp_ms)
+    assert restored.buffer.size_bytes == buffer.size_bytes
+    restored.source.upsert("late", 1, 4)
+    assert restored.observed.rows() == []
+    restored.source.upsert("tick", 1, 10)
+    assert restored.observed.rows() == [("A", 1, 0)]
 
 
 @given(
@@ -204,7 +215,7 @@ def test_a_restored_buffer_continues_where_the_first_one_stopped() -> None:
     st.integers(0, 10),
 )
 def test_after_the_limit_everybody_knows_the_newest_value(log: list[tuple[str, int | None, int]], limit: int) -> None:
-    source, table, observed = suppressed_counts(until_time_limit(limit))
+    source, _, observed, buffer = suppressed_counts(limited(limit))
     newest: dict[str, int | None] = {}
     for key, value, timestamp in log:
         source.upsert(key, value, timestamp)
@@ -212,7 +223,7 @@ def test_after_the_limit_everybody_knows_the_newest_value(log: list[tuple[str, i
     source.upsert("tick", 0, 100)
     seen = {key: value for key, value, _ in observed.rows() if key != "tick"}
     assert seen == newest
-    assert len(table.buffer) == (1 if limit else 0)
+    assert len(buffer) == (1 if limit else 0)
 
 
 @given(
@@ -220,10 +231,13 @@ def test_after_the_limit_everybody_knows_the_newest_value(log: list[tuple[str, i
     st.integers(0, 3),
 )
 def test_sizes_and_counts_never_drift(log: list[tuple[str, int, int]], max_records: int) -> None:
-    source, table, _ = suppressed_counts(until_time_limit(100, BufferConfig(max_records=max_records)))
+    source, _, _, buffer = suppressed_counts(limited(100, BufferConfig(max_records=max_records)))
+    waiting: dict[bytes, Any] = {}
     for key, value, timestamp in log:
         source.upsert(key, value, timestamp)
-        assert len(table.buffer) <= max_records
-        assert table.buffer.size_bytes == sum(
-            28 + len(b.record.key) + 8 + (8 if b.record.change.old is not None else 0) for b in table.buffer
+        waiting |= buffer.take_touched()
+        waiting = {key: seen for key, seen in waiting.items() if seen is not None}
+        assert len(buffer) == len(waiting) <= max_records
+        assert buffer.size_bytes == sum(
+            28 + len(seen.key) + 8 + (8 if seen.change.old is not None else 0) for seen in waiting.values()
         )

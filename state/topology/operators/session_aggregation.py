@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.windowed import Windowed
-from state.tables.aggregator import Aggregator
-from state.tables.change import Change, TableRecord, windowed
-from state.tables.change_forwarder import ChangeForwarder
-from state.tables.dropped_records import DropReason
-from state.tables.emit_strategy import EmitStrategy
-from state.tables.materialized import SessionRows
-from state.tables.stream_aggregation import NOTHING_EMITTED_MS, StreamAggregation
-from state.tables.stream_time import StreamTime
-from state.tables.windows import FOREVER_MS, SessionWindow, SessionWindows
+from state.topology.aggregator import Merger
+from state.topology.change import Change
+from state.topology.dropped_records import DropReason
+from state.topology.operators.windowed_aggregation import StreamAggregation
+from state.topology.windows import FOREVER_MS, SessionWindow
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,53 +30,26 @@ class SessionAggregation(StreamAggregation[K, V, A]):
     too, once it closes. As in Kafka Streams, the earlier one isn't taken back.
     """
 
-    def __init__(
-        self,
-        windows: SessionWindows,
-        aggregator: Aggregator[K, V, A],
-        store: SessionRows[K, A],
-        *,
-        emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
-        stream_time: StreamTime | None = None,
-        emitted_until_ms: int = NOTHING_EMITTED_MS,
-    ) -> None:
-        """Builds the table over its store.
-
-        Args:
-            windows: gap and grace.
-            aggregator: how values are folded, and sessions merged.
-            store: the rows. If it has a cache, its flushes forward the changes, unless they are emitted on close.
-            emit: on every update, or once when a session closes.
-            stream_time: how far the partition has come; None reads it from the rows, once.
-            emitted_until_ms: the earlier instance's `emitted_until_ms`, after a restart.
-
-        Raises:
-            InvalidArgumentError: the aggregator can't merge.
-        """
-        super().__init__(aggregator, emit=emit, stream_time=stream_time, emitted_until_ms=emitted_until_ms)
-        self.windows = windows
-        self._merge = aggregator.merger
-        self._store = store
-        if emit is EmitStrategy.ON_WINDOW_UPDATE:
-            self._changes: ChangeForwarder[Windowed[K], A] = ChangeForwarder(store, self._forward)
-        if emit is EmitStrategy.ON_WINDOW_CLOSE or stream_time is None:
-            self._read_rows()
-
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The session's row as of now, closed or not, or None if no session has exactly these bounds."""
         aggregate = self._store.fetch_session(key.key, key.start_ms, key.end_ms)
         return None if aggregate is None else ValueAndTimestamp(aggregate, key.end_ms)
 
+    @cached_property
+    def _merge(self) -> Merger[K, A]:
+        return self._aggregator.merger
+
     def _closed_until(self, now_ms: int) -> int:
-        return self.windows.ends_closed_by(now_ms)
+        until_ms: int = self.windows.ends_closed_by(now_ms)
+        return until_ms
 
     def _aggregate(self, key: K, value: V, timestamp_ms: int) -> None:
-        gap_ms = self.windows.gap_ms
+        gap_ms, merge = self.windows.gap_ms, self._merge
         alone = merged = SessionWindow(timestamp_ms, timestamp_ms)
         aggregate = self._aggregator.initialize()
         neighbours = list(self._store.find_sessions(key, max(0, timestamp_ms - gap_ms), timestamp_ms + gap_ms))
         for neighbour, neighbour_aggregate in neighbours:
-            aggregate = self._merge(key, aggregate, neighbour_aggregate)
+            aggregate = merge(key, aggregate, neighbour_aggregate)
             merged = merged.merge(SessionWindow(neighbour.start_ms, neighbour.end_ms))
         if self.windows.closes_at_ms(merged.end_ms) <= self.stream_time.now_ms:
             self.dropped.drop(DropReason.EXPIRED_WINDOW)
@@ -88,22 +58,19 @@ class SessionAggregation(StreamAggregation[K, V, A]):
             for neighbour, neighbour_aggregate in neighbours:
                 self._replace(neighbour, None, old=neighbour_aggregate)
         old = neighbours[0][1] if merged == alone and neighbours else None
-        session = windowed(key, merged)
-        self._replace(session, self._aggregator.added(session, value, aggregate), old=old)
+        session = Windowed(key, merged.start_ms, merged.end_ms)
+        self._replace(session, self._aggregator.add(session, value, aggregate), old=old)
 
     def _replace(self, session: Windowed[K], aggregate: A | None, *, old: A | None) -> None:
-        if self._emit is EmitStrategy.ON_WINDOW_CLOSE:
+        if self._on_close:
             remember = self._closing.discard if aggregate is None else self._closing.add
             remember(session.end_ms, session)
-            self._store.put(session.key, session.start_ms, session.end_ms, aggregate)
-            return
-        record = TableRecord(session, Change(aggregate, old if self._sends_old_values else None), session.end_ms)
-        self._changes.announce(record)
         self._store.put(session.key, session.start_ms, session.end_ms, aggregate)
-        self._changes.forward(record)
+        if not self._on_close:
+            self._forward(session, Change(aggregate, old if self._sends_old_values else None), session.end_ms)
 
     def _read_rows(self) -> None:
         for session, _ in self._store.find_sessions_ended(0, FOREVER_MS):
             self.stream_time.observe(session.end_ms)
-            if self._emit is EmitStrategy.ON_WINDOW_CLOSE and session.end_ms > self._emitted_until_ms:
+            if session.end_ms > self._emitted_until_ms:
                 self._closing.add(session.end_ms, session)

@@ -1,1 +1,0 @@
-"""Tables, windows, aggregations and suppression with the semantics of Kafka Streams."""

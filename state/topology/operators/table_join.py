@@ -1,0 +1,116 @@
+"""Joins of two tables by their common key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from state.serdes.serde import Serde
+from state.serdes.timestamped import ValueAndTimestamp
+from state.topology.change import Change, value_of
+from state.topology.node import TableNode, rows_spec
+from state.topology.store import Store
+from state.topology.table import Table, TableStore
+from state.topology.wiring import Wiring
+
+K = TypeVar("K")
+V = TypeVar("V")
+W = TypeVar("W")
+R = TypeVar("R")
+
+
+class TableJoin(TableNode):
+    """Two tables joined by their common key."""
+
+    def __init__(
+        self, left: TableNode, right: TableNode, kind: str, joiner: Callable[[Any, Any, Any], Any],
+        *, serdes: tuple[Serde[Any], Serde[Any]], store: Store[Any] | None, alone: tuple[bool, bool],
+        named: str | None,
+    ) -> None:  # fmt: skip
+        super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
+        self._spec = None if store is None else self.add_store(
+            store, "store", lambda name, options: rows_spec(name, options, serdes))  # fmt: skip
+        self._joiner = joiner
+        self._alone = alone
+        left.require_rows()
+        right.require_rows()
+
+    def table(self, wiring: Wiring) -> Table[Any, Any]:
+        """The joined table."""
+        left, right = (wiring.table(parent) for parent in self.parents)
+        store = None if self._spec is None else wiring.rows(self._spec)
+        return JoinedTable(left, right, self._joiner, alone=self._alone, store=store)
+
+
+class JoinedTable(Table[K, R], Generic[K, V, W, R]):
+    """The rows of two tables, joined by key.
+
+    A result is stamped with the later of its two rows. A row that is gone sends a tombstone if there was a result.
+    """
+
+    def __init__(
+        self,
+        left: Table[K, V],
+        right: Table[K, W],
+        joiner: Callable[[K, V | None, W | None], R],
+        *,
+        alone: tuple[bool, bool],
+        store: TableStore[K, R] | None,
+    ) -> None:
+        """Subscribes to both tables.
+
+        Args:
+            left: the one table.
+            right: the other.
+            joiner: `joiner(key, left, right)`.
+            alone: whether a left row without a right one gives a result, and a right row without a left one.
+            store: for the results; None computes them at each look-up.
+
+        Raises:
+            ConfigurationError: one of the tables can't look rows up.
+        """
+        super().__init__()
+        self._left, self._right = left, right
+        self._joiner = joiner
+        self._left_alone, self._right_alone = alone
+        self._sends_old_values = True
+        self._store = store
+        left.enable_sending_old_values(force=True)
+        right.enable_sending_old_values(force=True)
+        left.subscribe(self._on_left)
+        right.subscribe(self._on_right)
+
+    def get(self, key: K) -> ValueAndTimestamp[R] | None:
+        """The joined row as of now, or None."""
+        if self._store is not None:
+            return self._store.get(key)
+        left, right = self._left.get(key), self._right.get(key)
+        value = self._join(key, value_of(left), value_of(right))
+        if value is None:
+            return None
+        return ValueAndTimestamp(value, max(row.timestamp_ms for row in (left, right) if row is not None))
+
+    def _join(self, key: K, left: V | None, right: W | None) -> R | None:
+        if left is None and right is None:
+            return None
+        if (right is None and not self._left_alone) or (left is None and not self._right_alone):
+            return None
+        return self._joiner(key, left, right)
+
+    def _on_left(self, key: K, change: Change[V], timestamp_ms: int) -> None:
+        row = self._right.get(key)
+        right = value_of(row)
+        self._changed(key, self._join(key, change.new, right), self._join(key, change.old, right), timestamp_ms, row)
+
+    def _on_right(self, key: K, change: Change[W], timestamp_ms: int) -> None:
+        row = self._left.get(key)
+        left = value_of(row)
+        self._changed(key, self._join(key, left, change.new), self._join(key, left, change.old), timestamp_ms, row)
+
+    def _changed(
+        self, key: K, new: R | None, old: R | None, timestamp_ms: int, other: ValueAndTimestamp[Any] | None
+    ) -> None:
+        if new is None and old is None:
+            return
+        newest_ms = timestamp_ms if other is None else max(timestamp_ms, other.timestamp_ms)
+        self._write(self._store, key, Change(new, old), newest_ms)

@@ -1,0 +1,112 @@
+"""A task's tables: streams of upserts and tombstones, read as the newest row of each key.
+
+A table pushes each change to its subscribers, at once and on the caller's thread. A table follows its log's order: a
+record with an earlier timestamp than the row still replaces it. One thread feeds a partition's tables.
+
+A table may send old values with its changes. Aggregations of a table need them, to subtract the old value before they
+add the new one; filters use them to send no tombstones for rows that never passed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from state.serdes.timestamped import ValueAndTimestamp
+from state.topology.change import Change, Forward
+
+K = TypeVar("K")
+V = TypeVar("V")
+K_contra = TypeVar("K_contra", contravariant=True)
+
+
+class TableStore(Protocol[K_contra, V]):
+    """The rows of one table by key."""
+
+    def get(self, key: K_contra, /) -> ValueAndTimestamp[V] | None:
+        """The row at `key`, or None."""
+        ...
+
+    def put(self, key: K_contra, row: ValueAndTimestamp[V] | None, /) -> None:
+        """Writes the row; None deletes it."""
+        ...
+
+
+class Table(ABC, Generic[K, V]):
+    """A table of rows `key -> (value, timestamp)` and the stream of their changes."""
+
+    def __init__(self) -> None:
+        self._downstream: list[Forward[K, V]] = []
+        self._subscribers = self._downstream
+        self._sends_old_values = False
+
+    @abstractmethod
+    def get(self, key: K) -> ValueAndTimestamp[V] | None:
+        """The key's row as of now, or None.
+
+        Raises:
+            ConfigurationError: neither this table nor one above it has a store to read.
+        """
+
+    def get_as_of(self, key: K, timestamp_ms: int) -> ValueAndTimestamp[V] | None:
+        """The row that was valid at a time, where the table is versioned; else the row as of now."""
+        return self.get(key)
+
+    def enable_sending_old_values(self, *, force: bool = False) -> bool:
+        """Makes changes carry old values, if this table or one above it has a store to read them from.
+
+        Args:
+            force: whether old values are indispensable.
+
+        Returns:
+            Whether changes carry old values from now on: always, where the table itself has a store.
+
+        Raises:
+            ConfigurationError: `force`, and no table from here upwards has a store.
+        """
+        self._sends_old_values = True
+        return True
+
+    def subscribe(self, forward: Forward[K, V]) -> None:
+        """Sends every later change to `forward`, after those that subscribed before."""
+        self._subscribers.append(forward)
+
+    def hold_back(self) -> Callable[[], None]:
+        """Holds changes back from those that subscribe later.
+
+        Returns:
+            A function that lets the last change of each key go, with the old value from before the first. Where old
+            values are known, a row that was put and deleted meanwhile gives no change.
+        """
+        subscribers: list[Forward[K, V]] = []
+        self._subscribers = subscribers
+        held: dict[K, tuple[Change[V], int]] = {}
+
+        def hold(key: K, change: Change[V], timestamp_ms: int) -> None:
+            earlier = held.pop(key, None)
+            if earlier is not None:
+                change = Change(change.new, earlier[0].old)
+            held[key] = (change, timestamp_ms)
+
+        def release() -> None:
+            changes = list(held.items())
+            held.clear()
+            for key, (change, timestamp_ms) in changes:
+                if change.new is None and change.old is None and self._sends_old_values:
+                    continue
+                for forward in subscribers:
+                    forward(key, change, timestamp_ms)
+
+        self._downstream.append(hold)
+        return release
+
+    def _write(self, store: TableStore[K, V] | None, key: K, change: Change[V], timestamp_ms: int) -> None:
+        """Puts the new row to the store, if there is one, and forwards the change."""
+        if store is not None:
+            store.put(key, None if change.new is None else ValueAndTimestamp(change.new, timestamp_ms))
+        self._forward(key, change, timestamp_ms)
+
+    def _forward(self, key: K, change: Change[V], timestamp_ms: int) -> None:
+        for forward in self._downstream:
+            forward(key, change, timestamp_ms)
