@@ -61,6 +61,7 @@ APART := integration spark_apps dags state
 REST := $(filter-out $(APART:%=tests/%/) tests/__pycache__/,$(wildcard tests/*/)) $(wildcard tests/test_*.py)
 PARTS := test-rest $(APART:%=test-%) test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
+COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
 test: setup lint ## lint, types and all tests that take no long time
 	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
@@ -76,7 +77,15 @@ test-durations: setup ## write tests/durations.json anew, or the entries of FILE
 	@if test -n "$(FILES)"; then $(PYTEST) --record-durations $(FILES); \
 	  else $(MAKE) --silent --jobs=2 --keep-going --output-sync=target $(PARTS) OPTIONS=--record-durations; fi
 
-.PHONY: $(PARTS) test-long test-bare test-durations
+coverage: setup ## a table of what the tests run of the code, and pages in htmlcov/; of FILES="tests/..." alone
+	@rm -rf .coverage .coverage.* htmlcov
+	@if test -n "$(FILES)"; then $(COVERED) $(FILES); \
+	  else $(MAKE) --silent --jobs=2 --keep-going --output-sync=target $(filter-out test-types,$(PARTS)) PYTEST="$(COVERED)"; fi
+	@$(BIN)/coverage combine --quiet
+	@$(BIN)/coverage html --quiet
+	@$(BIN)/coverage report
+
+.PHONY: $(PARTS) test-long test-bare test-durations coverage
 $(APART:%=test-%): test-%:
 	@$(PYTEST) tests/$*/
 
@@ -132,4 +141,5 @@ lock: ## write the lock files anew from pyproject.toml and docs/requirements.in 
 
 clean: ## remove what was built and what ran
 	@if test -d .run; then STOREKEEPER_RUN_DIR=.run $(BIN)/storekeeper down --quiet || true; fi
-	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache \
+	  .coverage .coverage.* htmlcov .hypothesis .import_linter_cache
