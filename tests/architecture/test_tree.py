@@ -6,6 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy")
 PACED = "deploy/paced_exec.py"
