@@ -21,12 +21,11 @@ import msgspec
 from benchmarks.invoices import FIRST_TIME_MS, invoice_records
 from benchmarks.results import Measure, write_results
 from spark_apps.apps.pos import LOYALTY_FACTOR, masked_lines, purchase, shipment, topology
-from spark_apps.records import topics
-from spark_apps.records.invoice import InvoiceSerde
-from spark_apps.records.money import PointsFactor
-from spark_apps.records.poison import PoisonRecordError
-from spark_apps.records.rewards import Notification, PrimePurchase, Rewards
-from spark_apps.records.source import has_key_and_value
+from spark_apps.apps.records import topics
+from spark_apps.apps.records.invoice import InvoiceSerde
+from spark_apps.apps.records.money import PointsFactor
+from spark_apps.apps.records.rewards import Notification, PrimePurchase, Rewards
+from spark_apps.records import PoisonRecordError, has_key_and_value
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
 from state.serdes.timestamped import STAMP_BYTES, stamped

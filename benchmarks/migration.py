@@ -39,12 +39,12 @@ from harness.purchases import INVOICES, Tills
 from harness.topics import end_offsets, read_topic
 from harness.waiting import eventually
 from spark_apps.apps.pos_migrations import REWARDS_BY_REGION, REWARDS_TIER, region_of
+from spark_apps.apps.records.rewards import Rewards
 from spark_apps.generations.comparison import behind as behind_of
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.generations.migration import Chain
-from spark_apps.heartbeat import AppState, Heartbeat
-from spark_apps.records.rewards import Rewards
-from spark_apps.registry import STORES
+from spark_apps.registry import stores
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from state.changelog.position import Position
 from state.serdes.struct import StructSerde
 
@@ -52,7 +52,7 @@ ROLL_BACK_S = 10.0
 CAUGHT_UP_RECORDS = 5000
 FULL = Sizes(keys=2000, writes=1000, reads=1000, seconds=10)
 SMOKE = Sizes(keys=100, writes=100, reads=50, seconds=2)
-CHANGELOG = STORES["rewards"].changelog_topic
+CHANGELOG = stores()["rewards"].changelog_topic
 
 
 class TimedTills(Tills):

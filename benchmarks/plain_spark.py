@@ -18,7 +18,7 @@ from pyspark.sql.functions import col, from_json, struct, to_json
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from benchmarks.stream_apps import EVENTS
-from spark_apps.session import start_session
+from spark_apps.runtime.session import start_session
 from spark_apps.settings import AppSettings
 
 TOTALS = "plain-spark-totals"

@@ -27,10 +27,10 @@ from benchmarks.invoices import InvoiceRecord, invoice_records, publish
 from benchmarks.processor_time import processor_time, profile, spent_since
 from benchmarks.results import Measure, write_results
 from harness.broker import Broker, start_broker
-from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.apps.records.topics import POS
 from spark_apps.errors import BrokerUnavailableError
-from spark_apps.records.topics import POS
-from spark_apps.topics import Topics
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.topics import Topics
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PARTITIONS = 4

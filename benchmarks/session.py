@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from benchmarks.results import Measure, write_results
-from spark_apps.session import ARCHIVE, start_session, stop_session
+from spark_apps.runtime.session import ARCHIVE, start_session, stop_session
 from spark_apps.settings import AppSettings
 
 PEER = "without the archive"

@@ -31,8 +31,8 @@ from benchmarks.processor_time import processor_time, profile, spent_since
 from benchmarks.results import Measure, write_results
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from harness.broker import Broker, start_broker
-from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.topics import Topics
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.topics import Topics
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 QUIX = Path(__file__).parents[1] / ".venv-quix" / "bin" / "python"

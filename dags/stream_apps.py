@@ -38,7 +38,7 @@ from dags.operators.choose_programs import ALL_APPS, PROGRAMS, ChooseProgramsOpe
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
 from dags.operators.stream_app import AppAction, StreamAppOperator
-from spark_apps.scale import AppScale
+from spark_apps.runtime.scale import AppScale
 
 with DAG(
     "stream_apps",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from deploy.layout import RunLayout
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import apps_of
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 
 HEARTBEAT_STALE_MS = 30_000
 

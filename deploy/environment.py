@@ -9,8 +9,8 @@ from pathlib import Path
 
 from deploy.settings import PlatformSettings
 from deploy.wanted_apps import wanted_apps
-from spark_apps.own_apps import OwnAppsSettings
 from spark_apps.registry import store_definitions
+from spark_apps.user_apps import OwnAppsSettings
 
 PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
 """Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,

@@ -11,7 +11,7 @@ from deploy.broker import platform_broker
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.wanted_apps import kept_apps, shared_apps, wanted_apps
-from spark_apps.generations.orders import Role
+from spark_apps.generations.desired_state import Role
 from spark_apps.registry import SHARED_DRIVER
 from state.errors import ConfigurationError
 

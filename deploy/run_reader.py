@@ -12,10 +12,10 @@ import structlog
 from deploy.layout import RunLayout
 from quality.resolution import Resolution, ResolutionArchive
 from quality.verdict import Verdict, VerdictArchive
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.journal import JournalFile
-from spark_apps.generations.orders import Role
-from spark_apps.heartbeat import Heartbeat, read_heartbeat
-from spark_apps.registry import STORES
+from spark_apps.registry import stores
+from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
 from state.errors import StateError
 from state.snapshots.manifest import SnapshotManifest
 
@@ -91,7 +91,7 @@ def behind(beat: Heartbeat) -> int | None:
 def snapshots(layout: RunLayout) -> dict[str, Snapshot]:
     """The newest snapshot of each store, by the stores' names; those without one are left out."""
     found = {}
-    for store in STORES.values():
+    for store in stores().values():
         commits = sorted(layout.delta.glob(f"{store.table_name}/_delta_log/*.json"), reverse=True)
         newest = next((commit for commit in commits if _MANIFEST_FIELD in commit.read_bytes()), None)
         if newest is not None:

@@ -15,8 +15,8 @@ from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
 from spark_apps.client_settings import ClientSettings
 from spark_apps.maintenance.settings import MaintenanceSettings
-from spark_apps.own_apps import OwnAppsSettings
 from spark_apps.settings import AppSettings
+from spark_apps.user_apps import OwnAppsSettings
 from state.run_dir import RunDirSettings
 from state.settings import NodeSettings
 

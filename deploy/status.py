@@ -22,9 +22,9 @@ from deploy.run_reader import behind
 from deploy.supervision import running_supervisor
 from deploy.supervisor_client import ProcessView
 from deploy.wanted_apps import kept_apps
-from spark_apps.generations.orders import Role
-from spark_apps.heartbeat import read_heartbeat
+from spark_apps.generations.desired_state import Role
 from spark_apps.registry import APPS, ON_DEMAND_APPS, SHARED_DRIVER
+from spark_apps.runtime.heartbeat import read_heartbeat
 
 _AIRFLOW_COMPONENTS = {
     "airflow-api-server": "metadatabase",

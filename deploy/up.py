@@ -31,7 +31,7 @@ from deploy.table_readers import mend_modes
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
-from spark_apps.generations.orders import Role
+from spark_apps.generations.desired_state import Role
 from state.kafka_clients import new_admin
 from state.run_dir import last_started, make_private
 

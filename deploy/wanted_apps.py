@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from deploy.settings import PlatformSettings
-from spark_apps.registry import KEPT_APPS, ON_DEMAND_APPS, OWN_APPS
+from spark_apps.registry import KEPT_APPS, ON_DEMAND_APPS, USER_APPS
 from spark_apps.spec import AppSpec
 
 
-def kept_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
+def kept_apps(settings: PlatformSettings) -> Mapping[str, AppSpec]:
     """The apps that have a process each for as long as the platform runs, by name."""
-    return OWN_APPS if settings.apps == "own" else KEPT_APPS
+    return USER_APPS if settings.apps == "own" else KEPT_APPS
 
 
-def shared_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
+def shared_apps(settings: PlatformSettings) -> Mapping[str, AppSpec]:
     """The apps of the shared driver, by name."""
     return ON_DEMAND_APPS if settings.apps == "all" else {}
 
 
-def wanted_apps(settings: PlatformSettings) -> dict[str, AppSpec]:
+def wanted_apps(settings: PlatformSettings) -> Mapping[str, AppSpec]:
     """All apps that the platform runs, by name."""
-    return kept_apps(settings) | shared_apps(settings)
+    return {**kept_apps(settings), **shared_apps(settings)}

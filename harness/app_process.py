@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness import adjusted
 from harness.waiting import eventually
-from spark_apps.heartbeat import Heartbeat, read_heartbeat
+from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
 
 ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE_S = 240

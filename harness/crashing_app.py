@@ -12,9 +12,9 @@ import threading
 from typing import TYPE_CHECKING
 
 from spark_apps.registry import app_named
-from spark_apps.runner import AppRun
+from spark_apps.runtime.runner import AppRun
+from spark_apps.runtime.stream import ProcessBatch
 from spark_apps.settings import AppSettings
-from spark_apps.stream import ProcessBatch
 from state.clock import SystemClock
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from quality.resolution import Resolution
 from quality.settings import QualitySettings
 from quality.verdict import WAIVABLE, Verdict
 from spark_apps.cli import EXIT_CONFIGURATION, exit_code
-from spark_apps.lease import Lease
+from spark_apps.runtime.lease import Lease
 from state.cli.output import write_value
 from state.clock import SystemClock
 from state.errors import StateError
@@ -158,7 +158,7 @@ def _topic(settings: QualitySettings) -> KafkaLineTopic | None:
 
 @contextmanager
 def _session(settings: QualitySettings, lease: Lease) -> Iterator[SparkSession]:
-    from spark_apps.session import jvm_pid, start_session, stop_session  # noqa: PLC0415 (only some commands need a JVM)
+    from spark_apps.runtime.session import jvm_pid, start_session, stop_session  # noqa: PLC0415 (only some commands need a JVM)
 
     spark = start_session(_JOB, settings)
     try:

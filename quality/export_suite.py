@@ -15,7 +15,7 @@ from great_expectations.expectations import Expectation
 from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import IntegerType, StringType
 
-from spark_apps.records.leaks import (
+from spark_apps.apps.records.leaks import (
     ADDRESS,
     EMAIL,
     PRINTED_CARD,

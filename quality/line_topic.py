@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quality.settings import QualitySettings
+from spark_apps.apps.records import topics
 from spark_apps.errors import BrokerUnavailableError
-from spark_apps.records import topics
 from state.changelog.stretch import bounds_of, read_stretch
 from state.errors import ChangelogError
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from quality.verdict import Outcome
-from spark_apps.records.masked import parse_hadoop_record
-from spark_apps.records.money import to_units
-from spark_apps.records.poison import PoisonRecordError
+from spark_apps.apps.records.masked import parse_hadoop_record
+from spark_apps.apps.records.money import to_units
+from spark_apps.records import PoisonRecordError
 from state.changelog.position import Position
 
 if TYPE_CHECKING:

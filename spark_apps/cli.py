@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from spark_apps.app_log import configure_logging
 from spark_apps.generations.commands import generation_commands
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.live import live_store
-from spark_apps.generations.orders import Role
 from spark_apps.registry import app_named
-from spark_apps.scale import scaled
+from spark_apps.runtime.scale import scaled
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError, RetriableError, SnapshotDamagedError, StateError
@@ -48,7 +48,7 @@ def run(
     specs = [app_named(app) for app in apps]
     settings, stop = _settings_of_run(), _stop_on_signals()
     # Imported here because it loads Spark.
-    from spark_apps.driver import run_apps  # noqa: PLC0415
+    from spark_apps.runtime.driver import run_apps  # noqa: PLC0415
 
     run_apps(specs, settings, SystemClock(), stop)
 
@@ -67,7 +67,7 @@ def run_next(app: Annotated[str, typer.Argument(help="The app's name.")]) -> Non
 def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
     """Say whether this code could run an app in place of the one that runs; the last line is a JSON object."""
     spec = app_named(app)
-    from spark_apps.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs, and so Spark)
+    from spark_apps.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs, and so Spark)
 
     _answer({"app": spec.name, "stores": check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())})
 

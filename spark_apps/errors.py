@@ -7,7 +7,7 @@
     │   ├── MisplacedKeyError         a topic isn't partitioned as nodes expect it
     │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
-    │   └── PoisonRecordError         one record can't be processed (see `records.poison`)
+    │   └── PoisonRecordError         one record can't be processed (see `records`)
     ├── BrokerUnavailableError        the broker doesn't answer (retriable)
     └── AppRunningError               another copy of the app holds the lease (retriable)
 

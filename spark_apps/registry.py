@@ -1,38 +1,65 @@
-"""All apps and their stores, by name. Free of Spark."""
+"""All apps and their stores, by name. Free of Spark, and of the apps: each app is imported when it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 
-from spark_apps.apps.leaderboard import LEADERBOARD
-from spark_apps.apps.order_location import ORDER_LOCATION
-from spark_apps.apps.pos import POS
-from spark_apps.apps.sales_windows import SALES_WINDOWS
-from spark_apps.apps.session_tracker import SESSION_TRACKER
-from spark_apps.apps.ticks import TICKS
-from spark_apps.hadoop_export.spec import HADOOP_EXPORT
-from spark_apps.own_apps import check_distinct, imported_app, own_apps
 from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.user_apps import check_distinct, imported_app, user_apps
 from state.errors import ConfigurationError, UnknownStoreError
 
 SHARED_DRIVER = "shared_driver"
 """The process that runs all on-demand apps as queries of one Spark session, and its lease."""
 
-POS_APPS: dict[str, AppSpec] = {app.name: app for app in (POS, HADOOP_EXPORT)}
-"""The apps of the tills: each has its own process."""
-ON_DEMAND_APPS: dict[str, AppSpec] = {
-    app.name: app for app in (TICKS, LEADERBOARD, ORDER_LOCATION, SESSION_TRACKER, SALES_WINDOWS)
-}
-"""The smaller apps, which share a driver."""
-_OWN = own_apps()
-check_distinct(_OWN, [*POS_APPS.values(), *ON_DEMAND_APPS.values()], [SHARED_DRIVER])
-OWN_APPS: dict[str, AppSpec] = {app.name: app for app in _OWN}
-"""The apps that `STOREKEEPER_OWN_APPS` names: each has its own process."""
 
-KEPT_APPS: dict[str, AppSpec] = {**POS_APPS, **OWN_APPS}
+class Apps(Mapping[str, AppSpec]):
+    """Apps by name, given as specs or as entries `<module>:<variable>`, which are imported when they are looked up."""
+
+    def __init__(self, entries: Mapping[str, AppSpec | str]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> AppSpec:
+        entry = self._entries[name]
+        return imported_app(entry) if isinstance(entry, str) else entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+_POS: dict[str, AppSpec | str] = {
+    "pos": "spark_apps.apps.pos:POS",
+    "hadoop_export": "spark_apps.apps.hadoop_export.spec:HADOOP_EXPORT",
+}
+_ON_DEMAND: dict[str, AppSpec | str] = {
+    "ticks": "spark_apps.apps.ticks:TICKS",
+    "leaderboard": "spark_apps.apps.leaderboard:LEADERBOARD",
+    "order_location": "spark_apps.apps.order_location:ORDER_LOCATION",
+    "session_tracker": "spark_apps.apps.session_tracker:SESSION_TRACKER",
+    "sales_windows": "spark_apps.apps.sales_windows:SALES_WINDOWS",
+}
+POS_APPS = Apps(_POS)
+"""The apps of the tills: each has its own process."""
+ON_DEMAND_APPS = Apps(_ON_DEMAND)
+"""The smaller apps, which share a driver."""
+_USER: dict[str, AppSpec | str] = {}
+for _app in user_apps():
+    check_distinct(_app, Apps({**_POS, **_USER, **_ON_DEMAND}), [SHARED_DRIVER])
+    _USER[_app.name] = _app
+USER_APPS = Apps(_USER)
+"""The apps that `STOREKEEPER_OWN_APPS` names: each has its own process."""
+KEPT_APPS = Apps({**_POS, **_USER})
 """The apps that always have their own process."""
-APPS: dict[str, AppSpec] = {**KEPT_APPS, **ON_DEMAND_APPS}
-STORES: dict[str, StoreSpec] = {store.name: store for app in APPS.values() for store in app.stores}
+APPS = Apps({**_POS, **_USER, **_ON_DEMAND})
+
+
+@cache
+def stores() -> Mapping[str, StoreSpec]:
+    """The stores of all apps, by name."""
+    return {store.name: store for app in APPS.values() for store in app.stores}
 
 
 def apps_of(program: str) -> tuple[str, ...]:
@@ -60,10 +87,10 @@ def store_named(name: str) -> StoreSpec:
     Raises:
         UnknownStoreError: no app keeps it.
     """
-    if name not in STORES:
-        msg = f"there is no store {name[:140]!r}: choose one of {', '.join(STORES)}"
+    if name not in stores():
+        msg = f"there is no store {name[:140]!r}: choose one of {', '.join(stores())}"
         raise UnknownStoreError(msg)
-    return STORES[name]
+    return stores()[name]
 
 
 def store_definitions(apps: Iterable[AppSpec] = APPS.values()) -> str:

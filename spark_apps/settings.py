@@ -9,7 +9,7 @@ import platformdirs
 from pydantic import Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from spark_apps.records.poison import MAX_RECORD_BYTES
+from spark_apps.records import MAX_RECORD_BYTES
 from state.run_dir import RunDirSettings
 
 _PROJECT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from dags.operators import ends_with_parent
 from dags.operators.settings import OperationsSettings
-from spark_apps.scale import AppScale, read_scale, write_scale
+from spark_apps.runtime.scale import AppScale, read_scale, write_scale
 
 _CHECK_S = 120
 _LAST_CHARS = 2000

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from dags.operators.errors import AppFailedError, AppTimeoutError
 from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
-from spark_apps.heartbeat import AppState, Heartbeat, Offsets
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, Offsets
 from state.clock import Clock
 
 _PAUSE_S = 0.5

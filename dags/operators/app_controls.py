@@ -8,8 +8,8 @@ from dags.operators.app_control import AppControl, Patience
 from dags.operators.settings import OperationsSettings
 from dags.operators.shared_beat import shared_beat
 from dags.operators.supervisor_rpc import SupervisorRpc
-from spark_apps.heartbeat import Heartbeat, read_heartbeat
 from spark_apps.registry import apps_of
+from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
 from state.clock import SystemClock
 
 

@@ -11,9 +11,9 @@ from airflow.sdk import BaseOperator, Param
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
 from dags.operators.selection import ALL_STORES, ChooseStoresOperator
-from spark_apps.registry import STORES
+from spark_apps.registry import stores
 
-EVERY_STORE = tuple(STORES)
+EVERY_STORE = tuple(stores())
 """The names of all stores that there are snapshots of."""
 TASK_TIMEOUT = timedelta(minutes=30)
 """How long the task of one store may take."""

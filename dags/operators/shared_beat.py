@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from spark_apps.heartbeat import AppState, Heartbeat, Offsets
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, Offsets
 
 
 def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | None:

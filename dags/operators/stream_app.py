@@ -16,7 +16,7 @@ from dags.operators.app_links import QueryPageLink, SparkUiLink
 from dags.operators.settings import OperationsSettings
 from dags.operators.stream_health import Seen, StreamHealthTrigger, Wanted
 from spark_apps.registry import apps_of
-from spark_apps.scale import AppScale, write_scale
+from spark_apps.runtime.scale import AppScale, write_scale
 from state.clock import SystemClock
 
 if TYPE_CHECKING:

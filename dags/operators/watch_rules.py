@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 
 from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 _CONFIGURATION_ERROR_EXIT = 78
 

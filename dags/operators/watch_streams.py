@@ -13,7 +13,7 @@ from dags.operators.supervisor_rpc import SupervisorRpc
 from dags.operators.watch_history import read_history, write_history
 from dags.operators.watch_rules import Judgement, WatchAction, WatchLimits, judge, sickest
 from dags.operators.watched_programs import watched_programs
-from spark_apps.heartbeat import read_heartbeat
+from spark_apps.runtime.heartbeat import read_heartbeat
 from state.clock import SystemClock
 from state.errors import StateError
 

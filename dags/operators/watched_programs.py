@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from spark_apps.generations.desired_state import Role, desired_state_of
 from spark_apps.generations.journal import JournalFile
-from spark_apps.generations.orders import Role, orders_for
 from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
 
 
@@ -20,6 +20,6 @@ def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[s
     found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
     for app in [app for apps in found.values() for app in apps]:
         journal = JournalFile(run_dir, app).read()
-        if journal is not None and orders_for(journal, Role.NEXT) is not None:
+        if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
             found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
     return found

@@ -13,7 +13,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from spark_apps.heartbeat import AppState, read_heartbeat
+from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 
 _TIMEOUT_S = 4.0
 _STALE_MS = 30_000

@@ -11,10 +11,10 @@ from deploy.errors import StartError
 from deploy.instance import Instance
 from deploy.wanted_apps import wanted_apps
 from spark_apps.errors import BrokerUnavailableError
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS, SHARED_DRIVER
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from spark_apps.topics import Topics
 
 
 @dataclass(frozen=True, slots=True)

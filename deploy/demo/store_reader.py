@@ -13,7 +13,7 @@ from deploy.demo.oracle import Reward
 from deploy.errors import StartError
 from deploy.waiting import eventually
 from spark_apps.errors import BrokerUnavailableError
-from spark_apps.topics import Topics
+from spark_apps.runtime.topics import Topics
 
 _STORE = "rewards"
 _PAGE_ROWS = 1000

@@ -13,7 +13,7 @@ from deploy.app_health import HEARTBEAT_STALE_MS
 from deploy.layout import RunLayout
 from deploy.metrics import names
 from deploy.run_reader import heartbeats, last_verdicts, snapshots, unread
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from state.clock import Clock
 from state.maintenance.check_verdict import CheckVerdict, last_verdict
 from state.metrics.names import Kind, Metric

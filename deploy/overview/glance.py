@@ -9,7 +9,7 @@ from typing import Any
 from deploy.app_health import HEARTBEAT_STALE_MS, restoring
 from deploy.exits import Exits
 from deploy.run_reader import LastVerdict, Snapshot, behind
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from state.client import NodeLag
 from state.client.answers import NO_ANSWER_WITHIN
 from state.names import store_of

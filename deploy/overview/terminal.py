@@ -11,7 +11,7 @@ from rich.text import Text
 from deploy.overview.glance import AppGlance, Glance, VerdictGlance
 from deploy.overview.words import about, age, count
 from quality.resolution import Action
-from spark_apps.heartbeat import AppState
+from spark_apps.runtime.heartbeat import AppState
 
 _RIGHT = frozenset({"batch", "rows/s", "batch ms", "behind", "dead letters", "left out", "entries", "rows", "times"})
 

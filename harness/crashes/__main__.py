@@ -10,7 +10,7 @@ from harness.crashes.dying_driver import DyingDriver
 from spark_apps.app_log import configure_logging
 from spark_apps.cli import exit_code
 from spark_apps.registry import app_named
-from spark_apps.runner import AppRun
+from spark_apps.runtime.runner import AppRun
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import StateError

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from harness.crashes.armed import Armed
 from harness.crashes.dying_tasks import DyingTask
 from harness.crashes.points import Point
-from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.apps.hadoop_export import app as hadoop_export
+from spark_apps.apps.hadoop_export import letters
 from spark_apps.engine import stream
-from spark_apps.hadoop_export import app as hadoop_export
-from spark_apps.hadoop_export import letters
-from spark_apps.stream import ProcessBatch
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.stream import ProcessBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,7 @@ from harness.broker import Broker
 from harness.crashes.armed import FOLDER, LIFE, Armed
 from harness.crashes.harm import Harm, Stores
 from harness.crashes.points import FATAL, Kill, Life, Point, Victim
-from spark_apps.heartbeat import AppState
+from spark_apps.runtime.heartbeat import AppState
 
 _PAUSE_S = 0.05
 _STARTS_WITHIN_S = 600.0

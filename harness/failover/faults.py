@@ -13,7 +13,7 @@ from typing import Any
 from harness.failover.nodes import TROUBLED, Cluster
 from harness.failover.oracle import Oracle, Writer
 from harness.node_process import NodeProcess
-from harness.standstill import standing_still
+from harness.sigstop_pause import sigstop_pause
 from harness.waiting import eventually
 
 SLOW_S = 0.3
@@ -131,7 +131,7 @@ def stop_and_continue(scene: Scene) -> None:
     """Stops a node's process with SIGSTOP, and continues it."""
     node = scene.cluster.nodes[TROUBLED]
     scene.gone.add(TROUBLED)
-    with standing_still(node.pid):
+    with sigstop_pause(node.pid):
         scene.last()
     scene.gone.discard(TROUBLED)
     scene.last(0.5)

@@ -18,8 +18,7 @@ from typing import Annotated
 import msgspec
 import xxhash
 
-from spark_apps.records.poison import Code, Name, TimeMs
-from spark_apps.records.source import KeySerde, ValueSerde, has_key, keyed_by
+from spark_apps.records import Code, KeySerde, Name, TimeMs, ValueSerde, has_key, keyed_by
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key

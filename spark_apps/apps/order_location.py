@@ -17,8 +17,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from spark_apps.records.poison import Code, Name, PoisonRecordError, TimeMs
-from spark_apps.records.source import KeySerde, ValueSerde, all_of, keyed_by, not_ahead
+from spark_apps.records import Code, KeySerde, Name, PoisonRecordError, TimeMs, ValueSerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.keys.windows import MAX_TIMESTAMP_MS

@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from spark_apps.apps.pos import prime_purchases
+from spark_apps.apps.records.money import UNITS_PER_ONE
+from spark_apps.apps.records.rewards import Notification, PrimePurchase, Rewards
+from spark_apps.apps.records.topics import LOYALTY
 from spark_apps.generations.migration import StoreMigration, StoreRecord
-from spark_apps.records.money import UNITS_PER_ONE
-from spark_apps.records.rewards import Notification, PrimePurchase, Rewards
-from spark_apps.records.topics import LOYALTY
 from spark_apps.settings import AppSettings
 from state.serdes.struct import StructSerde
 from state.topology import Store, StreamsBuilder, with_key

@@ -17,10 +17,10 @@ from typing import Annotated
 import msgspec
 
 from spark_apps.apps.once import once
-from spark_apps.records.invoice import InvoiceSerde, Sale
-from spark_apps.records.money import to_units
-from spark_apps.records.source import KeySerde, all_of, keyed_by, not_ahead
-from spark_apps.records.topics import POS
+from spark_apps.apps.records.invoice import InvoiceSerde, Sale
+from spark_apps.apps.records.money import to_units
+from spark_apps.apps.records.topics import POS
+from spark_apps.records import KeySerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.stores.windowed import Windowed

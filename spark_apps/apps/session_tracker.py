@@ -15,8 +15,7 @@ from typing import Annotated
 import msgspec
 
 from spark_apps.apps.once import once
-from spark_apps.records.poison import Code, TimeMs
-from spark_apps.records.source import KeySerde, ValueSerde, all_of, keyed_by, not_ahead
+from spark_apps.records import Code, KeySerde, TimeMs, ValueSerde, all_of, keyed_by, not_ahead
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.stores.windowed import Windowed

@@ -12,8 +12,7 @@ from typing import Annotated
 
 import msgspec
 
-from spark_apps.records.poison import PoisonRecordError
-from spark_apps.records.source import KeySerde, has_key
+from spark_apps.records import KeySerde, PoisonRecordError, has_key
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key

@@ -21,7 +21,7 @@ from spark_apps import errors
 from spark_apps.engine import write_errors
 from spark_apps.engine.task_input import TruncatedInputError
 from spark_apps.generations.errors import UnconvertibleRowsError
-from spark_apps.records.poison import PoisonRecordError
+from spark_apps.records import PoisonRecordError
 from state.errors import StateError
 
 P = ParamSpec("P")

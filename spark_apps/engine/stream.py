@@ -21,11 +21,10 @@ from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
 from spark_apps.engine.transaction import WriterPlan, producer_options
 from spark_apps.engine.work import AppWork, BatchWork, Outcome
-from spark_apps.kafka_source import read_stream
-from spark_apps.ledger import BatchWritten
+from spark_apps.runtime.sink_metrics import BatchWritten
+from spark_apps.runtime.stream import Stream, StreamContext, read_stream
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from spark_apps.stream import Stream, StreamContext
-from spark_apps.topics import Topics
 from spark_apps.topology_app import Describe, changelog_topics, described, internal_name
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.names import dead_letter_topic
@@ -128,7 +127,7 @@ class Batches:
         replayed = sum(outcome.replayed for outcome in outcomes)
         if replayed:
             _log.info("batch_was_committed", app=self._context.spec.name, batch=batch_id, tasks=replayed)
-        self._context.ledger.add(
+        self._context.metrics.add(
             BatchWritten(
                 records=sum(outcome.records for outcome in outcomes),
                 dead_letters=sum(outcome.dead_letters for outcome in outcomes),

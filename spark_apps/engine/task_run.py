@@ -14,8 +14,8 @@ import numpy as np
 import structlog
 from confluent_kafka import KafkaException
 
-from spark_apps.dead_letters import dead_letter
 from spark_apps.engine.clients import asking_client
+from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.engine.global_tables import GlobalTable
 from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore

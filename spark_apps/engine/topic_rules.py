@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from spark_apps.dead_letters import reason_headers
+from spark_apps.engine.dead_letters import reason_headers
 from state.stores.record_context import Header
 
 BY_KEY = -1

@@ -12,8 +12,8 @@ import shutil
 
 import orjson
 
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.errors import GenerationRefusedError
+from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.changelog.position import Position
 from state.whole_files import write_whole
 

@@ -22,15 +22,15 @@ import typer
 from spark_apps.generations import steps
 from spark_apps.generations.catalog import check_changeable, check_fitting, check_since, known, settings_of
 from spark_apps.generations.comparison import behind, compare_generations
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.errors import GenerationRefusedError
-from spark_apps.generations.handover import Steps
+from spark_apps.generations.handover import GenerationController
 from spark_apps.generations.journal import Generation, GenerationState, Journal
-from spark_apps.generations.orders import Role
 from spark_apps.generations.running_code import check_known
-from spark_apps.heartbeat import read_heartbeat
 from spark_apps.registry import app_named
+from spark_apps.runtime.heartbeat import read_heartbeat
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from spark_apps.topics import Topics
 from state.clock import SystemClock
 from state.cluster.alias_topic import publish_alias
 from state.errors import ConfigurationError, StateError
@@ -91,7 +91,7 @@ def handover(
 ) -> None:
     """Let the generation that runs beside the live one take over, if both hold the same."""
 
-    def taken(all_steps: Steps) -> tuple[Journal, dict[str, Any]]:
+    def taken(all_steps: GenerationController) -> tuple[Journal, dict[str, Any]]:
         candidate = all_steps.read().candidate
         if candidate is not None:
             check_known(all_steps.spec.name, candidate.migrations, all_steps.settings)
@@ -118,7 +118,9 @@ def retire(
     _answered(app, lambda taken: _retired(taken, generation, delete=delete), timeout_s=timeout_s)
 
 
-def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None, since: str | None) -> Journal:
+def _seeded(
+    taken: GenerationController, migrations: tuple[str, ...], partitions: int | None, since: str | None
+) -> Journal:
     spec, settings, file = taken.spec, taken.settings, taken.journal_file
     check_since(since)
     with file.locked():
@@ -143,7 +145,7 @@ def _seeded(taken: Steps, migrations: tuple[str, ...], partitions: int | None, s
     return journal
 
 
-def _retired(taken: Steps, number: int | None, *, delete: bool) -> Journal:
+def _retired(taken: GenerationController, number: int | None, *, delete: bool) -> Journal:
     journal = taken.read()
     chosen = number
     if chosen is None:
@@ -178,7 +180,7 @@ def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) ->
     shutil.rmtree(folder)
 
 
-def delete_generation(taken: Steps, generation: Generation) -> None:
+def delete_generation(taken: GenerationController, generation: Generation) -> None:
     """Deletes the topics, the checkpoint and the local stores of a generation, even if its seed is incomplete."""
     settings = settings_of(taken.settings, generation)
     checkpoint = settings.checkpoint_dir(taken.spec.name)
@@ -201,7 +203,7 @@ def delete_generation(taken: Steps, generation: Generation) -> None:
 
 def _answered(
     app: str,
-    step: Callable[[Steps], Journal | tuple[Journal, dict[str, Any]]],
+    step: Callable[[GenerationController], Journal | tuple[Journal, dict[str, Any]]],
     *,
     timeout_s: float = 120,
     max_behind: int = 100_000,
@@ -221,12 +223,12 @@ def _answered(
     raise typer.Exit(code)
 
 
-def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: bool) -> Steps:
+def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: bool) -> GenerationController:
     spec = app_named(app)
     check_changeable(spec)
     settings = AppSettings.of_platform()
     secret = load_cluster_secret(settings.cluster_secret_file)
-    return Steps(
+    return GenerationController(
         spec,
         spec.settings(settings),
         SystemClock(),
@@ -251,7 +253,7 @@ def _refusal(error: StateError) -> dict[str, Any]:
     return {"error": str(error), "kind": type(error).__name__}
 
 
-def _told(taken: Steps, journal: Journal) -> dict[str, Any]:
+def _told(taken: GenerationController, journal: Journal) -> dict[str, Any]:
     transfer = journal.transfer
     return {
         "app": journal.app,
@@ -265,7 +267,7 @@ def _told(taken: Steps, journal: Journal) -> dict[str, Any]:
     }
 
 
-def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[str, Any]:
+def _described(taken: GenerationController, journal: Journal, generation: Generation) -> dict[str, Any]:
     checkpoint = taken.checkpoint(generation)
     live = taken.checkpoint(journal.live_generation).committed_position()
     position = checkpoint.committed_position()
@@ -286,7 +288,7 @@ def _described(taken: Steps, journal: Journal, generation: Generation) -> dict[s
     }
 
 
-def _process(taken: Steps, role: Role) -> dict[str, Any] | None:
+def _process(taken: GenerationController, role: Role) -> dict[str, Any] | None:
     beat = read_heartbeat(taken.settings.heartbeat_file(role.program(taken.spec.name)))
     if beat is None:
         return None

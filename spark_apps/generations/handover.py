@@ -13,18 +13,18 @@ from dataclasses import dataclass
 
 import structlog
 
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.errors import AppRunningError
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import is_settled, plan_batch
 from spark_apps.generations.catalog import first_journal, settings_of
 from spark_apps.generations.comparison import behind
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
 from spark_apps.generations.journal import Generation, Journal, JournalFile, TransferPhase
-from spark_apps.generations.orders import Role
 from spark_apps.generations.run_lease import generation_lease
-from spark_apps.heartbeat import AppState, read_heartbeat
-from spark_apps.lease import Lease
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.heartbeat import AppState, read_heartbeat
+from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.changelog.position import Position
@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class GenerationController:
     """Takes the steps of one app.
 
     Attributes:
@@ -326,10 +326,10 @@ class Steps:
         return journal
 
 
-_PHASES: dict[TransferPhase, Callable[[Steps], object]] = {
-    TransferPhase.BEGUN: Steps._hold_target,  # noqa: SLF001 (a table of this class's own)
-    TransferPhase.WAITING: Steps._bring_together,  # noqa: SLF001
-    TransferPhase.ALIGNED: Steps._complete,  # noqa: SLF001
+_PHASES: dict[TransferPhase, Callable[[GenerationController], object]] = {
+    TransferPhase.BEGUN: GenerationController._hold_target,  # noqa: SLF001 (a table of this class's own)
+    TransferPhase.WAITING: GenerationController._bring_together,  # noqa: SLF001
+    TransferPhase.ALIGNED: GenerationController._complete,  # noqa: SLF001
 }
 
 

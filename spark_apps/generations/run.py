@@ -1,8 +1,8 @@
 """A process of an app with generations: it runs and pauses the generation of its role, as the journal says.
 
 The process survives hand-overs: it ends a query between two batches, releases the generation's lease, waits, and
-follows its next orders on the same JVM. A step that acquires the lease can be sure that nothing of that generation
-runs. The process sees a change of the journal within `POLL_S` seconds.
+follows its next desired state on the same JVM. Nothing of a generation runs while a step holds its lease. The process
+sees a change of the journal within `POLL_S` seconds.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.gate import BatchRefusedError
 from spark_apps.generations.boundary import take_back
 from spark_apps.generations.catalog import first_journal, known_migrations, settings_of, spec_of
+from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of
 from spark_apps.generations.journal import Generation, JournalFile
-from spark_apps.generations.orders import Orders, Role, orders_for
 from spark_apps.generations.run_lease import generation_lease
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
-from spark_apps.lease import Lease
-from spark_apps.preflight import preflight
-from spark_apps.progress import offsets_of
-from spark_apps.pulse import Pulse
-from spark_apps.runner import AppRun, described
-from spark_apps.session import jvm_pid, start_session, stop_session
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.drain_barrier import BatchRefusedError
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
+from spark_apps.runtime.lease import Lease
+from spark_apps.runtime.preflight import preflight
+from spark_apps.runtime.progress import offsets_of
+from spark_apps.runtime.runner import AppRun, described
+from spark_apps.runtime.session import jvm_pid, start_session, stop_session
+from spark_apps.runtime.stream import ProcessBatch
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from spark_apps.stream import ProcessBatch
-from spark_apps.topics import Topics
 from state.clock import Clock
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ class BatchLimit:
 
 @dataclass(frozen=True, slots=True)
 class _Term(AppRun):
-    """One query, from one change of orders to the next, on a session that outlives it."""
+    """One query, from one change of the desired state to the next, on a session that outlives it."""
 
-    def run(self, spark: SparkSession, pulse: Pulse) -> None:
+    def run(self, spark: SparkSession, heartbeats: HeartbeatWriter) -> None:
         assert self.generation is not None  # noqa: S101 (given by `GenerationRun`)
         topics = Topics(self.settings.kafka_bootstrap)
         found = preflight(self.spec, self.settings, topics, self.clock)
         if not self.stop.is_set():
-            self._stream(spark, pulse, found)
+            self._stream(spark, heartbeats, found)
 
 
 @dataclass(slots=True)
@@ -104,74 +104,74 @@ class GenerationRun:
         program = self.role.program(self.spec.name)
         with Lease(self.settings.lease_file(program), clock=self.clock, wait=time.sleep) as lease:
             lease.acquire(self.settings.lease_timeout_s)
-            with self._beating(program) as pulse:
+            with self._beating(program) as heartbeats:
                 try:
-                    self._follow(lease, pulse)
+                    self._follow(lease, heartbeats)
                 finally:
                     if self._spark is not None and self.shared is None:
                         stop_session(self._spark)
 
-    def _follow(self, lease: Lease, pulse: Pulse) -> None:
+    def _follow(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
         while not self.stop.is_set():
-            orders = self._orders()
-            if orders is None:
+            desired = self._desired()
+            if desired is None:
                 _log.info("no_generation", app=self.spec.name, role=self.role)
                 return
-            if orders.fulfilled(self._checkpoint(orders.generation)):
-                self._pause(orders, pulse)
+            if desired.fulfilled(self._checkpoint(desired.generation)):
+                self._pause(desired, heartbeats)
             else:
-                self._run(orders, lease, pulse)
+                self._run(desired, lease, heartbeats)
 
-    def _orders(self) -> Orders | None:
+    def _desired(self) -> DesiredState | None:
         journal = JournalFile(self.settings.run_dir, self.spec.name).read() or first_journal(self.spec)
-        return orders_for(journal, self.role)
+        return desired_state_of(journal, self.role)
 
-    def _pause(self, orders: Orders, pulse: Pulse) -> None:
-        position = self._checkpoint(orders.generation).committed_position()
-        pulse.become(
+    def _pause(self, desired: DesiredState, heartbeats: HeartbeatWriter) -> None:
+        position = self._checkpoint(desired.generation).committed_position()
+        heartbeats.become(
             replace(
-                self._heartbeat(orders.generation, AppState.PAUSED),
-                batch_id=self._checkpoint(orders.generation).last_committed_batch(),
+                self._heartbeat(desired.generation, AppState.PAUSED),
+                batch_id=self._checkpoint(desired.generation).last_committed_batch(),
                 offsets=offsets_of(position),
             )
         )
-        _log.info("holding", app=self.spec.name, generation=orders.generation.number)
-        # A crashed step may have left a planned batch behind, which must run under the same orders.
-        checkpoint = self._checkpoint(orders.generation)
-        while not self.stop.wait(POLL_S) and self._orders() == orders and orders.fulfilled(checkpoint):
+        _log.info("holding", app=self.spec.name, generation=desired.generation.number)
+        # A crashed step may have left a planned batch behind, which must run first.
+        checkpoint = self._checkpoint(desired.generation)
+        while not self.stop.wait(POLL_S) and self._desired() == desired and desired.fulfilled(checkpoint):
             pass
 
-    def _run(self, orders: Orders, process_lease: Lease, pulse: Pulse) -> None:
-        settings = settings_of(self.settings, orders.generation)
-        name = generation_lease(self.spec.name, orders.generation.number)
-        pulse.become(self._heartbeat(orders.generation, AppState.STARTING))
+    def _run(self, desired: DesiredState, process_lease: Lease, heartbeats: HeartbeatWriter) -> None:
+        settings = settings_of(self.settings, desired.generation)
+        name = generation_lease(self.spec.name, desired.generation.number)
+        heartbeats.become(self._heartbeat(desired.generation, AppState.STARTING))
         with Lease(settings.lease_file(name), clock=self.clock, wait=time.sleep) as lease:
             lease.acquire(settings.lease_timeout_s)
-            # The previous holder of the lease may have changed the orders.
-            if self._orders() != orders:
+            # The previous holder of the lease may have changed the desired state.
+            if self._desired() != desired:
                 return
             spark = self._session(process_lease)
             pid = jvm_pid(spark)
             if pid is not None:
                 lease.record_jvm(pid)
-            pulse.enter(AppState.STARTING, jvm_pid=pid)
-            self._term(orders, spark, pulse)
+            heartbeats.enter(AppState.STARTING, jvm_pid=pid)
+            self._term(desired, spark, heartbeats)
 
-    def _term(self, orders: Orders, spark: SparkSession, pulse: Pulse) -> None:
-        checkpoint = self._checkpoint(orders.generation)
+    def _term(self, desired: DesiredState, spark: SparkSession, heartbeats: HeartbeatWriter) -> None:
+        checkpoint = self._checkpoint(desired.generation)
         planned_before = checkpoint.last_planned_batch()
         ended = threading.Event()
-        limit = BatchLimit(_last_batch(orders, checkpoint), ended.set)
+        limit = BatchLimit(_last_batch(desired, checkpoint), ended.set)
         term = _Term(
-            spec_of(self.spec, orders.generation),
-            settings_of(self.settings, orders.generation),
+            spec_of(self.spec, desired.generation),
+            settings_of(self.settings, desired.generation),
             self.clock,
             ended,
             around_batch=lambda process: limit(self.around_batch(process)),
-            generation=orders.generation,
+            generation=desired.generation,
         )
-        with self._watching(orders, lambda: orders.reached(checkpoint, owed=planned_before), ended):
-            term.run(spark, pulse)
+        with self._watching(desired, lambda: desired.reached(checkpoint, owed=planned_before), ended):
+            term.run(spark, heartbeats)
         planned = checkpoint.last_planned_batch()
         never_begun = planned is not None and planned > max(limit.begun, planned_before or 0)
         # A paused generation must have no unfinished batch. A batch that was begun is finished instead.
@@ -179,23 +179,23 @@ class GenerationRun:
             take_back(checkpoint, planned)
 
     @contextmanager
-    def _watching(self, orders: Orders, reached: Callable[[], bool], ended: threading.Event) -> Iterator[None]:
-        """Ends the term when the process must stop, the orders change, or the query has reached them."""
+    def _watching(self, desired: DesiredState, reached: Callable[[], bool], ended: threading.Event) -> Iterator[None]:
+        """Ends the term when the process must stop, the desired state changes, or the query has reached it."""
 
         def watch() -> None:
             while not ended.wait(POLL_S):
                 try:
-                    if self.stop.is_set() or reached() or self._orders() != orders:
+                    if self.stop.is_set() or reached() or self._desired() != desired:
                         ended.set()
                 except OSError:
                     continue
                 except Exception:
-                    # An unwatched term would miss new orders and the stop signal. So it ends, and `_follow` meets
-                    # the same error and raises it.
-                    _log.exception("orders_not_watched", app=self.spec.name)
+                    # An unwatched term would miss a new desired state and the stop signal. So it ends, and `_follow`
+                    # meets the same error and raises it.
+                    _log.exception("desired_state_not_watched", app=self.spec.name)
                     ended.set()
 
-        thread = threading.Thread(target=watch, name="orders", daemon=True)
+        thread = threading.Thread(target=watch, name="desired-state", daemon=True)
         thread.start()
         try:
             yield
@@ -215,24 +215,24 @@ class GenerationRun:
         return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
 
     @contextmanager
-    def _beating(self, program: str) -> Iterator[Pulse]:
-        orders = self._orders()
-        generation = orders.generation if orders is not None else first_journal(self.spec).live_generation
+    def _beating(self, program: str) -> Iterator[HeartbeatWriter]:
+        desired = self._desired()
+        generation = desired.generation if desired is not None else first_journal(self.spec).live_generation
         path = self.settings.heartbeat_file(program)
         before = read_heartbeat(path)
         self._starts = 1 if before is None else before.starts + 1
         first = self._heartbeat(generation, AppState.STARTING)
-        pulse = Pulse(path, first, interval_s=self.settings.heartbeat_interval_s, clock=self.clock)
-        pulse.start()
+        heartbeats = HeartbeatWriter(path, first, interval_s=self.settings.heartbeat_interval_s, clock=self.clock)
+        heartbeats.start()
         try:
-            yield pulse
+            yield heartbeats
         except BaseException as error:
-            pulse.enter(AppState.FAILED, error=described(error))
+            heartbeats.enter(AppState.FAILED, error=described(error))
             raise
         else:
-            pulse.enter(AppState.STOPPED)
+            heartbeats.enter(AppState.STOPPED)
         finally:
-            pulse.stop()
+            heartbeats.stop()
 
     def _heartbeat(self, generation: Generation, state: AppState) -> Heartbeat:
         now_ms = self.clock.now_ms()
@@ -249,11 +249,11 @@ class GenerationRun:
         )
 
 
-def _last_batch(orders: Orders, checkpoint: SparkCheckpoint) -> int | None:
+def _last_batch(desired: DesiredState, checkpoint: SparkCheckpoint) -> int | None:
     """The last batch that may begin; None if it is not known beforehand.
 
     Planned batches run first: a process that crashed may have begun them.
     """
-    if not orders.holds or orders.position is not None:
+    if not desired.holds or desired.position is not None:
         return None
-    return checkpoint.last_planned_batch() if orders.batch is None else orders.batch
+    return checkpoint.last_planned_batch() if desired.batch is None else desired.batch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.errors import GenerationRefusedError
-from spark_apps.generations.orders import Role
-from spark_apps.heartbeat import LIVE_STATES, read_heartbeat
+from spark_apps.runtime.heartbeat import LIVE_STATES, read_heartbeat
 from spark_apps.settings import AppSettings
 
 

@@ -19,8 +19,6 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.claim import CheckpointClaim
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
@@ -45,14 +43,16 @@ from spark_apps.generations.seed_rows import (
     converted_rows,
     written_rows,
 )
-from spark_apps.partitions import counts_in
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.checkpoint_owner import CheckpointOwner
+from spark_apps.runtime.partitions import counts_in
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog
 from spark_apps.snapshot.cut import CommittedBatch, planned_batches, range_to_fold
 from spark_apps.snapshot.job import Snapshot, snapshot_session
 from spark_apps.snapshot.table import SnapshotTable
 from spark_apps.spec import AppSpec, StoreSpec
-from spark_apps.topics import Topics
 from spark_apps.topology_app import described, internal_name, logged_stores
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
@@ -357,7 +357,7 @@ class Seeding:
         begin_behind(checkpoint, self._live_checkpoint, live_batch, start.merged(Position(empty)), query_id)
         partitions = counts_in(start) | self._topics.partition_counts(self.new.topics.values())
         ids = self._topics.ids(self.spec.sources(self.settings))
-        CheckpointClaim(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)
+        CheckpointOwner(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)
 
     def _write_markers(self, query_id: str, progress: Mapping[str, Progress]) -> None:
         producer = new_producer(self.settings.kafka_bootstrap, {"enable.idempotence": True})

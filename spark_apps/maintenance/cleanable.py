@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from spark_apps.generations.journal import Journal
-from spark_apps.registry import STORES
+from spark_apps.registry import stores
 from spark_apps.spec import StoreSpec
 from state.errors import ConfigurationError
 
 
 def cleanable_stores() -> tuple[str, ...]:
     """The stores that grow without bounds."""
-    return tuple(name for name, store in STORES.items() if not store.bounded)
+    return tuple(name for name, store in stores().items() if not store.bounded)
 
 
 def check_cleanable(store: StoreSpec) -> None:

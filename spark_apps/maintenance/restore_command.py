@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from spark_apps.generations.live import live_store, store_in
-from spark_apps.lease import Lease
+from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import ConfigurationError

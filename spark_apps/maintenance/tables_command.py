@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from spark_apps.lease import Lease
 from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.runtime.lease import Lease
 from state.clock import SystemClock
 from state.maintenance.expiry import DAY_MS
 from state.maintenance.table_upkeep import keep_up, promised_versions

@@ -14,14 +14,14 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from spark_apps.claim import CheckpointClaim
 from spark_apps.errors import BrokerUnavailableError, UnusableCheckpointError
 from spark_apps.generations.catalog import migration_named
 from spark_apps.generations.journal import FIRST_GENERATION, Journal, JournalFile
 from spark_apps.registry import APPS
+from spark_apps.runtime.checkpoint_owner import CheckpointOwner
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
-from spark_apps.topics import Topics
 from state.clock import Clock
 from state.errors import ConfigurationError, StateError
 from state.migration.contract import AppTopology, Description, RunningStore
@@ -64,7 +64,7 @@ def _topologies(settings: AppSettings) -> Iterator[tuple[str, AppTopology]]:
         made = () if journal is None else journal.live_generation.migrations
         own = settings.model_copy(update={"generation": live})
         try:
-            claim = CheckpointClaim.read(own.checkpoint_dir(app.name))
+            claim = CheckpointOwner.read(own.checkpoint_dir(app.name))
         except UnusableCheckpointError as error:
             _log.warning("claim_not_read", app=app.name, error=str(error))
             continue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.topics import TopicBounds
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.topics import TopicBounds
 from state.changelog.position import Position
 from state.errors import ChangelogError
 from state.snapshots.manifest import SnapshotManifest

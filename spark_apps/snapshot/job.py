@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.lease import Lease
-from spark_apps.session import jvm_pid, start_session, stop_session
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.lease import Lease
+from spark_apps.runtime.session import jvm_pid, start_session, stop_session
+from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_value_fields
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
 from spark_apps.snapshot.table import SnapshotTable, content_of
 from spark_apps.spec import StoreSpec
-from spark_apps.topics import TopicBounds, Topics, await_topics
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ChangelogError

@@ -35,7 +35,7 @@ _ENGINES = ["plain", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark
 @pytest.fixture(scope="session")
 def kafka_bootstrap() -> str:
     """The broker for tests on Spark: that of the setting. Such a test is skipped while it doesn't answer."""
-    from spark_apps.topics import Topics  # noqa: PLC0415 (loads the Kafka client)
+    from spark_apps.runtime.topics import Topics  # noqa: PLC0415 (loads the Kafka client)
 
     bootstrap = AppSettings().kafka_bootstrap
     try:
@@ -51,7 +51,7 @@ def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSes
 
     A process has one session at a time: a longer-lived one would be stopped by the first module that makes its own.
     """
-    from spark_apps.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
+    from spark_apps.runtime.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
 
     settings = AppSettings(run_dir=tmp_path_factory.mktemp("spark"))
     session = start_session("testkit", settings)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException, Message
 from confluent_kafka.admin import NewTopic
 
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.layout import Layout, markers_topic
 from spark_apps.engine.stream import Batches, open_topology_stream
-from spark_apps.late_worker import WORKER_TRIES, worker_was_late
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.session import WORKER_TRIES, worker_was_late
+from spark_apps.runtime.stream import Stream, StreamContext
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from spark_apps.stream import Stream, StreamContext
 from spark_apps.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
-from spark_apps.topics import Topics
 from spark_apps.topology_app import changelog_topics
 from state.changelog.stretch import read_topic
 from state.errors import ConfigurationError, InvalidArgumentError, StateError

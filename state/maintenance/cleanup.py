@@ -20,10 +20,10 @@ from xxhash import xxh64_intdigest
 from state.clock import Clock
 from state.errors import ChangelogError, InvalidArgumentError, StateError
 from state.maintenance.archive import Archive
+from state.maintenance.cleanup_outcome import CleanupOutcome, RowOutcome, cleanup_outcome
 from state.maintenance.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
 from state.maintenance.conditional_write import ConditionalWriter
 from state.maintenance.expiry import added, content_of, no_ages
-from state.maintenance.fates import Fate, Fates, fates_of
 from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
 from state.maintenance.log_record import CleanupAction, LogRecord, cleanup_headers
 from state.maintenance.pace import Pace
@@ -34,8 +34,8 @@ _PASSES = 5
 _CANARY_SEED = 7
 _SHARES = 1 << 32
 
-Wanted: TypeAlias = "Callable[[LogRecord, Fate | None], LogRecord | None]"
-"""Maps an archived row and its fate so far to the record to write; None leaves the row alone."""
+Wanted: TypeAlias = "Callable[[LogRecord, RowOutcome | None], LogRecord | None]"
+"""Maps an archived row and its outcome so far to the record to write; None leaves the row alone."""
 
 log = structlog.get_logger(__name__)
 
@@ -182,8 +182,8 @@ class Cleanup:
             CleanupRefusedError: as `report`; or the store has another changelog by now.
         """
 
-        def wanted(record: LogRecord, fate: Fate | None) -> LogRecord | None:
-            if fate is not None or (only_canary and not _in_share(record, plan.options.canary_share)):
+        def wanted(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
+            if outcome is not None or (only_canary and not _in_share(record, plan.options.canary_share)):
                 return None
             headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.DELETE)
             return LogRecord(0, self._clock.now_ms(), record.key, None, headers)
@@ -210,8 +210,8 @@ class Cleanup:
             raise CleanupRefusedError(msg)
         self._check_begun(plan)
 
-        def wanted(record: LogRecord, fate: Fate | None) -> LogRecord | None:
-            if fate is not Fate.DELETED:
+        def wanted(record: LogRecord, outcome: RowOutcome | None) -> LogRecord | None:
+            if outcome is not RowOutcome.DELETED:
                 return None
             headers = cleanup_headers(record.headers, plan.cleanup_id, CleanupAction.RESTORE)
             return record._replace(headers=headers)
@@ -227,24 +227,24 @@ class Cleanup:
             InvalidArgumentError: it was only previewed, so there is nothing to report.
         """
         self._check_begun(plan)
-        expired, fates = 0, list[Fates]()
+        expired, outcomes = 0, list[CleanupOutcome]()
         changelog = self._changelog(plan)
         for partition in plan.ends:
             keys = self._archive(plan).keys(partition)
             expired += len(keys)
-            fates.append(fates_of(keys, self._since(changelog, plan, partition), plan.cleanup_id))
-        counts = {fate: sum(found.count(fate) for found in fates) for fate in Fate}
+            outcomes.append(cleanup_outcome(keys, self._since(changelog, plan, partition), plan.cleanup_id))
+        counts = {outcome: sum(found.count(outcome) for found in outcomes) for outcome in RowOutcome}
         report = CleanupReport(
             cleanup_id=plan.cleanup_id,
             store=plan.store,
             expired=expired,
-            deleted=counts[Fate.DELETED],
-            refreshed=counts[Fate.TOUCHED],
-            came_back=counts[Fate.CAME_BACK],
-            restored=counts[Fate.RESTORED],
+            deleted=counts[RowOutcome.DELETED],
+            refreshed=counts[RowOutcome.TOUCHED],
+            came_back=counts[RowOutcome.CAME_BACK],
+            restored=counts[RowOutcome.RESTORED],
             untouched=expired - sum(counts.values()),
-            hit=sum(len(found.hit) for found in fates),
-            foreign=sum(len(found.foreign) for found in fates),
+            hit=sum(len(found.hit) for found in outcomes),
+            foreign=sum(len(found.foreign) for found in outcomes),
         )
         (self._folder / plan.cleanup_id / "report.json").write_bytes(orjson.dumps(report.as_dict()))
         log.info("cleanup", **report.as_dict())
@@ -289,7 +289,7 @@ class Cleanup:
             for partition in plan.ends:
                 _, end = changelog.bounds(partition)
                 archive = self._archive(plan)
-                seen = fates_of(
+                seen = cleanup_outcome(
                     archive.keys(partition),
                     changelog.scan(partition, plan.ends[partition], end),
                     plan.cleanup_id,
@@ -341,9 +341,9 @@ class Cleanup:
         return changelog.scan(partition, plan.ends[partition], changelog.bounds(partition)[1])
 
 
-def _chosen(rows: Iterator[LogRecord], fates: dict[bytes, Fate], wanted: Wanted) -> Iterator[LogRecord]:
+def _chosen(rows: Iterator[LogRecord], outcomes: dict[bytes, RowOutcome], wanted: Wanted) -> Iterator[LogRecord]:
     for row in rows:
-        record = wanted(row, fates.get(row.key or b""))
+        record = wanted(row, outcomes.get(row.key or b""))
         if record is not None:
             yield record
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.broker import start_broker
-from spark_apps.session import start_session, stop_session
+from spark_apps.runtime.session import start_session, stop_session
 from spark_apps.settings import AppSettings
 from spark_apps.testkit.spark_driver import SparkDriver
 from spark_apps.topology_app import topology_app

@@ -7,7 +7,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from dags.operators.app_change import change_scale
 from dags.operators.settings import OperationsSettings
-from spark_apps.scale import AppScale, read_scale
+from spark_apps.runtime.scale import AppScale, read_scale
 
 NOTHING = {"cores": "None", "memory_mb": "None", "max_offsets_per_trigger": "None"}
 

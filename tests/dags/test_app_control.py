@@ -9,7 +9,7 @@ import pytest
 from dags.operators.app_control import AppControl, Patience
 from dags.operators.errors import AppFailedError, AppTimeoutError
 from dags.operators.supervisor_rpc import ProcessInfo
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat, write_heartbeat
 from state.clock import ManualClock
 
 PATIENCE = Patience(start_s=10, stop_s=5, stale_s=3)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dags.operators.shared_beat import shared_beat
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 TICKS = Heartbeat(
     *("ticks", 1, 7, AppState.RUNNING, 1_000, 5_000),

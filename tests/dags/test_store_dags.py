@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, write
-from spark_apps.registry import STORES
+from spark_apps.registry import stores
 from tests.dags.conftest import RunDag
 from tests.spark_apps.maintenance.test_commands import PARTITIONS, ROWS, TOPIC, snapshot
 
@@ -39,7 +39,7 @@ def test_the_chosen_store_is_verified_and_a_difference_fails_the_run(
     assert good.results["prices"]["details"]["compared"] == {"snapshot 0": PARTITIONS}
     others = {name: state for name, state in good.tasks.items() if name not in {"prices", "choose"}}
     assert set(others.values()) == {"skipped"}
-    assert len(others) == len(STORES) - 1
+    assert len(others) == len(stores()) - 1
 
     snapshot(store, run_dir, {**ROWS, b"SYMBOL-OF-NONE": b"{}"})
     bad = run_dag("verify_stores", {"store": "prices"}, STOREKEEPER_KAFKA_BOOTSTRAP=store.bootstrap)

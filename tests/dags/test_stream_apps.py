@@ -8,9 +8,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from dags.operators.choose_programs import ChooseProgramsOperator
 from dags.operators.supervisor_rpc import SupervisorRpc
-from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.registry import POS_APPS
-from spark_apps.scale import AppScale, read_scale
+from spark_apps.runtime.heartbeat import AppState, read_heartbeat
+from spark_apps.runtime.scale import AppScale, read_scale
 from tests.dags.conftest import DagRun, RunDag
 from tests.dags.supervised import Supervised
 from tests.dags.test_migrate_state import TOYS

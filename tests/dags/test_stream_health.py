@@ -11,7 +11,7 @@ from dags.operators.app_control import AppControl, Patience
 from dags.operators.errors import SupervisorUnreachableError
 from dags.operators.stream_health import StreamHealthTrigger
 from dags.operators.supervisor_rpc import ProcessInfo
-from spark_apps.heartbeat import AppState
+from spark_apps.runtime.heartbeat import AppState
 from state.clock import SystemClock
 from tests.dags.test_app_control import Bench, FakeSupervisor
 

@@ -7,7 +7,7 @@ import pytest
 
 from dags.operators.supervisor_rpc import ProcessInfo
 from dags.operators.watch_rules import WatchAction, WatchHistory, WatchLimits, judge, sickest
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 NOW = 10_000_000
 LIMITS = WatchLimits(

@@ -11,8 +11,8 @@ from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import JournalFile
 from spark_apps.generations.steps import planned, retired, started
-from spark_apps.heartbeat import read_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
+from spark_apps.runtime.heartbeat import read_heartbeat
 from state.clock import SystemClock
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised

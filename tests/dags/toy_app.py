@@ -13,8 +13,8 @@ import sys
 import threading
 from pathlib import Path
 
-from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.registry import apps_of
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import SystemClock
 
 BEAT_S = 0.2

@@ -13,7 +13,7 @@ from deploy import cli
 from deploy.app_topics import all_topics
 from deploy.settings import PlatformSettings
 from harness.broker import Broker
-from spark_apps.registry import ON_DEMAND_APPS, STORES
+from spark_apps.registry import ON_DEMAND_APPS, stores
 from spark_apps.settings import AppSettings
 
 
@@ -22,7 +22,7 @@ def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() ->
     policies = {topic.name: topic.config["cleanup.policy"] for topic in topics}
     assert len(policies) == len(topics)
     assert policies.keys() >= {topic for app in ON_DEMAND_APPS.values() for topic in app.topics(AppSettings())}
-    changelogs = {store.changelog_topic for store in STORES.values()}
+    changelogs = {store.changelog_topic for store in stores().values()}
     assert {name for name, policy in policies.items() if policy == "compact"} == changelogs
 
 

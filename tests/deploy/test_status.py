@@ -24,8 +24,8 @@ from deploy.status import PlatformStatus, Problems, ProcessStatus, collect_statu
 from deploy.status_table import status_table
 from deploy.supervisor_client import ProcessView
 from harness.waiting import eventually
-from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.registry import ON_DEMAND_APPS
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 
 
 def _heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | None = None) -> Heartbeat:

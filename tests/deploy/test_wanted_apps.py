@@ -24,8 +24,8 @@ OWN_STORE = "totals=template_app-totals-changelog"
 
 def name_own(monkeypatch: pytest.MonkeyPatch, app: AppSpec) -> None:
     """As if the environment named it."""
-    monkeypatch.setattr(wanted_apps, "OWN_APPS", {app.name: app})
-    monkeypatch.setattr(wanted_apps, "KEPT_APPS", POS_APPS | {app.name: app})
+    monkeypatch.setattr(wanted_apps, "USER_APPS", {app.name: app})
+    monkeypatch.setattr(wanted_apps, "KEPT_APPS", {**POS_APPS, app.name: app})
 
 
 def programs_of(settings: PlatformSettings) -> set[str]:

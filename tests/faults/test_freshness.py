@@ -17,7 +17,7 @@ import pytest
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes
-from harness.standstill import standing_still
+from harness.sigstop_pause import sigstop_pause
 from state.query.position_token import PositionToken
 from tests.faults.freshness_oracle import Oracle, Seen, Tally
 
@@ -132,7 +132,7 @@ def test_no_answer_is_older_than_demanded(broker: Broker, tmp_path: Path, reques
     def stop_and_wake(stop: threading.Event) -> None:
         while not stop.wait(choose.uniform(0.2, 1.0)):
             node = choose.choice(nodes)
-            with standing_still(node.pid):
+            with sigstop_pause(node.pid):
                 stop.wait(choose.uniform(0.05, 0.6))
 
     try:

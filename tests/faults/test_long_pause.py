@@ -11,7 +11,7 @@ import pytest
 
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
-from harness.standstill import standing_still
+from harness.sigstop_pause import sigstop_pause
 from harness.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -35,7 +35,7 @@ def test_after_a_long_pause_one_replica_is_rebuilt_at_a_time(broker: Broker, tmp
     with started(nodes):
         for node in nodes:
             node.wait_ready()
-        with standing_still(nodes[0].pid), standing_still(nodes[1].pid):
+        with sigstop_pause(nodes[0].pid), sigstop_pause(nodes[1].pid):
             until_s = time.monotonic() + RETENTION_S + 1
             write(broker, topic, [(b"k0", None), (b"k1", b"2")])
             eventually(lambda: time.monotonic() > until_s, RETENTION_S + 30, "deletions may be gone from the log")

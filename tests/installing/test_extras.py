@@ -20,7 +20,7 @@ import pytest
 from harness.broker import Broker
 from harness.ports import free_ports
 from harness.waiting import eventually
-from spark_apps.heartbeat import AppState, read_heartbeat
+from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
 from tests.installing.conftest import Install
 from tests.installing.environment import ROOT, Environment

@@ -14,8 +14,8 @@ import pytest
 from deploy.down import stop_everything
 from deploy.layout import RunLayout
 from deploy.waiting import eventually
-from spark_apps.heartbeat import AppState, read_heartbeat
 from spark_apps.registry import POS_APPS
+from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.broker
 def test_it_reads_a_range_of_offsets(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.create_topic("again-sink")
     write_topic(broker.bootstrap, "again-sink", [*good_sales(200, seed=5), (b"k", None)])
-    monkeypatch.setattr("spark_apps.records.topics.HADOOP_SINK", "again-sink")
+    monkeypatch.setattr("spark_apps.apps.records.topics.HADOOP_SINK", "again-sink")
     settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)  # type: ignore[call-arg]
     records = read_topic(broker.bootstrap, "again-sink")
     topic = KafkaLineTopic(settings)

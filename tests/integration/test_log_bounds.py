@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from harness.broker import Broker, start_broker
-from harness.standstill import standing_still
+from harness.sigstop_pause import sigstop_pause
 from harness.topics import write_topic
 from state.changelog.log_bounds import END, known_offsets, log_bounds, log_offsets, offset_client
 from state.changelog.log_ends import KafkaLogEnds
@@ -42,7 +42,7 @@ def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset
         told = ends.ends([(topic, 0), (topic, 1)])
         assert (told[topic, 0].bounds, told[topic, 1].topic_id) == ((3, 3), None)
         assert told[topic, 0].topic_id
-        with standing_still(broker.pid):
+        with sigstop_pause(broker.pid):
             with pytest.raises(KafkaException) as caught:
                 log_bounds(client, topic, 0, 1)
             assert ends.ends([(topic, 0)]) == {}
@@ -68,7 +68,7 @@ def hiccups(broker: Broker) -> Iterator[None]:
 
     def stumble() -> None:
         while not over.wait(rng.uniform(0, 0.3)):
-            with standing_still(broker.pid):
+            with sigstop_pause(broker.pid):
                 over.wait(rng.uniform(0, 0.15))
 
     thread = threading.Thread(target=stumble)

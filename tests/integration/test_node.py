@@ -17,7 +17,7 @@ from deploy.overview.glance import Holders
 from deploy.overview.look import Look
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
-from harness.standstill import standing_still
+from harness.sigstop_pause import sigstop_pause
 from harness.waiting import eventually
 from state.changelog.partitioner import partition_for
 from state.cli import app
@@ -173,7 +173,7 @@ def test_what_a_dead_node_held_is_unavailable_never_missing(split: tuple[NodePro
 def test_a_node_that_hangs_is_given_up_within_the_deadline(split: tuple[NodeProcess, NodeProcess]) -> None:
     one, other = split
     theirs = next(key for key in ROWS if partition_for(key.encode(), 4) not in set(one.replicas()))
-    with standing_still(other.pid):
+    with sigstop_pause(other.pid):
         assert one.get(f"/state/keyvalue/rewards/{theirs}").status_code == 503
     assert eventually(lambda: one.status(f"/state/keyvalue/rewards/{theirs}") == 200, 60, "it is asked again")
 
@@ -189,7 +189,7 @@ def test_the_overview_misses_a_frozen_node_by_its_name(pair: tuple[NodeProcess, 
     )
     (rewards,) = look().stores
     assert (rewards.serving, rewards.replicas) == (8, 8)
-    with standing_still(pair[1].pid):
+    with sigstop_pause(pair[1].pid):
         seen = look()
     (rewards,) = seen.stores
     assert (rewards.serving, rewards.replicas) == (4, 8)

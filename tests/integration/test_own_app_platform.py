@@ -19,7 +19,7 @@ from tests.integration.platform_process import PlatformProcess
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark, pytest.mark.airflow, pytest.mark.timeout(1200)),
-    pytest.mark.long("test_own_apps.py and test_wanted_apps.py have it in parts"),
+    pytest.mark.long("test_user_apps.py and test_wanted_apps.py have it in parts"),
 ]
 
 _OWN, _RUN_S = "page_views", 180

@@ -16,8 +16,8 @@ from deploy.down import stop_everything
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.waiting import eventually
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import POS_APPS
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from tests.integration.airflow_kills import AppWatch, ask_for, kill_program, kill_task, wait_for_no_strays
 from tests.integration.platform_process import PlatformProcess, supervisor_of
 from tests.readable import open_to_others, reached_by, some_group

@@ -18,7 +18,7 @@ from harness.app_process import AppProcesses
 from harness.broker import Broker, start_broker
 from harness.sales import bad_sales, good_sales
 from harness.topics import Record, end_offsets, read_topic, write_topic
-from spark_apps.heartbeat import AppState
+from spark_apps.runtime.heartbeat import AppState
 from state.changelog.headers import ChangelogHeaders
 from state.snapshots.digest import row_hash, to_hex
 
@@ -282,7 +282,7 @@ def test_a_snapshot_is_the_changelog_and_the_totals(day: Day) -> None:
 
 
 def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
-    from spark_apps.lease import Lease
+    from spark_apps.runtime.lease import Lease
     from state.clock import ManualClock
 
     with Lease(day.apps.run_dir / "leases" / "pos.lock", clock=ManualClock(), wait=lambda _: None) as held:

@@ -28,8 +28,8 @@ from harness.meanwhile import repeating
 from harness.meanwhile import running as meanwhile
 from harness.topics import write_topic
 from spark_apps.generations.journal import JournalFile
-from spark_apps.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.registry import APPS, ON_DEMAND_APPS
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from state.client import StateClient
 from state.clock import SystemClock
 from state.errors import StateError

@@ -21,8 +21,8 @@ from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes
 from harness.sales import good_sales
 from harness.topics import end_offsets, write_topic
-from spark_apps.heartbeat import AppState
 from spark_apps.registry import ON_DEMAND_APPS, store_definitions
+from spark_apps.runtime.heartbeat import AppState
 from spark_apps.settings import AppSettings
 from state.changelog.headers import ChangelogHeaders
 from state.client import StateClient

@@ -32,8 +32,8 @@ from harness.broker import Broker
 from harness.sales import good_sales
 from harness.topics import Record, end_offsets, read_topic, write_topic
 from harness.waiting import eventually
-from spark_apps.heartbeat import Heartbeat, read_heartbeat
-from spark_apps.scale import AppScale, write_scale
+from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
+from spark_apps.runtime.scale import AppScale, write_scale
 from spark_apps.settings import AppSettings
 
 pytestmark = [
@@ -199,7 +199,7 @@ def executors(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 def runs_tasks(worker: subprocess.Popen[bytes]) -> bool:
     """Whether a worker has begun with Python code of tasks."""
-    return bool(below(worker, "spark_apps.worker_daemon"))
+    return bool(below(worker, "spark_apps.runtime.worker_daemon"))
 
 
 def below(worker: subprocess.Popen[bytes], said: str) -> list[psutil.Process]:

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quality.settings import QualitySettings
-from spark_apps.hadoop_export.table import COLUMNS
-from spark_apps.session import start_session, stop_session
+from spark_apps.apps.hadoop_export.table import COLUMNS
+from spark_apps.runtime.session import start_session, stop_session
 
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
 

@@ -18,7 +18,7 @@ from quality.export_suite import LINE_KEY, SuiteOptions, export_suite, measured
 from quality.gate import Gate
 from quality.settings import QualitySettings
 from quality.verdict import Status
-from spark_apps.hadoop_export.table import COLUMNS
+from spark_apps.apps.hadoop_export.table import COLUMNS
 from state.clock import ManualClock
 from tests.quality.conftest import SCHEMA, line, stage
 

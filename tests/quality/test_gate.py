@@ -18,9 +18,9 @@ from quality.export_suite import PUBLISHED_COLUMNS
 from quality.gate import PUBLISHER, Batch, Gate
 from quality.settings import QualitySettings
 from quality.verdict import Status, Verdict, VerdictArchive
-from spark_apps.hadoop_export.progress import encode_progress
-from spark_apps.records.invoice import parse_invoice
-from spark_apps.records.masked import masked_values
+from spark_apps.apps.hadoop_export.progress import encode_progress
+from spark_apps.apps.records.invoice import parse_invoice
+from spark_apps.apps.records.masked import masked_values
 from state.changelog.position import Position
 from state.clock import ManualClock
 from tests.quality.conftest import line, stage

@@ -6,8 +6,8 @@ import pytest
 
 from harness.sales import sale_bytes
 from quality.reconciliation import LineTotals, compare, expected_totals, reach_of
-from spark_apps.records.invoice import parse_invoice
-from spark_apps.records.masked import masked_values
+from spark_apps.apps.records.invoice import parse_invoice
+from spark_apps.apps.records.masked import masked_values
 from state.changelog.position import Position
 
 TOPIC = "hadoop-sink"

@@ -17,7 +17,7 @@ from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
-from spark_apps.registry import STORES, store_named
+from spark_apps.registry import store_named, stores
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.errors import SnapshotDamagedError
@@ -157,5 +157,5 @@ def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_
 
 
 def test_every_store_has_a_suite() -> None:
-    for store in STORES.values():
+    for store in stores().values():
         assert snapshot_expectations(store)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from spark_apps.early_worker import connect
-from spark_apps.session import INTERPRETER
+from spark_apps.runtime.session import INTERPRETER
 
 TIMEOUT_S = 60.0
 SECRET = "a secret"

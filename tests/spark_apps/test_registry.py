@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from spark_apps.registry import APPS, POS_APPS, STORES, app_named, store_named
+from spark_apps.registry import APPS, POS_APPS, app_named, store_named, stores
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError, UnknownStoreError
 
@@ -27,7 +27,7 @@ def test_one_app_reports_the_dead_letters_of_a_topic() -> None:
 
 def test_stores_are_found_by_name() -> None:
     assert store_named("rewards").changelog_topic == "pos-rewards-changelog"
-    assert {name: store.app for name, store in STORES.items() if store.app in POS_APPS} == {"rewards": "pos"}
+    assert {name: store.app for name, store in stores().items() if store.app in POS_APPS} == {"rewards": "pos"}
 
 
 def test_unknown_names_are_refused_with_the_known_ones() -> None:
@@ -38,7 +38,7 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["spark_apps.registry", "spark_apps.heartbeat", "spark_apps.settings", "spark_apps.cli"]
+    "module", ["spark_apps.registry", "spark_apps.runtime.heartbeat", "spark_apps.settings", "spark_apps.cli"]
 )
 def test_whoever_only_watches_apps_loads_no_spark(module: str) -> None:
     check = f"import sys, {module}; sys.exit(int('pyspark' in sys.modules or 'rocksdict' in sys.modules))"

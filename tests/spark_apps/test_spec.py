@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.apps.pos import POS
-from spark_apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.new_app.template_app.app import TEMPLATE_APP
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.settings import AppSettings

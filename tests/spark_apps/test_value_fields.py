@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from spark_apps.registry import STORES, store_named
+from spark_apps.registry import store_named, stores
 from spark_apps.spec import ValueField
 from spark_apps.value_fields import value_fields
 from state.errors import ConfigurationError
@@ -61,7 +61,7 @@ def test_the_columns_of_the_apps_stores_follow_from_their_rows() -> None:
         ValueField("LastPlayed", "timestamp", only_grows=True),
     )
     assert store_named("sales").value_fields == store_named("sales-hopping").value_fields
-    assert all(store.value_fields for store in STORES.values())
+    assert all(store.value_fields for store in stores().values())
 
 
 def struct_of(kind: Any) -> type[msgspec.Struct]:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from spark_apps.records.poison import Count
-from spark_apps.records.source import KeySerde, ValueSerde, has_key_and_value
+from spark_apps.records import Count, KeySerde, ValueSerde, has_key_and_value
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
 from state.topology import Store, StreamsBuilder, with_key

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from deploy.containers.healthy import all_beat, main
-from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 
 NOW_MS = 1_000_000
 

@@ -9,8 +9,8 @@ import pytest
 from deploy.demo.invoices import invoice_records
 from deploy.demo.poison import poison_records, spread
 from deploy.demo.purchases import load_purchases
-from spark_apps.records.invoice import parse_invoice
-from spark_apps.records.poison import PoisonRecordError
+from spark_apps.apps.records.invoice import parse_invoice
+from spark_apps.records import PoisonRecordError
 
 GOOD = [record.value for record in invoice_records(load_purchases(200))]
 

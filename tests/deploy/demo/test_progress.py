@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deploy.demo.progress import AppProgress, app_progress
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 ENDS = {"pos": {0: 100, 1: 50}}
 

@@ -19,7 +19,7 @@ from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import Generation, GenerationState, JournalFile
-from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import ManualClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from tests.deploy.observability.scraped import PLATFORM, documented, uses_of

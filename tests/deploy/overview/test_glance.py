@@ -16,7 +16,7 @@ from deploy.overview.glance import (
 from deploy.run_reader import LastVerdict, Snapshot
 from quality.resolution import Action, Resolution
 from quality.verdict import Status, Verdict
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from state.client import NodeLag
 
 NOW_MS = 1_700_000_000_000

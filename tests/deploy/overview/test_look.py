@@ -15,7 +15,7 @@ from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import Generation, GenerationState, JournalFile
-from spark_apps.heartbeat import write_heartbeat
+from spark_apps.runtime.heartbeat import write_heartbeat
 from state.client import ClientLimits, StateClient
 from state.clock import ManualClock
 from tests.deploy.overview.test_glance import BEAT, NOW_MS

@@ -10,7 +10,7 @@ from harness.crashes.oracle import Difference, PosOracle
 from harness.sales import bad_sales, good_sales
 from harness.topics import Record
 from spark_apps.apps.pos import topology as topology_of_the_tills
-from spark_apps.dead_letters import dead_letter
+from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
 from state.topology import TopologyTestDriver

@@ -19,7 +19,7 @@ from harness.broker import start_broker
 from harness.node_process import NodeProcess, make_nodes, started
 from harness.topics import end_offsets, read_topic, write_topic
 from harness.waiting import eventually
-from spark_apps.heartbeat import AppState, Heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from state.changelog.partitioner import partition_for
 from state.keys.windows import decode_window_row_key
 from tests.integration.counted_app import (

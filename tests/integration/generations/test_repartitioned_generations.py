@@ -14,8 +14,8 @@ from harness.app_process import AppProcesses
 from harness.broker import start_broker
 from harness.topics import end_offsets, read_topic, write_topic
 from harness.waiting import eventually
-from spark_apps.heartbeat import AppState
-from spark_apps.topics import Topics
+from spark_apps.runtime.heartbeat import AppState
+from spark_apps.runtime.topics import Topics
 from tests.integration.generations.generation_steps import GenerationSteps
 from tests.integration.grouped_app import GROUPED, GROUPS, ITEMS, TOTALS
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.sales import sale, sale_bytes
 from spark_apps.apps.pos import POS, topology
-from spark_apps.records.rewards import Notification
+from spark_apps.apps.records.rewards import Notification
 from spark_apps.settings import AppSettings
 from spark_apps.testkit import CrashStep
 from spark_apps.testkit.fixtures import MakeDriver

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import Producer
 
 from harness.broker import Broker
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.stream import open_topology_stream
-from spark_apps.gate import BatchGate
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.drain_barrier import DrainBarrier
+from spark_apps.runtime.stream import ProcessBatch, StreamContext
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from spark_apps.stream import ProcessBatch, StreamContext
-from spark_apps.topics import Topics
 from spark_apps.topology_app import Describe, read_topics, topology_app
 from state.changelog.stretch import read_topic
 
@@ -77,10 +77,10 @@ class SparkRun:
 
     def run_batch(self) -> None:
         """As `run`, but raises the error of ours that ended the query."""
-        gates: list[BatchGate] = []
+        gates: list[DrainBarrier] = []
 
         def gated(process: ProcessBatch) -> ProcessBatch:
-            gates.append(BatchGate(process))
+            gates.append(DrainBarrier(process))
             return gates[0]
 
         try:

@@ -15,7 +15,7 @@ from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
 from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.errors import PartitionsChangedError
-from spark_apps.topics import Topics
+from spark_apps.runtime.topics import Topics
 from state.changelog.stretch import read_topic
 from state.topology.records import Output, StoreChange
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import orjson
 
 from spark_apps.apps.pos import POS
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.boundary import begin_behind, take_back
 from spark_apps.generations.catalog import first_journal, settings_of
+from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of
 from spark_apps.generations.journal import Generation, JournalFile
-from spark_apps.generations.orders import Orders, Role, orders_for
 from spark_apps.generations.run_lease import generation_lease
-from spark_apps.lease import Lease
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import ManualClock
@@ -102,75 +102,75 @@ class PlayedApp:
     role: Role
     crashes: float = 0.0
     _lease: Lease | None = None
-    _orders: Orders | None = None
+    _desired: DesiredState | None = None
     _begun: int = -1
     _found: int = -1
 
     def tick(self) -> None:
-        """Does a little: takes up its orders, or plans, writes or finishes a batch, or ends what it runs."""
+        """Does a little: takes up its desired, or plans, writes or finishes a batch, or ends what it runs."""
         journal = self.world.journal_file.read() or first_journal(POS)
-        orders = orders_for(journal, self.role)
-        if self._lease is not None and (orders != self._orders or (orders and self._is_done(orders))):
+        desired = desired_state_of(journal, self.role)
+        if self._lease is not None and (desired != self._desired or (desired and self._is_done(desired))):
             self._end()
-        elif self._lease is None and orders is not None and not orders.fulfilled(self._checkpoint(orders)):
-            self._begin(orders)
-        elif self._lease is not None and orders is not None:
-            self._work(orders)
+        elif self._lease is None and desired is not None and not desired.fulfilled(self._checkpoint(desired)):
+            self._begin(desired)
+        elif self._lease is not None and desired is not None:
+            self._work(desired)
 
     def stop(self) -> None:
         """Ends between two batches."""
         if self._lease is not None:
             self._end()
 
-    def _begin(self, orders: Orders) -> None:
+    def _begin(self, desired: DesiredState) -> None:
         lease = Lease(
-            self.world.settings.lease_file(generation_lease(POS.name, orders.generation.number)),
+            self.world.settings.lease_file(generation_lease(POS.name, desired.generation.number)),
             clock=self.world.clock,
             wait=lambda _: None,
         )
         lease.acquire(0)
-        self._lease, self._orders, self._begun = lease, orders, -1
-        planned = self._checkpoint(orders).last_planned_batch()
+        self._lease, self._desired, self._begun = lease, desired, -1
+        planned = self._checkpoint(desired).last_planned_batch()
         self._found = -1 if planned is None else planned
 
-    def _is_done(self, orders: Orders) -> bool:
-        return orders.reached(self._checkpoint(orders)) and not self._owes(orders)
+    def _is_done(self, desired: DesiredState) -> bool:
+        return desired.reached(self._checkpoint(desired)) and not self._owes(desired)
 
-    def _owes(self, orders: Orders) -> bool:
+    def _owes(self, desired: DesiredState) -> bool:
         """Whether a batch is under way that may have been begun."""
-        checkpoint = self._checkpoint(orders)
+        checkpoint = self._checkpoint(desired)
         planned, committed = checkpoint.last_planned_batch(), checkpoint.last_committed_batch()
         return planned is not None and planned != committed and planned <= max(self._begun, self._found)
 
     def _end(self) -> None:
         assert self._lease is not None
-        assert self._orders is not None
-        if self._owes(self._orders) and self._begun >= 0:
-            self._finish(self._orders)  # the batch that runs is let finish
-        checkpoint = self._checkpoint(self._orders)
+        assert self._desired is not None
+        if self._owes(self._desired) and self._begun >= 0:
+            self._finish(self._desired)  # the batch that runs is let finish
+        checkpoint = self._checkpoint(self._desired)
         planned = checkpoint.last_planned_batch()
         if planned is not None and planned > max(self._begun, self._found, 0):
             take_back(checkpoint, planned)
         self._lease.release()
-        self._lease = self._orders = None
+        self._lease = self._desired = None
 
-    def _work(self, orders: Orders) -> None:
-        checkpoint = self._checkpoint(orders)
+    def _work(self, desired: DesiredState) -> None:
+        checkpoint = self._checkpoint(desired)
         planned, committed = checkpoint.last_planned_batch(), checkpoint.last_committed_batch()
         if planned == committed:
-            if orders.batch is None or (planned or 0) < orders.batch:
-                self._plan(orders, 0 if planned is None else planned + 1)
+            if desired.batch is None or (planned or 0) < desired.batch:
+                self._plan(desired, 0 if planned is None else planned + 1)
         elif planned is not None and self._begun < planned:
-            self._write(orders, planned)
+            self._write(desired, planned)
         else:
-            self._finish(orders)
+            self._finish(desired)
 
-    def _plan(self, orders: Orders, batch: int) -> None:
-        checkpoint = self._checkpoint(orders)
-        start = self._start(orders, batch)
+    def _plan(self, desired: DesiredState, batch: int) -> None:
+        checkpoint = self._checkpoint(desired)
+        start = self._start(desired, batch)
         end = min(self.world.end, start + self.world.rng.randint(1, _MOST_IN_A_BATCH))
-        own = OWN.format(orders.generation.number)
-        own_start, own_end = self._start(orders, batch, own), len(self.world.logs[orders.generation.number])
+        own = OWN.format(desired.generation.number)
+        own_start, own_end = self._start(desired, batch, own), len(self.world.logs[desired.generation.number])
         if (end, own_end) == (start, own_start):
             return
         for folder in ("offsets", "commits"):
@@ -178,13 +178,13 @@ class PlayedApp:
         content = f"v1\n{METADATA}\n{orjson.dumps({own: {'0': own_end}, TOPIC: {'0': end}}).decode()}"
         (checkpoint.path / "offsets" / str(batch)).write_text(content)
 
-    def _write(self, orders: Orders, batch: int) -> None:
-        generation, number = orders.generation, orders.generation.number
+    def _write(self, desired: DesiredState, batch: int) -> None:
+        generation, number = desired.generation, desired.generation.number
         self._begun = batch
-        checkpoint = self._checkpoint(orders)
+        checkpoint = self._checkpoint(desired)
         own, end = OWN.format(number), checkpoint.end_position(batch)
-        offsets = set(range(self._start(orders, batch), end.offset(TOPIC, 0) or 0))
-        arrived = self.world.logs[number][self._start(orders, batch, own) : end.offset(own, 0) or 0]
+        offsets = set(range(self._start(desired, batch), end.offset(TOPIC, 0) or 0))
+        arrived = self.world.logs[number][self._start(desired, batch, own) : end.offset(own, 0) or 0]
         if generation.writes_outputs(batch):
             self.world.outputs[number, batch] = offsets
             self.world.late_outputs[number, batch] = set(arrived)
@@ -199,19 +199,19 @@ class PlayedApp:
     def _die(self) -> None:
         assert self._lease is not None
         self._lease.release()
-        self._lease = self._orders = None
+        self._lease = self._desired = None
 
-    def _finish(self, orders: Orders) -> None:
-        checkpoint = self._checkpoint(orders)
+    def _finish(self, desired: DesiredState) -> None:
+        checkpoint = self._checkpoint(desired)
         (checkpoint.path / "commits" / str(checkpoint.last_planned_batch())).write_text("v1\n{}")
 
-    def _start(self, orders: Orders, batch: int, topic: str = TOPIC) -> int:
+    def _start(self, desired: DesiredState, batch: int, topic: str = TOPIC) -> int:
         if batch == 0:
             return 0
-        return self._checkpoint(orders).end_position(batch - 1).offset(topic, 0) or 0
+        return self._checkpoint(desired).end_position(batch - 1).offset(topic, 0) or 0
 
-    def _checkpoint(self, orders: Orders) -> SparkCheckpoint:
-        return self.world.checkpoint(orders.generation)
+    def _checkpoint(self, desired: DesiredState) -> SparkCheckpoint:
+        return self.world.checkpoint(desired.generation)
 
 
 def world_in(path: Path, seed: int) -> World:

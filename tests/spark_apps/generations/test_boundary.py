@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.boundary import begin_behind, is_settled, plan_batch, take_back
 from spark_apps.generations.errors import GenerationRefusedError
+from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.changelog.position import Position
 from tests.spark_apps.checkpoints import write_checkpoint
 

@@ -10,8 +10,8 @@ import pytest
 from harness.broker import Broker
 from harness.topics import write_topic
 from harness.waiting import eventually
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations.boundary import is_settled, plan_batch, take_back
+from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 
@@ -67,7 +67,7 @@ def run(spark: SparkSession, broker: Broker, path: Path, seen: dict[int, int], *
 
 
 def test_a_batch_ends_exactly_where_it_was_planned_to(broker: Broker, tmp_path: Path) -> None:
-    from spark_apps.session import start_session, stop_session
+    from spark_apps.runtime.session import start_session, stop_session
 
     broker.create_topic(TOPIC, 1)
     write_topic(broker.bootstrap, TOPIC, [(b"k", b"1")] * 200)

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from spark_apps import registry
+from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.apps.pos import POS
 from spark_apps.apps.pos_migrations import REWARDS_TIER
 from spark_apps.apps.ticks import TICKS
+from spark_apps.generations import catalog
 from spark_apps.generations.catalog import (
     check_changeable,
     check_fitting,
@@ -25,8 +26,7 @@ from spark_apps.generations.catalog import (
 )
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState
-from spark_apps.hadoop_export.spec import HADOOP_EXPORT
-from spark_apps.registry import app_named
+from spark_apps.registry import APPS, app_named
 from spark_apps.settings import AppSettings
 from state.errors import ConfigurationError
 from tests.integration.counted_app import COUNTED
@@ -43,8 +43,13 @@ def _asked_anew() -> Iterator[None]:
     registered_migrations.cache_clear()
 
 
+def _with_migrations(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    ticks = replace(TICKS, migrations=f"{__name__}:{named}")
+    monkeypatch.setattr(catalog, "APPS", {**APPS, "ticks": ticks})
+
+
 def test_an_app_names_the_migrations_of_its_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.APPS, "ticks", replace(TICKS, migrations=f"{__name__}:OTHERS"))
+    _with_migrations(monkeypatch, "OTHERS")
     assert migrations_of("prices") == OTHERS
     assert migration_named("prices-level") is LEVEL
     assert migration_named("rewards-tier") is REWARDS_TIER
@@ -61,7 +66,7 @@ def test_an_app_names_the_migrations_of_its_stores(monkeypatch: pytest.MonkeyPat
 def test_what_names_no_migrations_or_the_same_twice_is_refused(
     monkeypatch: pytest.MonkeyPatch, named: str, told: str
 ) -> None:
-    monkeypatch.setitem(registry.APPS, "ticks", replace(TICKS, migrations=f"{__name__}:{named}"))
+    _with_migrations(monkeypatch, named)
     with pytest.raises(ConfigurationError, match=told):
         registered_migrations()
 

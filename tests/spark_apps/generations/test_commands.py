@@ -11,11 +11,11 @@ from harness.broker import Broker
 from harness.waiting import eventually
 from spark_apps.generations import steps
 from spark_apps.generations.commands import delete_generation, remove_folder
-from spark_apps.generations.handover import Steps
+from spark_apps.generations.handover import GenerationController
 from spark_apps.generations.journal import Generation
 from spark_apps.registry import app_named
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from spark_apps.topics import Topics
 from state.clock import SystemClock
 from state.migration.compare import ComparisonVerdict
 
@@ -74,7 +74,9 @@ def test_a_folder_that_cannot_be_removed_says_why(
 def test_nothing_is_left_of_a_generation_whose_seed_broke_off(broker: Broker, tmp_path: Path) -> None:
     spec, settings = app_named("pos"), AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
     topics = Topics(broker.bootstrap)
-    taken = Steps(spec, settings, SystemClock(), lambda _: None, lambda _: None, _not_compared, topics.still_end)
+    taken = GenerationController(
+        spec, settings, SystemClock(), lambda _: None, lambda _: None, _not_compared, topics.still_end
+    )
     second = steps.planned(taken.read(), spec, []).generation(2)
     its_own = {*second.topics.values(), "pos-gen-2-0-markers", "pos-gen-2-again-repartition"}
     others = {"pos-gen-22-0-markers", "pos-gen-22-again-repartition", "pos-again-repartition"}

@@ -12,15 +12,15 @@ import pytest
 from harness.dying_step import PLACES_OF_TRANSFER, mark
 from spark_apps.apps.pos import POS
 from spark_apps.generations import steps
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.errors import (
     GenerationPendingError,
     GenerationRefusedError,
     GenerationsDifferError,
 )
-from spark_apps.generations.handover import Steps
+from spark_apps.generations.handover import GenerationController
 from spark_apps.generations.journal import Generation, GenerationState, Journal, JournalFile
-from spark_apps.generations.orders import Role
-from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.settings import AppSettings
 from state.clock import ManualClock
 from state.cluster.aliases import Alias
@@ -48,8 +48,8 @@ class Play:
     accepts_differences: bool = False
 
     @property
-    def steps(self) -> Steps:
-        return Steps(
+    def steps(self) -> GenerationController:
+        return GenerationController(
             POS,
             self.world.settings,
             self.world.clock,
@@ -109,7 +109,7 @@ def test_readers_are_told_of_every_store_of_an_app(tmp_path: Path) -> None:
     aliases: list[Alias] = []
     settings = AppSettings(run_dir=tmp_path)
     clock, ends = ManualClock(), World(settings, random.Random(1)).log_ends
-    taken = Steps(COUNTED, settings, clock, lambda _: None, aliases.append, lambda *_: SAME, ends)
+    taken = GenerationController(COUNTED, settings, clock, lambda _: None, aliases.append, lambda *_: SAME, ends)
     journal = steps.planned(taken.read(), COUNTED, [])
     taken.prepare(journal, 2)
     assert [(alias.store, alias.topic, alias.previous_topic, alias.prepare) for alias in aliases] == [

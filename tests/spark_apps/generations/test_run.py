@@ -7,16 +7,16 @@ import pytest
 
 from harness.waiting import eventually
 from spark_apps.apps.pos import POS
-from spark_apps.checkpoint import SparkCheckpoint
-from spark_apps.gate import BatchRefusedError
 from spark_apps.generations import run as run_module
 from spark_apps.generations import steps
 from spark_apps.generations.boundary import plan_batch
 from spark_apps.generations.catalog import first_journal, settings_of
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.journal import JournalFile
-from spark_apps.generations.orders import Role
 from spark_apps.generations.run import BatchLimit, GenerationRun
-from spark_apps.heartbeat import AppState, read_heartbeat
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.drain_barrier import BatchRefusedError
+from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import SystemClock
@@ -73,7 +73,7 @@ def test_there_is_nothing_to_run_beside_an_app_that_never_changed(tmp_path: Path
 
 def test_orders_that_cannot_be_watched_end_the_term(tmp_path: Path) -> None:
     run = GenerationRun(POS, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event(), Role.LIVE)
-    orders, ended = run._orders(), threading.Event()
+    orders, ended = run._desired(), threading.Event()
     assert orders is not None
 
     def reached() -> bool:

@@ -10,7 +10,7 @@ from spark_apps.apps.pos import POS
 from spark_apps.generations.catalog import known_migrations
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.running_code import check_known
-from spark_apps.heartbeat import AppState, Heartbeat, write_heartbeat
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.settings import AppSettings
 
 BEAT = Heartbeat("pos", 1, os.getpid(), AppState.RUNNING, 1_000, 2_000, migrations=["rewards-tier"])

@@ -12,7 +12,6 @@ import orjson
 import pytest
 
 from harness.broker import Broker
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.engine.stream import open_topology_stream
 from spark_apps.generations import steps
 from spark_apps.generations.catalog import first_journal, settings_of, spec_of
@@ -21,8 +20,9 @@ from spark_apps.generations.errors import GenerationPendingError, GenerationRefu
 from spark_apps.generations.journal import Generation, Journal
 from spark_apps.generations.migration import StoreMigration, StoreRecord
 from spark_apps.generations.seeding import Seed, Seeding
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.stream import StreamContext
 from spark_apps.settings import AppSettings
-from spark_apps.stream import StreamContext
 from state.migration.compare import ComparisonVerdict
 from state.topology import JoinWindows, Store, StreamsBuilder, tumbling, with_key
 from tests.integration import grouped_app

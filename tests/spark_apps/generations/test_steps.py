@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from spark_apps.apps.pos import POS
-from spark_apps.checkpoint import SparkCheckpoint
 from spark_apps.generations import steps
 from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of
 from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation, GenerationState, Journal
-from spark_apps.generations.orders import Orders, Role, orders_for
+from spark_apps.runtime.checkpoint import SparkCheckpoint
 from state.changelog.position import Position
 from tests.integration.counted_app import COUNTED
 from tests.spark_apps.checkpoints import write_checkpoint
@@ -39,7 +39,7 @@ def handed_over() -> Journal:
 
 
 def who(journal: Journal) -> tuple[int | None, int | None]:
-    live, other = orders_for(journal, Role.LIVE), orders_for(journal, Role.NEXT)
+    live, other = desired_state_of(journal, Role.LIVE), desired_state_of(journal, Role.NEXT)
     return (live.generation.number if live else None, other.generation.number if other else None)
 
 
@@ -159,14 +159,14 @@ def checkpoint(path: Path, *, planned: int, committed: int) -> SparkCheckpoint:
     return SparkCheckpoint(path)
 
 
-def orders(journal: Journal, role: Role) -> Orders:
-    found = orders_for(journal, role)
+def desired(journal: Journal, role: Role) -> DesiredState:
+    found = desired_state_of(journal, role)
     assert found is not None
     return found
 
 
 def test_what_is_told_to_hold_finishes_the_batch_that_is_planned(tmp_path: Path) -> None:
-    told = orders(steps.begun(ready(), 2, compares=True), Role.NEXT)
+    told = desired(steps.begun(ready(), 2, compares=True), Role.NEXT)
     assert told.fulfilled(checkpoint(tmp_path / "a", planned=3, committed=3))
     unfinished = checkpoint(tmp_path / "b", planned=3, committed=2)
     assert not told.fulfilled(unfinished)
@@ -176,24 +176,24 @@ def test_what_is_told_to_hold_finishes_the_batch_that_is_planned(tmp_path: Path)
 
 
 def test_the_predecessor_goes_on_until_it_has_what_the_successor_has(tmp_path: Path) -> None:
-    assert not orders(steps.begun(ready(), 2, compares=True), Role.LIVE).holds
-    told = orders(steps.waiting(steps.begun(ready(), 2, compares=True), Position({"pos": {0: 5}})), Role.LIVE)
+    assert not desired(steps.begun(ready(), 2, compares=True), Role.LIVE).holds
+    told = desired(steps.waiting(steps.begun(ready(), 2, compares=True), Position({"pos": {0: 5}})), Role.LIVE)
     assert not told.reached(checkpoint(tmp_path / "a", planned=3, committed=2))
     assert told.fulfilled(checkpoint(tmp_path / "b", planned=3, committed=3))
 
 
 def test_the_successor_runs_to_the_batch_that_ends_where_the_predecessor_has_ended(tmp_path: Path) -> None:
-    told = orders(aligning(), Role.NEXT)
+    told = desired(aligning(), Role.NEXT)
     assert (told.batch, told.holds) == (4, True)
     assert not told.reached(checkpoint(tmp_path / "a", planned=5, committed=4))
     assert told.fulfilled(checkpoint(tmp_path / "b", planned=5, committed=5))
-    assert orders(steps.aligned(aligning()), Role.NEXT).holds
-    assert orders(aligning(), Role.LIVE).holds
+    assert desired(steps.aligned(aligning()), Role.NEXT).holds
+    assert desired(aligning(), Role.LIVE).holds
 
 
 def test_what_runs_freely_is_never_done(tmp_path: Path) -> None:
     for role in Role:
-        told = orders(handed_over(), role)
+        told = desired(handed_over(), role)
         assert not told.holds
         assert not told.fulfilled(checkpoint(tmp_path / role, planned=3, committed=3))
 
@@ -201,7 +201,7 @@ def test_what_runs_freely_is_never_done(tmp_path: Path) -> None:
 def test_planning_the_next_change_leaves_the_live_process_alone() -> None:
     before = steps.retired(handed_over(), 1)
     after = steps.planned(before, POS, ["rewards-by-region"])
-    assert orders_for(before, Role.LIVE) == orders_for(after, Role.LIVE)
+    assert desired_state_of(before, Role.LIVE) == desired_state_of(after, Role.LIVE)
 
 
 def test_a_transfer_of_a_phase_without_a_hand_over_is_refused() -> None:

@@ -12,7 +12,6 @@ import typer
 
 from spark_apps.apps.pos import POS, topology
 from spark_apps.apps.pos_migrations import by_region
-from spark_apps.claim import CheckpointClaim
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
@@ -20,7 +19,8 @@ from spark_apps.planning import __main__ as planning
 from spark_apps.planning.__main__ import plan_of_app
 from spark_apps.planning.declared import declared_stores, with_topologies
 from spark_apps.planning.describe import describe
-from spark_apps.registry import STORES
+from spark_apps.registry import stores
+from spark_apps.runtime.checkpoint_owner import CheckpointOwner
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described, kept_inside
 from state.clock import SystemClock
@@ -64,7 +64,7 @@ def _rewards() -> DeclaredStore:
 
 
 def test_every_store_is_declared_and_fits_its_own_snapshot(settings: AppSettings) -> None:
-    assert {store.store for store in declared_stores()} == STORES.keys()
+    assert {store.store for store in declared_stores()} == stores().keys()
     rewards = _running(settings).stores["rewards"]
     assert (rewards.keys, rewards.partitions, rewards.generation, rewards.version) == (2, 4, 1, 1)
     assert rewards.size_bytes is not None
@@ -111,12 +111,12 @@ def test_a_migration_that_runs_and_is_not_there_any_more_breaks_the_plan(setting
 def test_a_store_or_a_repartition_that_the_code_has_no_more_breaks_the_plan(settings: AppSettings) -> None:
     inside = kept_inside(described("pos", topology, settings))
     path = settings.checkpoint_dir("pos")
-    CheckpointClaim("pos", 1, None, {}, {}, *inside).write(path)
+    CheckpointOwner("pos", 1, None, {}, {}, *inside).write(path)
     running = _running(settings)
     assert running.topologies["pos"].repartitions == inside[1]
     plan = with_topologies(Plan(()), running)
     assert {change.store: change.verdict for change in plan.changes} == dict.fromkeys(inside[1], Verdict.UNCHANGED)
-    CheckpointClaim("pos", 1, None, {}, {}, {"gone": "window"}, inside[1]).write(path)
+    CheckpointOwner("pos", 1, None, {}, {}, {"gone": "window"}, inside[1]).write(path)
     running = _running(settings)
     broken = [change for change in with_topologies(Plan(()), running).changes if change.verdict is Verdict.BREAKS]
     assert [change.store for change in broken] == ["gone"]
@@ -128,7 +128,7 @@ def test_what_a_migration_takes_out_is_not_asked_for(settings: AppSettings) -> N
     JournalFile(settings.run_dir, "pos").write(replace(journal.updated(live), live=2))
     second = settings.model_copy(update={"generation": 2})
     inside = kept_inside(described("pos-gen-2", by_region, settings))
-    CheckpointClaim("pos", 2, None, {}, {}, *inside).write(second.checkpoint_dir("pos"))
+    CheckpointOwner("pos", 2, None, {}, {}, *inside).write(second.checkpoint_dir("pos"))
     running = _running(settings)
     assert {change.verdict for change in with_topologies(Plan(()), running).changes} == {Verdict.UNCHANGED}
 

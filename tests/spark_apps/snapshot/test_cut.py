@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.checkpoint import SparkCheckpoint
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.topics import TopicBounds
 from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch, planned_batches, range_to_fold
-from spark_apps.topics import TopicBounds
 from state.changelog.position import Position
 from state.errors import ChangelogError
 from state.snapshots.manifest import SnapshotManifest

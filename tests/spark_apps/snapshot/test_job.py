@@ -42,7 +42,7 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="module")
 def spark(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from spark_apps.session import start_session, stop_session
+    from spark_apps.runtime.session import start_session, stop_session
 
     folder = tmp_path_factory.mktemp("spark")
     settings = AppSettings(run_dir=folder, kafka_bootstrap=broker.bootstrap)
@@ -95,8 +95,8 @@ class App:
         return path
 
     def snapshot(self) -> tuple[SnapshotManifest, int | None]:
+        from spark_apps.runtime.topics import Topics
         from spark_apps.snapshot.job import Snapshot
-        from spark_apps.topics import Topics
 
         return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.bootstrap)).take()
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from harness.broker import Broker
-from spark_apps.hadoop_export.spec import HADOOP_EXPORT
+from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.new_app.template_app.app import EVENTS, TEMPLATE_APP, Event
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.testkit import plain_driver
 from spark_apps.testkit.spark_driver import SparkDriver
-from spark_apps.topics import Topics
 from state.errors import ConfigurationError, InvalidArgumentError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_apps.registry import STORES
+from spark_apps.registry import stores
 from spark_apps.spec import ValueField
 from state.errors import ConfigurationError
 from state.snapshots.columns import arrow_type, derived_columns, snapshot_schema
@@ -74,7 +74,7 @@ def test_a_type_that_no_column_can_have_is_refused_with_those_that_it_can() -> N
 
 
 def test_every_declared_field_has_a_column() -> None:
-    for store in STORES.values():
+    for store in stores().values():
         assert snapshot_schema(store.value_fields).names[-5:] == [
             "_partition",
             "_offset",

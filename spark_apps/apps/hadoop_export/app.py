@@ -1,0 +1,151 @@
+"""`hadoop_export` on Spark: records parsed in Python, rows written by Spark, dead letters by the tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
+
+from spark_apps.apps.hadoop_export.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
+from spark_apps.apps.hadoop_export.spec import TABLE
+from spark_apps.apps.hadoop_export.table import COLUMNS, ExportTable
+from spark_apps.apps.hadoop_export.topology import ExportRow, export_row
+from spark_apps.apps.records import topics
+from spark_apps.apps.records.masked import HadoopRecord
+from spark_apps.engine.errors import errors_of_tasks
+from spark_apps.records import PoisonRecordError
+from spark_apps.runtime.sink_metrics import BatchWritten
+from spark_apps.runtime.stream import Stream, StreamContext, read_stream
+from state.changelog.position import Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_ITEM = [
+    ("InvoiceNumber", pa.string(), "string"),
+    ("CreatedTime", pa.int64(), "bigint"),
+    ("StoreID", pa.string(), "string"),
+    ("PosID", pa.string(), "string"),
+    ("CustomerType", pa.string(), "string"),
+    ("PaymentMethod", pa.string(), "string"),
+    ("DeliveryType", pa.string(), "string"),
+    ("City", pa.string(), "string"),
+    ("State", pa.string(), "string"),
+    ("PinCode", pa.string(), "string"),
+    ("ItemCode", pa.string(), "string"),
+    ("ItemDescription", pa.string(), "string"),
+    ("ItemPrice", pa.int64(), "bigint"),
+    ("ItemQty", pa.int64(), "bigint"),
+    ("TotalValue", pa.int64(), "bigint"),
+    ("day", pa.int32(), "int"),
+]
+_PLACE = [("_partition", pa.int32(), "int"), ("_offset", pa.int64(), "bigint")]
+_POISON = [
+    ("_timestamp_ms", pa.int64(), "bigint"),
+    ("_key", pa.binary(), "binary"),
+    ("_value", pa.binary(), "binary"),
+    ("_error_class", pa.string(), "string"),
+    ("_error", pa.string(), "string"),
+]
+_PARSED = pa.schema([(name, kind) for name, kind, _ in _ITEM + _PLACE + _POISON])
+_PARSED_DDL = ", ".join(f"{name} {kind}" for name, _, kind in _ITEM + _PLACE + _POISON)
+
+
+def open_stream(context: StreamContext) -> Stream:
+    """Masked line items in; rows of the table and dead letters out."""
+    settings = context.settings
+    records = read_stream(context.spark, settings, topics.HADOOP_SINK)
+    source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
+    table = ExportTable(context.spark, settings.delta_table(TABLE))
+    return Stream(source, Exporter(table, context), trigger_interval_ms=settings.export_interval_ms)
+
+
+class Exporter:
+    """Writes batches to the table. Its only state between them is the position in the table's newest commit."""
+
+    def __init__(self, table: ExportTable, context: StreamContext) -> None:
+        self._table = table
+        self._context = context
+        self._letters = LetterWriter(context)
+        self._progress = table.progress()
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Writes a batch's dead letters, then its new rows."""
+        settings = self._context.settings
+        parsing = partial(parse_batches, max_record_bytes=settings.max_record_bytes)
+        fresh = batch.where(~_is_exported(self._progress, topics.HADOOP_SINK))
+        parsed = fresh.mapInArrow(parsing, _PARSED_DDL).persist()
+        try:
+            with errors_of_tasks():
+                writing = self._letters.batch(batch_id)
+                written = parsed.select(*LETTER_COLUMNS).mapInArrow(writing, WRITTEN_DDL).collect()
+            letters = sum(row["letters"] for row in written)
+            if sum(row["rows"] for row in written) > letters:
+                self._write_rows(parsed.where("_error is null"), batch_id)
+        finally:
+            parsed.unpersist()
+        self._context.metrics.add(BatchWritten(letters, letters, sum(row["replayed"] for row in written), 0, 0))
+
+    def _write_rows(self, items: DataFrame, batch_id: int) -> None:
+        progress = self._progress.merged(self._context.checkpoint.end_position(batch_id))
+        # All rows of a day in one task, and so in one file.
+        rows = items.repartition("day").select(*(_column(name, kind) for name, kind in COLUMNS.items()))
+        self._table.append(rows, generation=self._context.settings.generation, batch_id=batch_id, progress=progress)
+        self._progress = progress
+
+
+def _is_exported(progress: Position, topic: str) -> Column:
+    """Whether a record is below the position that the table reaches to."""
+    reached = progress.offsets.get(topic, {})
+    below = [(F.col("partition") == partition) & (F.col("offset") < offset) for partition, offset in reached.items()]
+    return reduce(or_, below, F.lit(False))
+
+
+def _column(name: str, kind: str) -> Column:
+    if name == "day":
+        return F.date_from_unix_date("day").alias("day")
+    if kind.startswith("decimal"):
+        return (F.col(name).cast("decimal(18,0)") * F.expr("0.0001")).cast(kind).alias(name)
+    return F.col(name)
+
+
+def parse_batches(batches: Iterable[pa.RecordBatch], *, max_record_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Runs `export_row` on Arrow batches of (key, value, partition, offset, timestamp_ms)."""
+    for batch in batches:
+        items: list[tuple[object, ...]] = []
+        poison: list[tuple[object, ...]] = []
+        for key, value, partition, offset, time_ms in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+            try:
+                row = export_row(key, value, max_record_bytes=max_record_bytes)
+            except PoisonRecordError as error:
+                poison.append((partition, offset, time_ms, key, value, type(error).__name__, str(error)))
+            else:
+                items.append((*_item(row), partition, offset))
+        if items:
+            yield _batch(items, first_column=0)
+        if poison:
+            yield _batch(poison, first_column=len(_ITEM))
+
+
+_plain_fields = HadoopRecord.__struct_fields__[:-3]
+
+
+def _item(row: ExportRow) -> tuple[object, ...]:
+    record = row.record
+    fields = (getattr(record, name) for name in _plain_fields)
+    return (*fields, row.item_price_units, record.item_qty, row.total_value_units, row.day)
+
+
+def _batch(rows: list[tuple[object, ...]], *, first_column: int) -> pa.RecordBatch:
+    """Rows of some neighbouring columns; the others are null."""
+    filled = dict(enumerate(zip(*rows, strict=True), start=first_column))
+    arrays = [
+        pa.array(filled[index], field.type) if index in filled else pa.nulls(len(rows), field.type)
+        for index, field in enumerate(_PARSED)
+    ]
+    return pa.record_batch(arrays, schema=_PARSED)

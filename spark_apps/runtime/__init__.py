@@ -1,0 +1,1 @@
+"""Running apps on Spark: session, processes, leases, heartbeats, checkpoints and topics."""

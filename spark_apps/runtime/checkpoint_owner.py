@@ -1,0 +1,112 @@
+"""The owner of a checkpoint folder: a file beside the folder, written before the first start.
+
+`checkpoints/<app>/gen-<n>.claim.json`: {"app", "generation", "query_id", "topic_ids", "partitions", "stores",
+"repartitions"}. It is beside the folder and not in it, because Spark requires an empty folder at the first start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+import orjson
+
+from spark_apps.errors import UnusableCheckpointError
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from state.whole_files import write_whole
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOwner:
+    """The owner of a checkpoint, and the topics that it was started on.
+
+    Attributes:
+        app: The app's name.
+        generation: The app's generation.
+        query_id: The query's id; None until the query has started for the first time.
+        topic_ids: The broker's ids of the source topics and of the app's own topics.
+        partitions: By topic, the number of partitions that the app's state was made with. Fixed by the first start.
+        stores: By name, the kind of each store that the app keeps for itself, as of its last start.
+        repartitions: By name, how its records are repartitioned, as of its last start. See `AppTopology`.
+    """
+
+    app: str
+    generation: int
+    query_id: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    stores: Mapping[str, str] = field(default_factory=dict)
+    repartitions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, checkpoint_dir: Path) -> Self | None:
+        """The claim on a checkpoint folder; None if there is none.
+
+        Raises:
+            UnusableCheckpointError: the file is damaged.
+        """
+        file = owner_file(checkpoint_dir)
+        try:
+            return cls(**orjson.loads(file.read_bytes()))
+        except FileNotFoundError:
+            return None
+        except (ValueError, TypeError) as error:
+            msg = f"{file} can't be read: put it back from a copy, or start a new generation (STOREKEEPER_GENERATION)"
+            raise UnusableCheckpointError(msg) from error
+
+    def write(self, checkpoint_dir: Path) -> None:
+        """Replaces the claim in one step."""
+        write_whole(owner_file(checkpoint_dir), orjson.dumps(asdict(self)))
+
+
+def owner_file(checkpoint_dir: Path) -> Path:
+    """The file of the claim on a checkpoint folder."""
+    return checkpoint_dir.with_name(checkpoint_dir.name + ".claim.json")
+
+
+def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Collection[str] = ()) -> CheckpointOwner:
+    """The claim to continue with: `mine`, completed from the claim of an earlier start.
+
+    Args:
+        checkpoint: the folder.
+        mine: the claim of this start, with the ids of the existing topics.
+        own: the topics that hold the app's state.
+
+    Raises:
+        UnusableCheckpointError: the folder has another owner, or its topics were deleted since.
+    """
+    query_id = checkpoint.query_id()
+    earlier = CheckpointOwner.read(checkpoint.path)
+    if earlier is None:
+        if query_id is not None:
+            raise _foreign(checkpoint, mine, "it has no claim")
+        return mine
+    if (earlier.app, earlier.generation) != (mine.app, mine.generation):
+        raise _foreign(checkpoint, mine, f"it is claimed by {earlier.app} generation {earlier.generation}")
+    if earlier.query_id is not None and query_id != earlier.query_id:
+        raise _foreign(checkpoint, mine, "another query wrote it" if query_id else "its content is gone")
+    for topic, topic_id in earlier.topic_ids.items():
+        if topic in own and mine.topic_ids.get(topic) != topic_id:
+            msg = (
+                f"topic {topic} was deleted since generation {mine.generation} of {mine.app} began, and with it the "
+                "app's state: begin a new generation with the last snapshot or with the input "
+                "(docs/how-to/migrate-state.md)"
+            )
+            raise UnusableCheckpointError(msg)
+        if mine.topic_ids.get(topic, topic_id) != topic_id:
+            msg = (
+                f"topic {topic} was deleted and made anew since generation {mine.generation} of {mine.app} began, "
+                "so its offsets mean other records: start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)
+    return replace(mine, query_id=query_id, partitions={**mine.partitions, **earlier.partitions})
+
+
+def _foreign(checkpoint: SparkCheckpoint, mine: CheckpointOwner, why: str) -> UnusableCheckpointError:
+    msg = (
+        f"checkpoint {checkpoint.path} is not the one of {mine.app} generation {mine.generation} ({why}): "
+        "move it away and put the right one back, or start a new generation (STOREKEEPER_GENERATION)"
+    )
+    return UnusableCheckpointError(msg)

@@ -1,0 +1,96 @@
+"""The checks of an app's start, made before a JVM is started."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from spark_apps.errors import UnusableCheckpointError
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner
+from spark_apps.runtime.partitions import check_partitions, counts_in, state_topics
+from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.topology_app import described, internal_name, kept_inside, own_topics, read_topics
+from state.changelog.position import Position
+from state.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The result: the app's claim on its checkpoint, its committed position, and the end of its sources."""
+
+    claim: CheckpointOwner
+    position: Position
+    end: Position
+
+
+def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock) -> Preflight:
+    """Checks broker, topics and checkpoint, and claims the checkpoint for the app.
+
+    Args:
+        spec: The app.
+        settings: Its settings.
+        topics: The broker.
+        clock: The clock that measures time-outs.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer.
+        ConfigurationError: topics are missing.
+        UnusableCheckpointError: the checkpoint is another's, or points outside the topics.
+        PartitionsChangedError: a topic has another number of partitions than the state was made with.
+    """
+    names = spec.topics(settings)
+    await_topics(topics, names, timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
+    sources = spec.sources(settings)
+    checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
+    found = topics.partition_counts(state_topics(spec, settings))
+    # For a claim without partition counts. Those of sources are the counts at the start of the state.
+    begun = counts_in(checkpoint.initial_position())
+    made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
+    own = own_topics(spec, settings)
+    missing = topics.missing(own)  # the app makes them at its first start
+    ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
+    mine = CheckpointOwner(spec.name, settings.generation, None, ids, made_with, *_inside(spec, settings))
+    claim = confirmed_owner(checkpoint, mine, own)
+    check_partitions(spec.name, claim.partitions, found)
+    read = dict.fromkeys([*sources, *read_topics(spec, settings)])
+    bounds = topics.bounds(topic for topic in read if topic not in missing)
+    position = checkpoint.committed_position()
+    check_bounds(spec, settings, position, bounds)
+    planned = checkpoint.last_planned_batch()
+    if planned is not None:
+        check_bounds(spec, settings, checkpoint.end_position(planned), bounds)
+    claim.write(checkpoint.path)
+    return Preflight(claim, bounds.start.merged(position), bounds.end)
+
+
+def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[str, str]]:
+    if spec.describe is None:
+        return {}, {}
+    return kept_inside(described(internal_name(spec.name, settings.generation), spec.describe, settings))
+
+
+def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bounds: TopicBounds) -> None:
+    """Checks that reading can go on from `position`.
+
+    Raises:
+        UnusableCheckpointError: it names a topic that the app doesn't read, or an offset that the topic doesn't hold.
+    """
+    sources = read_topics(spec, settings)
+    for topic, partition, offset in position:
+        if topic not in sources:
+            msg = (
+                f"the checkpoint of {spec.name} generation {settings.generation} is of topic {topic}, not of "
+                f"{', '.join(sources)}: correct the topic's setting, or start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)
+        start, end = bounds.start.offset(topic, partition), bounds.end.offset(topic, partition)
+        if start is None or end is None or not start <= offset <= end:
+            held = "nothing" if start is None else f"offsets {start} to {end}"
+            msg = (
+                f"{spec.name} has to read on at offset {offset} of {topic} partition {partition}, which holds {held}: "
+                "records are lost or the topic was made anew: start a new generation (STOREKEEPER_GENERATION)"
+            )
+            raise UnusableCheckpointError(msg)

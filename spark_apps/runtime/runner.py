@@ -1,0 +1,310 @@
+"""Running an app: one copy, checked before it starts, watched while it runs, stopped between two batches."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+from pyspark.errors import PySparkException
+
+from spark_apps.engine.restores import restores
+from spark_apps.engine.stream import open_topology_stream, restore_dir
+from spark_apps.errors import BrokerUnavailableError
+from spark_apps.generations.catalog import known_migrations
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
+from spark_apps.runtime.drain_barrier import DrainBarrier
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
+from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
+from spark_apps.runtime.lease import Lease
+from spark_apps.runtime.partitions import check_partitions, counts_in
+from spark_apps.runtime.preflight import Preflight, preflight
+from spark_apps.runtime.progress import Progress, advanced, offsets_of, with_progress
+from spark_apps.runtime.session import WORKER_TRIES, jvm_pid, start_session, stop_session, worker_was_late
+from spark_apps.runtime.stream import OpenStream, ProcessBatch, Stream, StreamContext
+from spark_apps.runtime.topics import Topics
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+from spark_apps.topology_app import own_topics, read_topics
+from state.clock import Clock
+from state.errors import StateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from spark_apps.generations.journal import Generation
+
+_POLL_S = 0.1
+_WATCH_TIMEOUT_S = 1.0
+_MAX_ERROR_CHARS = 400
+
+_log = structlog.get_logger(__name__)
+
+
+class StreamFailedError(StateError):
+    """The stream ended by itself. The log has the cause; a restart goes on at the last finished batch."""
+
+
+class WorkerLateError(StreamFailedError):
+    """A Python worker connected too late: see `worker_was_late`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppRun:
+    """One run of an app.
+
+    `around_batch` wraps what the app does with a batch: tests put a crash there. `generation` is the journal's entry
+    of the generation that is run. `shared` is the session of a driver that runs several apps; without it the app starts
+    a session of its own.
+    """
+
+    spec: AppSpec
+    settings: AppSettings
+    clock: Clock
+    stop: threading.Event
+    around_batch: Callable[[ProcessBatch], ProcessBatch] = lambda process: process
+    generation: Generation | None = None
+    shared: SparkSession | None = None
+
+    def __call__(self) -> None:
+        """Runs the app until `stop` is set, then lets the running batch finish.
+
+        Raises:
+            ConfigurationError: it can't start as things are; nothing was started.
+            BrokerUnavailableError, AppRunningError: it can't start now.
+            StreamFailedError: it started and then failed.
+        """
+        spec, settings = self.spec, self.settings
+        with Lease(settings.lease_file(spec.name), clock=self.clock, wait=time.sleep) as lease:
+            lease.acquire(settings.lease_timeout_s)
+            heartbeats = HeartbeatWriter(
+                settings.heartbeat_file(spec.name),
+                self._first_heartbeat(),
+                interval_s=settings.heartbeat_interval_s,
+                clock=self.clock,
+            )
+            heartbeats.start()
+            try:
+                self._run(lease, heartbeats)
+            except BaseException as error:
+                heartbeats.enter(AppState.FAILED, error=described(error))
+                raise
+            else:
+                heartbeats.enter(AppState.STOPPED)
+            finally:
+                heartbeats.stop()
+
+    def _first_heartbeat(self) -> Heartbeat:
+        now_ms = self.clock.now_ms()
+        before = read_heartbeat(self.settings.heartbeat_file(self.spec.name))
+        return Heartbeat(
+            app=self.spec.name,
+            generation=self.settings.generation,
+            pid=os.getpid(),
+            state=AppState.STARTING,
+            started_at_ms=now_ms,
+            updated_at_ms=now_ms,
+            starts=1 if before is None else before.starts + 1,
+            migrations=known_migrations(self.spec),
+        )
+
+    def _run(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
+        found = preflight(self.spec, self.settings, Topics(self.settings.kafka_bootstrap), self.clock)
+        if self.stop.is_set():
+            return
+        spark = self.shared or start_session(self.spec.name, self.settings)
+        try:
+            pid = jvm_pid(spark)
+            if pid is not None:
+                lease.record_jvm(pid)
+            heartbeats.enter(AppState.STARTING, jvm_pid=pid)
+            self._stream(spark, heartbeats, found)
+        finally:
+            if self.shared is None:
+                stop_session(spark)
+
+    def _stream(self, spark: SparkSession, heartbeats: HeartbeatWriter, found: Preflight) -> None:
+        """Runs the app's query; restarts it on the same JVM if a Python worker connected too late."""
+        for _ in range(WORKER_TRIES - 1):
+            try:
+                return self._query(spark, heartbeats, found)
+            except WorkerLateError:
+                _log.warning("begins_again", app=self.spec.name)
+        return self._query(spark, heartbeats, found)
+
+    def _query(self, spark: SparkSession, heartbeats: HeartbeatWriter, found: Preflight) -> None:
+        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
+        made_with = found.claim.partitions
+        context = StreamContext(
+            self.spec, spark, self.settings, checkpoint, generation=self.generation, partitions=made_with
+        )
+        stream = opened(context)
+        process = self._with_partitions(stream.process, checkpoint, made_with)
+        barrier = DrainBarrier(self.around_batch(process))
+        query = self.begin(stream, barrier, checkpoint)
+        # By now the app has made its own topics.
+        own = Topics(self.settings.kafka_bootstrap).ids(own_topics(self.spec, self.settings))
+        claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
+        claim.write(checkpoint.path)
+        watch = Watch(self, query, context, found)
+        heartbeats.refresh_with(watch)
+        heartbeats.enter(AppState.RUNNING)
+        _log.info("running", app=self.spec.name, generation=self.settings.generation)
+        while _is_active(query) and watch.tripped is None and not self.stop.wait(_POLL_S):
+            pass
+        if self.stop.is_set() or watch.tripped is not None:
+            heartbeats.enter(AppState.STOPPING)
+            self._drain(query, barrier)
+            if watch.tripped is not None:
+                raise watch.tripped
+        else:
+            _log.error("stream_failed", app=self.spec.name, error=_failure(query))
+            raise barrier.failure or _stream_failure(query)
+
+    def _with_partitions(
+        self, process: ProcessBatch, checkpoint: SparkCheckpoint, made_with: Mapping[str, int]
+    ) -> ProcessBatch:
+        """Wraps `process`: refuses a batch whose numbers of partitions differ from those the state was made with.
+
+        Spark finds new partitions when it plans a batch. Until `process` runs nothing of the batch is executed.
+        """
+
+        def checked(batch: DataFrame, batch_id: int) -> None:
+            check_partitions(self.spec.name, made_with, counts_in(checkpoint.end_position(batch_id)))
+            process(batch, batch_id)
+
+        return checked
+
+    def begin(self, stream: Stream, barrier: DrainBarrier, checkpoint: SparkCheckpoint) -> StreamingQuery:
+        """Starts the query."""
+        interval_ms = stream.trigger_interval_ms
+        if interval_ms is None:
+            interval_ms = self.settings.trigger_interval_ms
+        return (
+            stream.frame.writeStream.queryName(self.spec.name)
+            .outputMode(stream.output_mode)
+            .foreachBatch(barrier)
+            .option("checkpointLocation", str(checkpoint.path))
+            .trigger(processingTime=f"{interval_ms} milliseconds")
+            .start()
+        )
+
+    def _drain(self, query: StreamingQuery, barrier: DrainBarrier) -> None:
+        """Waits until the running batch is committed, at most `drain_timeout_s`, then ends the query.
+
+        While the barrier is closed, a further batch fails before it writes anything, which ends the query.
+        """
+        barrier.close()
+        deadline = self.clock.monotonic_s() + self.settings.drain_timeout_s
+        while _is_active(query) and (barrier.busy or query.status["isTriggerActive"]):
+            if self.clock.monotonic_s() >= deadline:
+                _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.drain_timeout_s)
+                break
+            time.sleep(_POLL_S / 2)
+        query.stop()
+
+
+def opened(context: StreamContext) -> Stream:
+    """An app's stream: that of its topology, or its module's own.
+
+    Raises:
+        ConfigurationError: it can't run on the existing topics.
+    """
+    spec = context.spec
+    if spec.describe is not None:
+        return open_topology_stream(context, spec.describe)
+    open_stream: OpenStream = importlib.import_module(str(spec.module)).open_stream
+    return open_stream(context)
+
+
+class Watch:
+    """Brings a running app's heartbeat up to date. Called by the heartbeats's thread alone."""
+
+    def __init__(self, run: AppRun, query: StreamingQuery, context: StreamContext, found: Preflight) -> None:
+        settings = run.settings
+        self._run = run
+        self._query = query
+        self._checkpoint = context.checkpoint
+        self._metrics = context.metrics
+        self._restore_dir = restore_dir(settings, run.spec.name)
+        self._breaker = DeadLetterBreaker(
+            settings.max_dead_letter_share, settings.dead_letter_window_s, settings.dead_letter_min_records
+        )
+        self.tripped: DeadLetterLimitError | None = None
+        self._topics = Topics(run.settings.kafka_bootstrap, timeout_s=_WATCH_TIMEOUT_S)
+        self._start = found.position
+        self._end = found.end
+        self._progress = Progress()
+
+    def __call__(self, heartbeat: Heartbeat) -> Heartbeat:
+        """The updated heartbeat."""
+        before, now_ms = self._progress, self._run.clock.now_ms()
+        self._progress = advanced(before, self._query.recentProgress)
+        position = self._start.merged(self._checkpoint.committed_position())
+        idle = not self._query.status["isDataAvailable"]
+        restoring = tuple(map(asdict, restores(self._restore_dir)))
+        moved = idle or self._progress is not before or restoring != heartbeat.restoring
+        written = self._metrics.sum
+        self._check_dead_letters(written.dead_letters)
+        beat = with_progress(heartbeat, self._progress, now_ms)
+        beat = replace(
+            beat,
+            watermark_ms=written.stream_time_ms if written.stream_time_ms >= 0 else None,
+            state_rows=sum(written.state_rows.values()) if written.state_rows else None,
+            dead_letters_total=written.dead_letters,
+            dropped_total=written.dropped,
+            restoring=restoring,
+            offsets=offsets_of(position),
+            last_progress_ms=now_ms if moved else heartbeat.last_progress_ms,
+        )
+        # While the broker is unavailable, the last known ends are kept.
+        with contextlib.suppress(BrokerUnavailableError):
+            self._end = self._topics.end(read_topics(self._run.spec, self._run.settings))
+        return replace(beat, latest_offsets=offsets_of(self._end.merged(position)))
+
+    def _check_dead_letters(self, dead_letters: int) -> None:
+        try:
+            self._breaker.check(self._run.clock.monotonic_s(), self._progress.input_rows_total, dead_letters)
+        except DeadLetterLimitError as tripped:
+            self.tripped = tripped
+
+
+def described(error: BaseException) -> str:
+    """An error in one line that is safe to show: the text of an error that isn't ours might quote a record."""
+    text = str(error).strip() if isinstance(error, StateError) else ""
+    name = type(error).__name__
+    return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return bool(query.isActive)
+    except Exception:  # py4j fails in many ways once the JVM is gone
+        return False
+
+
+def _stream_failure(query: StreamingQuery) -> StreamFailedError:
+    told = _failure(query)
+    try:
+        return WorkerLateError(told) if worker_was_late(query.exception()) else StreamFailedError(told)
+    except Exception:  # py4j fails in many ways once the JVM is gone
+        return StreamFailedError(told)
+
+
+def _failure(query: StreamingQuery) -> str:
+    try:
+        error = query.exception()
+    except Exception as lost:  # py4j fails in many ways once the JVM is gone
+        return f"the JVM is gone ({type(lost).__name__}): see the log; a restart goes on at the last finished batch"
+    if error is None:
+        return "the query ended without an error"
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    return f"the query failed ({condition or type(error).__name__}): see the log for the cause"

@@ -1,0 +1,184 @@
+"""The Spark session of an app or job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from spark_apps.settings import AppSettings
+from state.errors import ConfigurationError
+
+ARCHIVE = "spark-classes.jsa"
+"""The file that `spark_apps.runtime.class_archive` makes in the folder of jars."""
+
+INTERPRETER = "storekeeper-python"
+"""The program that starts Spark's Python processes: see `spark_apps.early_worker`."""
+
+WORKER_TRIES = 3
+"""How often a query is started before a late Python worker counts as broken: see `worker_was_late`."""
+
+_JVM_END_S = 15.0
+_CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
+_STATE_STORE = "spark.sql.streaming.stateStore"
+_SHUFFLE_PARTITIONS = 4
+"""Of batch jobs; a topology names its own numbers."""
+
+
+def start_session(name: str, settings: AppSettings) -> SparkSession:
+    """Starts a JVM and a session for the app or job `name`. End it with `stop_session`.
+
+    Raises:
+        ConfigurationError: the connector jars are not there.
+    """
+    jars = sorted((settings.jars_dir / "spark").glob("*.jar"))
+    if not jars:
+        msg = f"there are no Spark jars in {settings.jars_dir / 'spark'}: run `storekeeper jars`"
+        raise ConfigurationError(msg)
+    scratch = settings.scratch_dir(name)
+    # A killed driver leaves its temporary files behind; the lease ensures that no other driver uses them.
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    # PySpark takes the interpreter of its workers only from here. The default is the python3 on the PATH.
+    os.environ["PYSPARK_PYTHON"] = str(_interpreter())  # noqa: TID251 (written for PySpark, not read)
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    options = session_options(settings, scratch)
+    if settings.spark_master == "local" or settings.spark_master.startswith("local["):
+        options |= local_options(jars)
+    else:
+        options["spark.jars"] = ",".join(map(str, jars))
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _interpreter() -> Path:
+    """`storekeeper-python`, which executors find at the same place.
+
+    Raises:
+        ConfigurationError: it isn't there.
+    """
+    interpreter = Path(sysconfig.get_path("scripts")) / INTERPRETER
+    if not interpreter.exists():
+        msg = f"there is no {interpreter}: run `make setup`, or install storekeeper with pip again"
+        raise ConfigurationError(msg)
+    return interpreter
+
+
+def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
+    """The configuration of every session, by Spark's own keys."""
+    return {
+        "spark.driver.memory": settings.driver_memory,
+        # Without it, a standalone master gives all cores to the first app, and none to the next.
+        "spark.cores.max": str(settings.max_cores),
+        "spark.executor.memory": settings.executor_memory,
+        "spark.driver.host": settings.driver_host,
+        "spark.driver.bindAddress": settings.driver_host,
+        "spark.driver.extraJavaOptions": f"{_java_options(settings, scratch)} {settings.driver_java_options}",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.log.level": settings.spark_log_level,
+        "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
+        "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
+        "spark.ui.port": str(settings.spark_ui_port),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": "spark_apps.runtime.worker_daemon",
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.arrow_batch_rows),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.arrow_batch_bytes),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.sql.streaming.numRecentProgressUpdates": "20",
+        f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.databricks.delta.snapshotPartitions": "1",
+    }
+
+
+def _umask(settings: AppSettings) -> str:
+    """The umask of new files. Hadoop ignores the mode of the tables' folder, so it is looked up here."""
+    tables = settings.delta_table("")
+    return "027" if tables.is_dir() and tables.stat().st_mode & 0o040 else "077"
+
+
+def _java_options(settings: AppSettings, scratch: Path) -> str:
+    options = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
+    archive = settings.jars_dir / ARCHIVE
+    if not archive.exists():
+        return options
+    # The JVM ignores an archive of another class path, but would log that to stdout, where programs read answers.
+    return f'{options} "-XX:SharedArchiveFile={archive}" -Xlog:disable -Xlog:all=error:stderr'
+
+
+def local_options(jars: list[Path]) -> dict[str, str]:
+    """Options with which a JVM that runs all of its tasks itself starts and writes files faster.
+
+    The jars are on its class path, as the archive of classes requires, and aren't copied. Files are written without
+    starting processes: without Hadoop's native library, Spark sets permissions of local files by `chmod`, and looks for
+    links by `readlink`, a hundred processes for a small batch. A cluster's executors don't have those classes from the
+    start.
+
+    Raises:
+        ConfigurationError: a jar is not there.
+    """
+    if not any(jar.name.startswith("hadoop-bare-naked-local-fs-") for jar in jars):
+        msg = f"{jars[0].parent} has no hadoop-bare-naked-local-fs: run `make setup`"
+        raise ConfigurationError(msg)
+    return {
+        "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+        # The default bypasses that class: it uses another of Hadoop's file interfaces.
+        "spark.sql.streaming.checkpointFileManagerClass": f"{_CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
+    }
+
+
+def jvm_pid(spark: SparkSession) -> int | None:
+    """The driver's JVM, or None if this process didn't start it."""
+    process = _jvm_process(spark)
+    return None if process is None else process.pid
+
+
+def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None:
+    """Stops the session and waits for its JVM to end; kills it after `patience_s`. A later session gets a new JVM."""
+    gateway, process = spark.sparkContext._gateway, _jvm_process(spark)  # noqa: SLF001 (PySpark has no public way)
+    # The JVM may be dead already, and then every call may fail with a different error.
+    with contextlib.suppress(Exception):
+        spark.stop()
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    # Otherwise PySpark would use the ended JVM for as long as this process lives.
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    if process is None:
+        return
+    with contextlib.suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()  # the JVM ends when it can't read this any more
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
+    gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark has no public way)
+    return getattr(gateway, "proc", None)
+
+
+def worker_was_late(error: object) -> bool:
+    """Whether a query failed because a Python worker connected too late. A restarted query continues.
+
+    Spark waits ten seconds for a worker, which can't be configured. A busy machine may take longer for the first batch.
+
+    Args:
+        error: the query's exception, its text or None.
+    """
+    return "Python worker failed to connect back" in str(error)

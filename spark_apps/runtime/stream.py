@@ -1,0 +1,78 @@
+"""What an app's module gives to the runner: a stream of topics, and a function that processes its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.sink_metrics import SinkMetrics
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_apps.generations.journal import Generation
+
+_FETCH_WAIT_MS = 50
+"""How long a task's last fetch waits in vain if only Kafka's commit marker is left to read."""
+
+ProcessBatch = Callable[["DataFrame", int], None]
+"""Writes one batch: its rows and its id. It must be idempotent: after a crash it gets the same rows and id again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamContext:
+    """What an app may use to open its stream and to write its batches.
+
+    `metrics` counts what was written. `generation` is the journal's entry
+    of the generation that runs; None if the app is run without regard to it. `partitions` is, by topic, the number
+    of partitions that the app's state was made with.
+    """
+
+    spec: AppSpec
+    spark: SparkSession
+    settings: AppSettings
+    checkpoint: SparkCheckpoint
+    metrics: SinkMetrics = field(default_factory=SinkMetrics)
+    generation: Generation | None = None
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A streaming frame and the function that processes its batches.
+
+    `output_mode` is Spark's. `trigger_interval_ms` takes precedence over the setting for all apps.
+    """
+
+    frame: DataFrame
+    process: ProcessBatch
+    output_mode: str = "append"
+    trigger_interval_ms: int | None = None
+
+
+OpenStream = Callable[[StreamContext], Stream]
+
+
+def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, headers: bool = False) -> DataFrame:
+    """The records of topics as a stream, at the first start from their beginning.
+
+    Rows are Spark's Kafka rows: key, value, topic, partition, offset, timestamp and, if wanted, headers. A batch holds
+    at most `max_offsets_per_trigger` of them. One task reads one partition, in the order of offsets. Uncommitted
+    records are not read.
+    """
+    return (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", "earliest")
+        .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", _FETCH_WAIT_MS)
+        .option("failOnDataLoss", "true")
+        .option("includeHeaders", str(headers).lower())
+        .option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+        .load()
+    )

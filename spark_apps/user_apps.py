@@ -1,0 +1,98 @@
+"""Apps that aren't part of Storekeeper: their specs, named by the environment. Free of Spark."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from spark_apps.spec import AppSpec
+from state.errors import ConfigurationError
+
+
+class OwnAppsSettings(BaseSettings):
+    """Where your own apps are. Each field is the environment variable `STOREKEEPER_<NAME>`."""
+
+    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
+
+    own_apps: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(), description="Your own apps, `<module>:<variable>` of each one's spec, comma-separated."
+    )
+    own_apps_dir: Path | None = Field(
+        default=None, description="Folder that their packages are in, unless these are installed; made absolute."
+    )
+
+    @field_validator("own_apps", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return tuple(filter(None, map(str.strip, value.split(",")))) if isinstance(value, str) else value
+
+    @field_validator("own_apps_dir")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return None if path is None else path.expanduser().resolve()
+
+
+def make_importable() -> None:
+    """Lets this process import the packages in `own_apps_dir`: last on the path, so that they shadow no others."""
+    folder = OwnAppsSettings().own_apps_dir
+    if folder is not None and str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def user_apps() -> tuple[AppSpec, ...]:
+    """The apps that the environment names.
+
+    Raises:
+        ConfigurationError: one can't be imported, or is no app.
+    """
+    make_importable()
+    return tuple(map(imported_app, dict.fromkeys(OwnAppsSettings().own_apps)))
+
+
+def imported_app(name: str) -> AppSpec:
+    """The app whose spec is `<module>:<variable>`.
+
+    Raises:
+        ConfigurationError: it can't be imported, or is no app.
+    """
+    module, _, variable = name.partition(":")
+    try:
+        spec = getattr(importlib.import_module(module), variable)
+    except Exception as error:  # whatever somebody's module raises
+        msg = (
+            f"{name[:140]!r} can't be imported ({type(error).__name__}: {error}): an app is named <module>:<variable>, "
+            "and its package is installed or in the folder of STOREKEEPER_OWN_APPS_DIR"
+        )
+        raise ConfigurationError(msg) from error
+    if not isinstance(spec, AppSpec):
+        msg = f"{name[:140]!r} is no AppSpec: name the variable that holds the app's spec"
+        raise ConfigurationError(msg)
+    return spec
+
+
+def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: Collection[str]) -> None:
+    """Checks that the names of an own app and of its stores are unique.
+
+    Args:
+        app: the own app.
+        others: all other apps, by name.
+        reserved: more names that an app can't have.
+
+    Raises:
+        ConfigurationError: another app has the same name, or another store.
+    """
+    if app.name in others or app.name in reserved:
+        msg = f"STOREKEEPER_OWN_APPS has an app {app.name}, and there is another of that name: rename yours"
+        raise ConfigurationError(msg)
+    keepers = {store.name: other.name for other in others.values() for store in other.stores}
+    for store in app.stores:
+        if store.name in keepers:
+            msg = f"apps {keepers[store.name]} and {app.name} both have a store {store.name}: rename one of them"
+            raise ConfigurationError(msg)
+        keepers[store.name] = app.name

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_apps.apps.hadoop_export.progress import decode_progress, encode_progress
+from state.changelog.position import Position
+
+
+def test_progress_survives_a_commit() -> None:
+    position = Position({"hadoop-sink": {0: 9, 1: 2}})
+    assert decode_progress(encode_progress(position)) == position
+    assert encode_progress(position) == '{"app":"hadoop_export","position":{"hadoop-sink":{"0":9,"1":2}}}'
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, "", "{", "{}", "[]", '{"app":"other"}', '{"app":"hadoop_export"}', '{"app":"hadoop_export","position":3}'],
+)
+def test_commits_of_others_say_nothing(metadata: str | None) -> None:
+    assert decode_progress(metadata) is None

@@ -1,0 +1,148 @@
+"""Several apps in one driver: one session, one fate."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT
+from spark_apps.apps.leaderboard import LEADERBOARD
+from spark_apps.apps.pos import POS
+from spark_apps.apps.ticks import TICKS
+from spark_apps.errors import AppRunningError
+from spark_apps.generations import run as run_module
+from spark_apps.generations.desired_state import Role
+from spark_apps.generations.run import GenerationRun
+from spark_apps.runtime import driver, runner
+from spark_apps.runtime.driver import run_apps
+from spark_apps.runtime.lease import Lease
+from spark_apps.runtime.runner import AppRun
+from spark_apps.runtime.scale import AppScale, write_scale
+from spark_apps.settings import AppSettings
+from state.clock import SystemClock
+from state.errors import StateError
+
+SESSION = cast("Any", object())
+
+
+@dataclass
+class Sessions:
+    """The sessions that were started, by name, and how many were stopped."""
+
+    started: dict[str, AppSettings] = field(default_factory=dict)
+    stopped: int = 0
+
+    def start(self, name: str, settings: AppSettings) -> object:
+        self.started[name] = settings
+        return SESSION
+
+    def stop(self, session: object) -> None:
+        assert session is SESSION
+        self.stopped += 1
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
+    """In place of Spark's."""
+    found = Sessions()
+    for module in (driver, runner, run_module):
+        monkeypatch.setattr(module, "start_session", found.start)
+        monkeypatch.setattr(module, "stop_session", found.stop)
+        monkeypatch.setattr(module, "jvm_pid", lambda _: None)
+    return found
+
+
+@pytest.fixture
+def stop() -> threading.Event:
+    return threading.Event()
+
+
+def behave(monkeypatch: pytest.MonkeyPatch, behaviour: Callable[[AppRun | GenerationRun], None]) -> None:
+    """Has each app do that in place of running."""
+    monkeypatch.setattr(AppRun, "__call__", behaviour)
+    monkeypatch.setattr(GenerationRun, "__call__", behaviour)
+
+
+def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    settings, runs = AppSettings(run_dir=tmp_path), threading.Barrier(2)
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        assert run.shared is SESSION
+        if runs.wait(30) == 0:  # both run at once
+            with pytest.raises(AppRunningError):
+                Lease(settings.lease_file("shared_driver"), clock=SystemClock(), wait=lambda _: None).acquire(0)
+            stop.set()
+        assert stop.wait(30)
+        assert not sessions.stopped
+
+    behave(monkeypatch, behaviour)
+    write_scale(settings.scale_file("shared_driver"), AppScale(memory_mb=2048))
+    run_apps([TICKS, HADOOP_EXPORT], settings, SystemClock(), stop)
+    assert {name: session.driver_memory for name, session in sessions.started.items()} == {"shared_driver": "2048m"}
+    assert sessions.stopped == 1
+
+
+def test_when_one_fails_all_stop_and_the_driver_ends_with_its_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    stopped: list[bool] = []
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        if run.spec is LEADERBOARD:
+            raise StateError("the first")
+        stopped.append(run.stop.wait(30))
+        raise StateError("another")
+
+    behave(monkeypatch, behaviour)
+    with pytest.raises(StateError, match="the first"):
+        run_apps([TICKS, LEADERBOARD], AppSettings(run_dir=tmp_path), SystemClock(), stop)
+    assert stopped == [True]
+    assert sessions.stopped == 1
+
+
+def test_an_app_alone_starts_its_own_session_at_its_own_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    settings, ran = AppSettings(run_dir=tmp_path), list[AppRun | GenerationRun]()
+
+    def behaviour(run: AppRun | GenerationRun) -> None:
+        ran.append(run)
+
+    behave(monkeypatch, behaviour)
+    write_scale(settings.scale_file("ticks"), AppScale(cores=7))
+    run_apps([TICKS], settings, SystemClock(), stop)
+    (run,) = ran
+    assert (run.shared, run.settings.spark_master, sessions.started) == (None, "local[7]", {})
+
+
+def test_an_app_leaves_the_session_of_its_driver_to_the_others(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sessions: Sessions, stop: threading.Event
+) -> None:
+    @contextmanager
+    def unwatched(*_: object) -> Iterator[None]:
+        yield
+
+    used: list[object] = []
+
+    def stream(_: AppRun, spark: object, *__: object) -> None:
+        used.append(spark)
+        stop.set()
+
+    settings = AppSettings(run_dir=tmp_path)
+    monkeypatch.setattr(AppRun, "_stream", stream)
+    monkeypatch.setattr(GenerationRun, "_watching", unwatched)
+    for module in (runner, run_module):
+        monkeypatch.setattr(module, "preflight", lambda *_: None)
+    GenerationRun(POS, settings, SystemClock(), stop, Role.LIVE, shared=SESSION)()
+    stop.clear()
+    AppRun(HADOOP_EXPORT, settings, SystemClock(), stop, shared=SESSION)()
+    assert used == [SESSION, SESSION]
+    assert (sessions.started, sessions.stopped) == ({}, 0)

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spark_apps.errors import BrokerUnavailableError, PartitionsChangedError, UnusableCheckpointError
+from spark_apps.registry import app_named
+from spark_apps.runtime.checkpoint_owner import CheckpointOwner
+from spark_apps.runtime.preflight import Preflight, check_bounds, preflight
+from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
+from spark_apps.settings import AppSettings
+from state.changelog.position import Position
+from state.clock import ManualClock
+from state.errors import ConfigurationError
+from tests.spark_apps.checkpoints import write_checkpoint
+
+BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
+
+
+def check(offsets: dict[str, dict[int, int]]) -> None:
+    check_bounds(app_named("pos"), AppSettings(), Position(offsets), BOUNDS)
+
+
+@pytest.mark.parametrize("offsets", [{}, {"pos": {0: 10}}, {"pos": {0: 50, 1: 0}}, {"pos": {0: 33}}])
+def test_offsets_within_the_log_can_be_read_on_from(offsets: dict[str, dict[int, int]]) -> None:
+    check(offsets)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "says"),
+    [
+        ({"pos": {0: 9}}, "offset 9 of pos partition 0, which holds offsets 10 to 50"),
+        ({"pos": {0: 51}}, "offset 51 of pos partition 0"),
+        ({"pos": {7: 0}}, "partition 7, which holds nothing"),
+        ({"till": {0: 20}}, "is of topic till, not of pos"),
+    ],
+)
+def test_offsets_outside_it_are_refused_with_a_way_out(offsets: dict[str, dict[int, int]], says: str) -> None:
+    with pytest.raises(UnusableCheckpointError, match=says) as caught:
+        check(offsets)
+    assert "start a new generation" in str(caught.value)
+
+
+class FakeTopics(Topics):
+    """Answers from a list: names that are missing, or None for a broker that is away."""
+
+    def __init__(self, answers: list[list[str] | None]) -> None:
+        self._answers = answers
+
+    def missing(self, names: object) -> list[str]:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer is None:
+            raise BrokerUnavailableError("away")
+        return answer
+
+
+def await_with(answers: list[list[str] | None]) -> float:
+    """How long it waited, in seconds."""
+    clock = ManualClock()
+    await_topics(
+        FakeTopics(answers), ["pos"], timeout_s=5, clock=clock, wait=lambda seconds: clock.advance(int(seconds * 1000))
+    )
+    return clock.monotonic_s()
+
+
+def test_topics_that_are_there_are_not_waited_for() -> None:
+    assert await_with([[]]) == 0
+
+
+def test_a_broker_that_is_just_starting_is_waited_for() -> None:
+    assert 0 < await_with([None, None, ["pos"], []]) < 5
+
+
+def test_missing_topics_are_named() -> None:
+    with pytest.raises(ConfigurationError, match="topics are missing: pos"):
+        await_with([["pos"]])
+
+
+def test_a_broker_that_stays_away_is_no_fault_of_the_settings() -> None:
+    with pytest.raises(BrokerUnavailableError):
+        await_with([None])
+
+
+def test_nobody_listening_is_reported_as_such() -> None:
+    with pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:1 does not answer"):
+        await_topics(Topics("127.0.0.1:1"), ["pos"], timeout_s=0, clock=ManualClock(), wait=lambda _: None)
+
+
+SOURCE, CHANGELOG = "pos", "pos-rewards-changelog"
+
+
+class CountedTopics(Topics):
+    """Empty topics with so many partitions; none is missing."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self._counts = counts
+
+    def missing(self, names: object) -> list[str]:
+        return []
+
+    def ids(self, names: object) -> dict[str, str]:
+        return {}
+
+    def partitions(self, name: str) -> list[int]:
+        return list(range(self._counts[name]))
+
+    def bounds(self, names: object) -> TopicBounds:
+        nothing = Position({SOURCE: dict.fromkeys(self.partitions(SOURCE), 0)})
+        return TopicBounds(nothing, nothing)
+
+
+def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
+    """What preflight finds when the topics of `pos` have so many partitions."""
+    topics = CountedTopics({SOURCE: source, CHANGELOG: changelog})
+    return preflight(app_named("pos"), AppSettings(run_dir=run_dir), topics, ManualClock())
+
+
+@pytest.mark.parametrize(("source", "changelog", "topic"), [(8, 4, SOURCE), (6, 5, CHANGELOG), (5, 4, SOURCE)])
+def test_the_first_start_fixes_the_number_of_partitions(
+    tmp_path: Path, source: int, changelog: int, topic: str
+) -> None:
+    for _ in range(2):
+        assert begun(tmp_path, 6, 4).claim.partitions == {SOURCE: 6, CHANGELOG: 4}
+    with pytest.raises(PartitionsChangedError, match=f"topic {topic} has"):
+        begun(tmp_path, source, changelog)
+    begun(tmp_path, 6, 4)
+
+
+def test_a_state_without_that_record_has_the_number_of_its_first_offsets(tmp_path: Path) -> None:
+    begun(tmp_path, 8, 4)
+    checkpoint = AppSettings(run_dir=tmp_path).checkpoint_dir("pos")
+    claim = CheckpointOwner.read(checkpoint)
+    assert claim is not None
+    replace(claim, partitions={}).write(checkpoint)
+    offsets = {SOURCE: dict.fromkeys(map(str, range(6)), 0)}
+    write_checkpoint(checkpoint, [offsets], committed=1, initial=offsets)
+    with pytest.raises(PartitionsChangedError, match=f"topic {SOURCE} has 8 partitions, .* was made with 6"):
+        begun(tmp_path, 8, 4)

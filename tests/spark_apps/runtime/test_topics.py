@@ -1,0 +1,56 @@
+"""What a broker knows of topics, and topics that are made anew."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from confluent_kafka import Producer
+
+from harness.broker import Broker
+from spark_apps.runtime.topics import Topics
+from state.changelog.position import Position
+
+pytestmark = pytest.mark.broker
+
+
+def write(broker: Broker, topic: str, *times: int) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for time_ms in times:
+        producer.produce(topic, b"v", partition=0, timestamp=time_ms)
+    assert producer.flush(30) == 0
+
+
+def test_a_time_is_the_place_of_the_first_record_from_then_on_or_the_end(broker: Broker) -> None:
+    broker.create_topic("timed", 2)
+    write(broker, "timed", 1_000, 2_000, 3_000)
+    topics = Topics(broker.bootstrap)
+    assert topics.offsets_at(["timed"], 1_001) == Position({"timed": {0: 1, 1: 0}})
+    assert topics.offsets_at(["timed"], 0) == Position({"timed": {0: 0, 1: 0}})
+    assert topics.offsets_at(["timed"], 3_001) == Position({"timed": {0: 3, 1: 0}})
+
+
+def test_a_topic_that_is_made_anew_is_another_one_and_empty(broker: Broker) -> None:
+    topics = Topics(broker.bootstrap)
+    topics.make_anew("anew", 2, {"cleanup.policy": "compact"})
+    write(broker, "anew", 1_000)
+    [before] = topics.ids(["anew"]).values()
+    topics.make_anew("anew", 3, {"cleanup.policy": "compact"})
+    assert topics.ids(["anew"])["anew"] != before
+    assert topics.end(["anew"]) == Position({"anew": dict.fromkeys(range(3), 0)})
+    assert topics.own_config("anew") == {"cleanup.policy": "compact"}
+
+
+def test_the_end_is_told_once_no_transaction_is_open(broker: Broker) -> None:
+    broker.create_topic("still", 1)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "still"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce("still", b"v")
+    producer.flush(30)
+    topics = Topics(broker.bootstrap)
+    assert topics.end(["still"]) == Position({"still": {0: 0}})
+    committing = threading.Timer(0.3, producer.commit_transaction)
+    committing.start()
+    assert topics.still_end(["still"]) == Position({"still": {0: 2}})
+    committing.join()

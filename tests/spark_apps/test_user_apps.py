@@ -1,0 +1,121 @@
+"""Apps that the environment names, as every process that knows the apps finds them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from spark_apps.new_app.plan import plan_new_app, write_new_app
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+"""Runs Python with the arguments given; `own_apps` is the setting."""
+
+TELL = """
+import sys
+from spark_apps.registry import APPS, ON_DEMAND_APPS, USER_APPS, store_definitions, stores
+import tests
+print(*USER_APPS, APPS["page_views"].title, "page_views" in ON_DEMAND_APPS, stores()["totals"].app, sep="|")
+print(store_definitions(USER_APPS.values()))
+print("pyspark" in sys.modules, tests.__path__)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of somebody's with an app, and with things that can't be one."""
+    write_new_app(plan_new_app("page_views"), tmp_path)
+    write_new_app(plan_new_app("page_counts"), tmp_path)
+    (tmp_path / "tests" / "__init__.py").touch()
+    (tmp_path / "broken.py").write_text("APP = (")
+    (tmp_path / "odd.py").write_text(
+        "from dataclasses import replace\n"
+        "from page_views.app import PAGE_VIEWS\n"
+        "A_TEXT = 'page_views'\n"
+        "TAKEN = replace(PAGE_VIEWS, name='pos', stores=())\n"
+        "A_PROCESS = replace(PAGE_VIEWS, name='shared_driver', stores=())\n"
+        "TAKEN_STORE = replace(PAGE_VIEWS, stores=(replace(PAGE_VIEWS.stores[0], name='rewards'),))\n"
+        "WITHOUT_MODULE = replace(PAGE_VIEWS, name='odd', module='nowhere', stores=())\n"
+        "AGAIN = replace(PAGE_VIEWS, stores=())\n"
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path) -> Run:
+    def started(*arguments: str, own_apps: str, environment: Mapping[str, str] | None = None) -> object:
+        own = {"STOREKEEPER_OWN_APPS": own_apps, "STOREKEEPER_OWN_APPS_DIR": str(folder)}
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env={**os.environ, **own, **(environment or {})},  # noqa: TID251 (handed on)
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return started  # type: ignore[return-value]
+
+
+def test_an_app_that_the_environment_names_is_one_of_the_apps(run: Run) -> None:
+    done = run("-c", TELL, own_apps="page_views.app:PAGE_VIEWS")
+    told, stores, loaded = done.stdout.splitlines()
+    assert told == "page_views|What each key has added up to|False|page_views"
+    assert stores == "totals=page_views-totals-changelog"
+    assert loaded.startswith("False"), "whoever knows the apps would load Spark"
+    assert str(Path(__file__).parents[1]) in loaded, "a package of that folder hides one of ours"
+
+
+@pytest.mark.parametrize(
+    ("own_apps", "told"),
+    [
+        ("page_clicks.spec:PAGE_CLICKS", "No module named 'page_clicks'"),
+        ("broken:APP", "SyntaxError"),
+        ("page_views.app:PAGE_CLICKS", "has no attribute 'PAGE_CLICKS'"),
+        ("page_views", "named <module>:<variable>"),
+        ("odd:A_TEXT", "is no AppSpec"),
+        ("odd:TAKEN", "an app pos, and there is another"),
+        ("odd:A_PROCESS", "an app shared_driver, and there is another"),
+        ("odd:TAKEN_STORE", "apps pos and page_views both have a store rewards"),
+        ("page_views.app:PAGE_VIEWS,odd:AGAIN", "an app page_views, and there is another"),
+        ("page_views.app:PAGE_VIEWS,page_counts.app:PAGE_COUNTS", "page_views and page_counts both have a store tot"),
+    ],
+)
+def test_one_that_cannot_be_is_refused_with_a_sentence(run: Run, own_apps: str, told: str) -> None:
+    for arguments in (("-m", "deploy.entry", "plan"), ("-m", "spark_apps", "run", "pos")):
+        done = run(*arguments, own_apps=own_apps)
+        assert done.returncode == 78
+        assert told in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_one_that_cannot_be_keeps_nobody_from_ending_what_runs(run: Run, tmp_path: Path) -> None:
+    for command, code in (("down", 0), ("status", 3)):
+        done = run(*("-m", "deploy.entry", command), own_apps="odd", environment={"STOREKEEPER_RUN_DIR": str(tmp_path)})
+        assert done.returncode == code, done.stderr
+        assert "going on without your own apps" in done.stderr
+
+
+def test_commands_ask_the_nodes_and_the_broker_of_the_platforms_ports(run: Run) -> None:
+    moved = {"STOREKEEPER_NODE_PORT": "1", "STOREKEEPER_NODE_NAMES": "x"}
+    done = run(*("-m", "deploy.entry", "get", "totals", "a"), own_apps="", environment=moved)
+    assert "http://127.0.0.1:1:" in done.stderr
+
+
+@pytest.mark.spark
+def test_workers_have_the_code_of_when_the_app_began(run: Run) -> None:
+    loaded = "import sys, spark_apps.runtime.worker_daemon; print('page_views.app' in sys.modules)"
+    done = run("-c", loaded, own_apps="page_views.app:PAGE_VIEWS,odd:WITHOUT_MODULE")
+    assert done.stdout.split() == ["True"], done.stderr
+
+
+def test_an_installed_one_needs_no_folder(run: Run, folder: Path) -> None:
+    done = run(
+        *("-c", TELL),
+        own_apps=" page_views.app:PAGE_VIEWS, ,page_views.app:PAGE_VIEWS",
+        environment={"STOREKEEPER_OWN_APPS_DIR": str(folder / "elsewhere"), "PYTHONPATH": str(folder)},
+    )
+    assert done.stdout.startswith("page_views|"), done.stderr
