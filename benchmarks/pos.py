@@ -16,16 +16,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 
 from benchmarks.invoices import InvoiceRecord, invoice_records, publish
 from benchmarks.processor_time import processor_time, profile, spent_since
 from benchmarks.results import Measure, write_results
+from benchmarks.rounds import run_rounds
 from harness.broker import Broker, start_broker
 from spark_apps.apps.records.topics import POS
 from spark_apps.errors import BrokerUnavailableError
@@ -52,7 +54,6 @@ SETTINGS = {
 BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
 """As in production: with all of the compiler, which the brokers of tests do without."""
 _PATIENCE_S = 240
-_SIDES = ("ours", "peer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Bench:
 
     def peer(self) -> float:
         """Invoices a second of Kafka Streams."""
-        pos = self._next("pos")
+        pos = self.make_topic("pos")
         publish(producer_of(self.broker.bootstrap), pos, self.load.warm_up)
         self.publish_at_once(pos)
         records = len(self.load.warm_up) + len(self.load.timed)
@@ -140,9 +141,10 @@ class Bench:
                 if checkpoint.committed_position().reaches(ends.end([topic])):
                     return
 
-    def _next(self, name: str) -> str:
+    def make_topic(self, name: str) -> str:
+        """Makes a topic of a run; returns its name."""
         self._runs += 1
-        topic = f"{name}-{self._runs}"
+        topic = f"{name}-{self._runs:03}"
         self.broker.create_topic(topic, PARTITIONS)
         return topic
 
@@ -181,51 +183,72 @@ def producer_of(bootstrap: str, more: Mapping[str, str | int] | None = None) -> 
     )
 
 
-def main() -> None:
-    """Runs the benchmark and writes its results."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments_of(description: str | None, *more: tuple[str, dict[str, Any]]) -> argparse.Namespace:
+    """The arguments of a benchmark with invoices; `more` are options of its own."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--invoices", type=int, default=1_500_000)
     parser.add_argument("--customers", type=int, default=100_000)
     parser.add_argument("--warm-up", type=int, default=500_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", choices=("ours", "peer"))
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the app")
     parser.add_argument("--keep", action="store_true", help="leave the folder with the logs")
-    parser.add_argument("--profile", action="store_true", help="tell what the processor time went to")
     parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
+    for name, options in more:
+        parser.add_argument(name, **options)
     arguments = parser.parse_args()
     if arguments.smoke:
         arguments.invoices, arguments.warm_up, arguments.runs = 20_000, 2_000, 1
+    return arguments
+
+
+@contextmanager
+def open_bench(
+    name: str, arguments: argparse.Namespace, sinks: Iterable[str], settings: Mapping[str, str]
+) -> Iterator[Bench]:
+    """A bench with its topics. Its broker has run our app once: it is compiled while it serves its first millions."""
     records = list(invoice_records(arguments.warm_up + arguments.invoices, arguments.customers))
     load = Load(records[: arguments.warm_up], records[arguments.warm_up :])
-    settings = SETTINGS | dict(pair.split("=", 1) for pair in arguments.set)
-    folder = Path(tempfile.mkdtemp(prefix="bench-pos-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
     broker = start_broker(folder / "broker", BROKER_OPTIONS)
-    rates: dict[str, list[float]] = {side: [] for side in _SIDES}
     try:
-        for topic in SINKS:
+        for topic in sinks:
             broker.create_topic(topic, PARTITIONS)
         bench = Bench(broker, folder, load, settings)
         if not arguments.smoke:
-            bench.ours()  # the broker is compiled while it serves its first millions
-        for run in range(arguments.runs):
-            for side in (arguments.only,) if arguments.only else _SIDES[:: 1 if run % 2 else -1]:
-                rates[side].append(bench.ours() if side == "ours" else bench.peer())
-                print(f"run {run}: {side}: {rates[side][-1]:,.0f} invoices/s", flush=True)
-                if side == "ours" and arguments.profile:
-                    print(*profile(bench.spent, arguments.invoices).items(), sep="\n", flush=True)
+            bench.ours()
+        yield bench
     finally:
         broker.stop()
         if arguments.keep:
             print(folder)
         else:
             shutil.rmtree(folder)
-    if arguments.only or arguments.smoke:
-        return
-    measures = [Measure("POS topology", "invoices/s", rates["ours"], rates["peer"], "Kafka Streams 4.2, 2 threads")]
-    sizes = {name: getattr(arguments, name) for name in ("invoices", "customers", "warm_up")}
-    told = {**sizes, "partitions": PARTITIONS, **settings}
-    print(write_results("pos", measures, told, profile(bench.spent, arguments.invoices)))
+
+
+def report(name: str, rates: Mapping[str, list[float]], peer: str, arguments: argparse.Namespace, bench: Bench) -> None:
+    """Writes the results of a benchmark with invoices: the rates of `ours` and of the `peer`, who is named."""
+    measures = [Measure("POS topology", "invoices/s", rates["ours"], rates["peer"], peer)]
+    sizes = {size: getattr(arguments, size) for size in ("invoices", "customers", "warm_up")}
+    told = {**sizes, "partitions": PARTITIONS, **bench.settings}
+    print(write_results(name, measures, told, profile(bench.spent, arguments.invoices)))
+
+
+def main() -> None:
+    """Runs the benchmark and writes its results."""
+    arguments = arguments_of(
+        __doc__,
+        ("--only", {"choices": ("ours", "peer")}),
+        ("--set", {"action": "append", "default": [], "metavar": "NAME=VALUE", "help": "a setting of the app"}),
+        ("--profile", {"action": "store_true", "help": "tell what the processor time went to"}),
+    )
+    settings = SETTINGS | dict(pair.split("=", 1) for pair in arguments.set)
+    with open_bench("pos", arguments, SINKS, settings) as bench:
+        sides = {"peer": bench.peer, "ours": bench.ours}
+        chosen = {side: sides[side] for side in sides if arguments.only in {None, side}}
+        rates = run_rounds(chosen, arguments.runs, "invoices/s")
+        if arguments.profile:
+            print(*profile(bench.spent, arguments.invoices).items(), sep="\n")
+    if not (arguments.only or arguments.smoke):
+        report("pos", rates, "Kafka Streams 4.2, 2 threads", arguments, bench)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,18 @@ committed all of them and all that came of them.
 
 from __future__ import annotations
 
-import argparse
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.invoices import invoice_records, publish
-from benchmarks.pos import BROKER_OPTIONS, PARTITIONS, SETTINGS, SINKS, Bench, Load, producer_of
-from benchmarks.results import Measure, write_results
-from harness.broker import start_broker
+from benchmarks.invoices import publish
+from benchmarks.pos import PARTITIONS, SETTINGS, SINKS, Bench, arguments_of, open_bench, producer_of, report
+from benchmarks.rounds import run_rounds
 
 PYTHON = Path(__file__).parents[1] / ".venv-quix" / "bin" / "python"
 TOPOLOGY = Path(__file__).parent / "quix_streams" / "pos.py"
@@ -67,11 +64,10 @@ class Progress:
         return end == 0 or bool(committed.offset >= end - 1)
 
 
-def peer(bench: Bench, run: int) -> float:
+def peer(bench: Bench) -> float:
     """Invoices a second of Quix Streams."""
-    group, bootstrap = f"quix-{run}", bench.broker.bootstrap
-    invoices = f"{group}-pos"
-    bench.broker.create_topic(invoices, PARTITIONS)
+    bootstrap, invoices = bench.broker.bootstrap, bench.make_topic("quix-pos")
+    group = f"group-{invoices}"
     publish(producer_of(bootstrap), invoices, bench.load.warm_up)
     with (
         closing(Progress(bootstrap, group, invoices)) as progress,
@@ -103,37 +99,11 @@ def _processes(bootstrap: str, group: str, invoices: str, folder: Path) -> Itera
 
 def main() -> None:
     """Runs the benchmark and writes its results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--invoices", type=int, default=1_500_000)
-    parser.add_argument("--customers", type=int, default=100_000)
-    parser.add_argument("--warm-up", type=int, default=500_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--smoke", action="store_true", help="a short run that writes no results")
-    arguments = parser.parse_args()
-    if arguments.smoke:
-        arguments.invoices, arguments.warm_up = 20_000, 5_000
-    records = list(invoice_records(arguments.warm_up + arguments.invoices, arguments.customers))
-    load = Load(records[: arguments.warm_up], records[arguments.warm_up :])
-    folder = Path(tempfile.mkdtemp(prefix="bench-quix-"))
-    broker = start_broker(folder / "broker", BROKER_OPTIONS)
-    ours: list[float] = []
-    theirs: list[float] = []
-    try:
-        for topic in (*SINKS, *_SINKS):
-            broker.create_topic(topic, PARTITIONS)
-        bench = Bench(broker, folder, load, SETTINGS)
-        for run in range(arguments.runs):
-            ours.append(bench.ours())
-            theirs.append(peer(bench, run))
-            print(f"run {run}: {ours[-1]:,.0f} and {theirs[-1]:,.0f}", flush=True)
-    finally:
-        broker.stop()
-    shutil.rmtree(folder)
-    if arguments.smoke:
-        return
-    measures = [Measure("POS topology", "invoices/s", ours, theirs, PEER)]
-    sizes = {name: getattr(arguments, name) for name in ("invoices", "customers", "warm_up")}
-    print(write_results("quix", measures, {**sizes, "partitions": PARTITIONS, **SETTINGS}))
+    arguments = arguments_of(__doc__)
+    with open_bench("quix", arguments, (*SINKS, *_SINKS), SETTINGS) as bench:
+        rates = run_rounds({"peer": partial(peer, bench), "ours": bench.ours}, arguments.runs, "invoices/s")
+    if not arguments.smoke:
+        report("quix", rates, PEER, arguments, bench)
 
 
 if __name__ == "__main__":

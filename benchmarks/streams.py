@@ -29,6 +29,7 @@ from confluent_kafka import Consumer, ConsumerGroupState, Producer, TopicPartiti
 from benchmarks.plain_spark import TOTALS
 from benchmarks.processor_time import processor_time, profile, spent_since
 from benchmarks.results import Measure, write_results
+from benchmarks.rounds import run_rounds
 from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from harness.broker import Broker, start_broker
 from spark_apps.runtime.checkpoint import SparkCheckpoint
@@ -321,14 +322,10 @@ def run(name: str, app: str, title: str) -> None:
 def _rates(app: str, load: Load, runs: int, sides: list[str]) -> tuple[dict[str, list[float]], Bench]:
     folder = Path(tempfile.mkdtemp(prefix=f"bench-{app}-"))
     broker = start_broker(folder / "broker", BROKER_OPTIONS)
-    rates: dict[str, list[float]] = {}
     try:
         bench = Bench(broker, folder, app, load)
-        for run_number in range(runs):
-            for side in sides:
-                rate = getattr(bench, side)()
-                rates.setdefault(side, []).append(rate)
-                print(f"{app}, {load.keys:,} keys, run {run_number}: {side} {rate:,.0f} events/s", flush=True)
+        print(f"{app}, {load.keys:,} keys", flush=True)
+        rates = run_rounds({side: getattr(bench, side) for side in sides}, runs, "events/s")
     finally:
         broker.stop()
     shutil.rmtree(folder)
