@@ -30,9 +30,9 @@ from benchmarks.results import Measure, write_results
 from benchmarks.rounds import run_rounds
 from harness.broker import Broker, start_broker
 from spark_apps.apps.records.topics import POS
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.topics import Topics
+from state.changelog.errors import BrokerUnavailableError
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PARTITIONS = 4

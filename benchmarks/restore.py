@@ -26,8 +26,8 @@ from state.changelog.listener import LoggingRestoreListener
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import SystemClock
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
-from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import RocksDBStorage
 from state.replicas.states import ReplicaId
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
@@ -58,13 +58,13 @@ def fill(bootstrap: str, records: int, keys: int) -> None:
 def restore_ours(bootstrap: str, root: Path, workers: int) -> float:
     """Records a second of a restore from nothing, workers' start and the stores' reopening included."""
     clock = SystemClock()
-    place = RocksDBPlace(root, clock)
+    place = RocksDBStorage(root, clock)
     reader = ChangelogReader(ReaderSettings(bootstrap))
     facts = reader.facts(TOPIC)
     logs = [reader.log_state(facts, partition) for partition in range(PARTITIONS)]
     replicas = [
         Replica(
-            ReplicaId("rewards", partition), TOPIC, place=place, clock=clock, listener=LoggingRestoreListener(clock)
+            ReplicaId("rewards", partition), TOPIC, storage=place, clock=clock, listener=LoggingRestoreListener(clock)
         )
         for partition in range(PARTITIONS)
     ]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from quality.settings import QualitySettings
 from spark_apps.apps.records import topics
-from spark_apps.errors import BrokerUnavailableError
-from state.changelog.stretch import bounds_of, read_stretch
+from state.changelog.bounded_reader import bounds_of, read_range
+from state.changelog.errors import BrokerUnavailableError
 from state.errors import ChangelogError
 
 
@@ -30,7 +30,7 @@ class KafkaLineTopic:
     def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Key and value of the records from `start` to `end`, exclusive, in order."""
         with self._reading():
-            for message in read_stretch(self._bootstrap, self._topic, partition, start, end):
+            for message in read_range(self._bootstrap, self._topic, partition, start, end):
                 yield message.key(), message.value()
 
     @contextmanager

@@ -8,7 +8,6 @@
     │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
     │   └── PoisonRecordError         one record can't be processed (see `records`)
-    ├── BrokerUnavailableError        the broker doesn't answer (retriable)
     └── AppRunningError               another copy of the app holds the lease (retriable)
 
 A `ConfigurationError` ends an app with exit code 78: for its supervisor, a restart is of no use.
@@ -33,10 +32,6 @@ class MisplacedKeyError(ConfigurationError):
 
 class LostChangelogError(ConfigurationError):
     """A changelog has lost records that a store had followed: the app would go on without a part of its state."""
-
-
-class BrokerUnavailableError(RetriableError):
-    """The broker doesn't answer. Nothing was started; try again once it does."""
 
 
 class AppRunningError(RetriableError):

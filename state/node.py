@@ -41,7 +41,6 @@ from state.query.snapshot_fallback import SnapshotFallback
 from state.query.streams import Streams
 from state.query.traffic import Traffic
 from state.replicas.ranked_index import IndexBudget, RankedIndex
-from state.replicas.row_index import RowIndex
 from state.replicas.states import ReplicaId
 from state.security.node_security import NodeSecurity
 from state.settings import EXIT_CONFIGURATION, NodeSettings, load_node_settings
@@ -100,7 +99,7 @@ class Node:
             max_answer_bytes=max(MAX_ANSWER_BYTES, 2 * settings.max_page_bytes),
         )
         router = Router(self._catalog, peers)
-        gate = DemandGate(self._clock, self._part.replicas.end_watch.ask_soon)
+        gate = DemandGate(self._clock, self._part.replicas.end_offset_poller.ask_soon)
         point = PointQueries(
             self._catalog,
             router,
@@ -216,7 +215,7 @@ class Node:
     def _serving_topic(self, store: str) -> str:
         return self._catalog.topic(self._catalog.variant(store))
 
-    def _index(self, replica: ReplicaId) -> RowIndex | None:
+    def _index(self, replica: ReplicaId) -> RankedIndex | None:
         score_field = self._catalog.definition(replica.store).score_field
         return None if score_field is None else RankedIndex(score_field, self._index_budget)
 

@@ -10,11 +10,11 @@ from deploy.disk import check_not_full
 from deploy.errors import StartError
 from deploy.instance import Instance
 from deploy.wanted_apps import wanted_apps
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.registry import ON_DEMAND_APPS, SHARED_DRIVER
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
+from state.changelog.errors import BrokerUnavailableError
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import httpx2
 from deploy.demo.oracle import Reward
 from deploy.errors import StartError
 from deploy.waiting import eventually
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.runtime.topics import Topics
+from state.changelog.errors import BrokerUnavailableError
 
 _STORE = "rewards"
 _PAGE_ROWS = 1000

@@ -19,9 +19,9 @@ import structlog
 from confluent_kafka import KafkaException
 
 from spark_apps.engine.clients import asking_client
+from state.changelog.bounded_reader import read_range
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, FIRST, log_offsets
-from state.changelog.stretch import read_stretch
 from state.errors import InvalidArgumentError
 from state.stores.suppliers import RocksDBSupplier
 from state.topology.plan import Plan, SubTopology
@@ -35,7 +35,7 @@ _ASK_TIMEOUT_S = 30.0
 _log = structlog.get_logger(__name__)
 
 
-class GlobalTable:
+class GlobalTableCopy:
     """This process's copy of one global table. Not thread-safe.
 
     Args:
@@ -109,15 +109,15 @@ class GlobalTable:
         return {at: offset for (_, at), offset in found.items()}
 
     def _read(self, partition: int, start: int, end: int) -> Iterator[Record]:
-        for message in read_stretch(self._bootstrap, self._topic, partition, start, end):
+        for message in read_range(self._bootstrap, self._topic, partition, start, end):
             _, timestamp_ms = message.timestamp()
             yield Record(self._topic, partition, message.offset() or 0, timestamp_ms, message.key(), message.value())
 
 
-def global_tables(plan: Plan, folder: Path, bootstrap: str) -> dict[str, GlobalTable]:
+def global_tables(plan: Plan, folder: Path, bootstrap: str) -> dict[str, GlobalTableCopy]:
     """This process's copies of all global tables of a topology, by store."""
     tables = [
-        GlobalTable(sub, plan.partitions[sub.sources[0].topic], folder / sub.stores[0].name, bootstrap)
+        GlobalTableCopy(sub, plan.partitions[sub.sources[0].topic], folder / sub.stores[0].name, bootstrap)
         for sub in plan.topology.sub_topologies
         if sub.is_global
     ]

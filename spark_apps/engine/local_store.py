@@ -19,10 +19,10 @@ import structlog
 from confluent_kafka import Message
 
 from spark_apps.errors import LostChangelogError
+from state.changelog.bounded_reader import bounds_of, read_range
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
 from state.changelog.skipped import headers_of, skip_reason
-from state.changelog.stretch import bounds_of, read_stretch
 from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
 from state.stores.bytes_store import BytesStore
@@ -130,7 +130,7 @@ class LocalStore:
         self.backend.close()
 
     def _read(self, bootstrap: str, start: int, end: int, report: Callable[[Restored], None]) -> None:
-        messages = read_stretch(bootstrap, self._changelog.topic, self._partition, start, end)
+        messages = read_range(bootstrap, self._changelog.topic, self._partition, start, end)
         while part := list(islice(messages, _RESTORE_RECORDS)):
             self.restored += len(part)
             reached = (part[-1].offset() or 0) + 1

@@ -14,7 +14,7 @@ from typing import Self
 
 import orjson
 
-from state.changelog.stretch import bounds_of, read_stretch
+from state.changelog.bounded_reader import bounds_of, read_range
 from state.errors import ChangelogError
 
 MARKER_TOPIC_CONFIG = {
@@ -66,14 +66,14 @@ def read_marker(bootstrap: str, topic: str, partition: int, key: bytes) -> Marke
     The task's transactional id must be initialised before, so that no transaction is open in the partition.
 
     Raises:
-        BrokerUnavailableError: the broker doesn't answer (the one of `state.changelog.errors`).
+        BrokerUnavailableError: the broker doesn't answer.
     """
     start, end = bounds_of(bootstrap, topic, partition)
     step, begin = _FIRST_STEP_BACK, end
     while begin > start:
         stop, begin = begin, max(start, end - step)
-        stretch = read_stretch(bootstrap, topic, partition, begin, stop)
-        found = [message.value() or b"" for message in stretch if message.key() == key]
+        messages = read_range(bootstrap, topic, partition, begin, stop)
+        found = [message.value() or b"" for message in messages if message.key() == key]
         if found:
             return Marker.decode(found[-1])
         step *= 8

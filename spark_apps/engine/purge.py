@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 import structlog
 
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.runtime.topics import Topics
+from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 
 PURGE_INTERVAL_S = 30.0

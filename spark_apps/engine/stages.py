@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from spark_apps.engine.errors import task_errors
-from spark_apps.engine.global_tables import GlobalTable, global_tables
+from spark_apps.engine.global_tables import GlobalTableCopy, global_tables
 from spark_apps.engine.layout import Layout
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.rows import (
@@ -102,7 +102,7 @@ class _App:
     """What a worker process caches for an app."""
 
     layout: Layout
-    global_tables: Mapping[str, GlobalTable]
+    global_tables: Mapping[str, GlobalTableCopy]
 
 
 _APPS: dict[str, _App] = {}

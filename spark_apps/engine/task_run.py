@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 
 from spark_apps.engine.clients import asking_client
 from spark_apps.engine.dead_letters import dead_letter
-from spark_apps.engine.global_tables import GlobalTable
+from spark_apps.engine.global_tables import GlobalTableCopy
 from spark_apps.engine.layout import Layout
 from spark_apps.engine.local_store import LocalStore
 from spark_apps.engine.partitioning import partitions_of
@@ -60,7 +60,7 @@ class TaskRun:
     layout: Layout
     sub: SubTopology
     partition: int
-    global_tables: Mapping[str, GlobalTable] = field(default_factory=dict)
+    global_tables: Mapping[str, GlobalTableCopy] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
 
     def __call__(self, records: Iterable[Sequence[RecordFields]]) -> tuple[Outcome, Outputs]:

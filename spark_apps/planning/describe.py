@@ -14,7 +14,7 @@ import structlog
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from spark_apps.errors import BrokerUnavailableError, UnusableCheckpointError
+from spark_apps.errors import UnusableCheckpointError
 from spark_apps.generations.catalog import migration_named
 from spark_apps.generations.journal import FIRST_GENERATION, Journal, JournalFile
 from spark_apps.registry import APPS
@@ -22,6 +22,7 @@ from spark_apps.runtime.checkpoint_owner import CheckpointOwner
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
+from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.errors import ConfigurationError, StateError
 from state.migration.contract import AppTopology, Description, RunningStore

@@ -16,7 +16,6 @@ from pyspark.errors import PySparkException
 
 from spark_apps.engine.restores import restores
 from spark_apps.engine.stream import open_topology_stream, restore_dir
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.generations.catalog import known_migrations
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.dead_letter_breaker import DeadLetterBreaker, DeadLetterLimitError
@@ -33,6 +32,7 @@ from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topology_app import own_topics, read_topics
+from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.errors import StateError
 

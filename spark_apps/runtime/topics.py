@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollectio
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from spark_apps.engine.topic_rules import TopicRule
-from spark_apps.errors import BrokerUnavailableError
+from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, offset_client
 from state.changelog.position import Position
 from state.clock import Clock

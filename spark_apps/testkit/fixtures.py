@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from spark_apps.errors import BrokerUnavailableError
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.testkit.plain_driver import plain_driver
+from state.changelog.errors import BrokerUnavailableError
 from state.topology import TopologyTestDriver
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.testkit.plain_driver import PARTITIONS, partitions_of, topology_of
 from spark_apps.topology_app import changelog_topics
-from state.changelog.stretch import read_topic
+from state.changelog.bounded_reader import read_topic
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
 from state.kafka_clients import new_admin, new_producer
 from state.topology.driver import CrashStep, TopologyTestDriver

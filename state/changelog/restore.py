@@ -22,13 +22,6 @@ from enum import StrEnum
 from state.changelog.checkpoint import Checkpoint
 
 
-class Role(StrEnum):
-    """Which queries prefer a replica. Both kinds follow the log in the same way."""
-
-    ACTIVE = "active"
-    STANDBY = "standby"
-
-
 class RestoreAction(StrEnum):
     """The three ways to begin."""
 
@@ -70,30 +63,28 @@ class RestorePlan:
         action: whether the rows are kept.
         reason: why.
         offset: the first offset to read.
-        end_offset: the offset whose reaching completes the restore, or None for a standby, which only follows.
+        end_offset: the offset whose reaching completes the restore.
     """
 
     action: RestoreAction
     reason: RestoreReason
     offset: int
-    end_offset: int | None
+    end_offset: int
 
     @property
     def remaining(self) -> int:
-        """At most this many records until the end; 0 for a standby."""
-        return 0 if self.end_offset is None else max(0, self.end_offset - self.offset)
+        """At most this many records until the end."""
+        return max(0, self.end_offset - self.offset)
 
     def completed_at(self, position: int) -> bool:
         """Whether a reader whose next offset is `position` has finished.
 
         Judged by position and never by a count: compaction and transaction markers leave gaps in the log.
         """
-        return self.end_offset is not None and position >= self.end_offset
+        return position >= self.end_offset
 
 
-def plan_restore(
-    checkpoint: Checkpoint | None, *, empty: bool, log: LogState, behind_ms: int, role: Role = Role.ACTIVE
-) -> RestorePlan:
+def plan_restore(checkpoint: Checkpoint | None, *, empty: bool, log: LogState, behind_ms: int) -> RestorePlan:
     """Decides how a store partition begins to follow its changelog. See the table above.
 
     Args:
@@ -101,17 +92,15 @@ def plan_restore(
         empty: whether the store holds no rows.
         log: the changelog partition now.
         behind_ms: the time since the rows were last known to equal the whole log.
-        role: a standby has no end: it follows until stopped.
     """
-    end_offset = log.end_offset if role is Role.ACTIVE else None
     if checkpoint is None:
         if empty:
-            return RestorePlan(RestoreAction.REPLAY, RestoreReason.EMPTY, log.start_offset, end_offset)
-        return RestorePlan(RestoreAction.WIPE, RestoreReason.NO_CHECKPOINT, log.start_offset, end_offset)
+            return RestorePlan(RestoreAction.REPLAY, RestoreReason.EMPTY, log.start_offset, log.end_offset)
+        return RestorePlan(RestoreAction.WIPE, RestoreReason.NO_CHECKPOINT, log.start_offset, log.end_offset)
     mismatch = _mismatch(checkpoint, log, behind_ms)
     if mismatch is not None:
-        return RestorePlan(RestoreAction.WIPE, mismatch, log.start_offset, end_offset)
-    return RestorePlan(RestoreAction.RESUME, RestoreReason.CHECKPOINT, checkpoint.offset, end_offset)
+        return RestorePlan(RestoreAction.WIPE, mismatch, log.start_offset, log.end_offset)
+    return RestorePlan(RestoreAction.RESUME, RestoreReason.CHECKPOINT, checkpoint.offset, log.end_offset)
 
 
 def _mismatch(checkpoint: Checkpoint, log: LogState, behind_ms: int) -> RestoreReason | None:

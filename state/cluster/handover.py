@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from state.changelog.restore import Role
 from state.cluster.routing import RoutingTable
-from state.replicas.states import ReplicaId
+from state.replicas.states import ReplicaId, ReplicaRole
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +20,8 @@ class HandoverPlan:
         kept: replicas that it holds without being assigned to it, and keeps, as the others aren't ready.
     """
 
-    gained: Sequence[tuple[ReplicaId, Role]]
-    roles: Mapping[ReplicaId, Role]
+    gained: Sequence[tuple[ReplicaId, ReplicaRole]]
+    roles: Mapping[ReplicaId, ReplicaRole]
     spare: frozenset[ReplicaId]
     kept: frozenset[ReplicaId]
 
@@ -36,7 +35,7 @@ def plan_handover(table: RoutingTable, node: str, held: frozenset[ReplicaId]) ->
         gained=[(replica, role) for replica, role in wanted.items() if replica not in held],
         roles={
             **{replica: wanted[replica] for replica in wanted.keys() & held},
-            **dict.fromkeys(surplus, Role.STANDBY),
+            **dict.fromkeys(surplus, ReplicaRole.STANDBY),
         },
         spare=spare,
         kept=surplus - spare,

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import structlog
 
-from state.changelog.restore import Role
 from state.clock import Clock
 from state.cluster.alias_switch import AliasSwitch
 from state.cluster.aliases import Alias
@@ -23,7 +22,7 @@ from state.query.assignment import Assignment
 from state.query.catalog import Catalog
 from state.replicas.replica import Replica
 from state.replicas.replica_set import ReplicaSpec
-from state.replicas.states import ReplicaId
+from state.replicas.states import ReplicaId, ReplicaRole
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +45,7 @@ class HeldReplicas(Protocol):
         """Stops holding one."""
         ...
 
-    def assign_role(self, replica_id: ReplicaId, role: Role) -> None:
+    def assign_role(self, replica_id: ReplicaId, role: ReplicaRole) -> None:
         """Changes a role."""
         ...
 

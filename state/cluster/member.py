@@ -8,10 +8,9 @@ from typing import Any, Self
 
 import orjson
 
-from state.changelog.restore import Role
 from state.errors import InvalidArgumentError, InvalidNameError
 from state.names import checked_name, checked_variant
-from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
 from state.security.cluster_secret import sign, verified
 
 SIGNATURE = "signature"
@@ -40,7 +39,7 @@ class ReplicaReport:
     """
 
     replica: ReplicaId
-    role: Role
+    role: ReplicaRole
     state: ReplicaState
     serving: bool
     offset: int | None
@@ -146,7 +145,7 @@ def _report(entry: Any) -> ReplicaReport:
     store, partition, role, state, serving, offset, offset_lag, staleness_ms = entry
     return ReplicaReport(
         ReplicaId(checked_variant(store), int(partition)),
-        Role(role),
+        ReplicaRole(role),
         ReplicaState(state),
         bool(serving),
         None if offset is None else int(offset),

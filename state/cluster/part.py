@@ -23,10 +23,15 @@ from state.private_files import private_folder
 from state.query.catalog import Catalog
 from state.query.definitions import StoreKind
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
-from state.replicas.leftovers import Leftovers
-from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace, check_no_links
+from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica_set import ReplicaSet
-from state.replicas.row_index import RowIndex
+from state.replicas.replica_storage import (
+    MemoryStorage,
+    ReplicaStorage,
+    RetainedReplicas,
+    RocksDBStorage,
+    check_no_links,
+)
 from state.replicas.states import ReplicaId
 from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address
 from state.security.pinned_transport import system_resolver
@@ -83,7 +88,7 @@ def cluster_part(
     *,
     secret: bytes,
     clock: Clock,
-    index_for: Callable[[ReplicaId], RowIndex | None],
+    index_for: Callable[[ReplicaId], RankedIndex | None],
     on_name_taken: Callable[[], None],
 ) -> ClusterPart:
     """Makes the parts; starts nothing."""
@@ -93,7 +98,7 @@ def cluster_part(
     turns = RebuildTurns(name)
     replicas = ReplicaSet(
         (),
-        place=_place(settings, state_dir, clock),
+        storage=_storage(settings, state_dir, clock),
         reader=reader,
         clock=clock,
         listener=LoggingRestoreListener(clock),
@@ -112,7 +117,7 @@ def cluster_part(
         _holding_settings(settings, seats),
         clock,
         aliases=lambda: aliases.known,
-        sweep=Leftovers(state_dir, clock, settings.keep_dropped_s).sweep,
+        sweep=RetainedReplicas(state_dir, clock, settings.keep_dropped_s).sweep,
     )
 
     def on_members(members: Sequence[Member]) -> None:
@@ -182,14 +187,14 @@ def _holding_settings(settings: NodeSettings, seats: Seats) -> HoldingSettings:
     )
 
 
-def _place(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaPlace:
+def _storage(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaStorage:
     if settings.backend == "memory":
-        return MemoryPlace()
+        return MemoryStorage()
     for folder in (settings.run_dir / "state", state_dir):
         private_folder(folder)
     check_no_links(state_dir)
     bound_process_memory(settings.memory_mib << 20)
-    return RocksDBPlace(state_dir, clock)
+    return RocksDBStorage(state_dir, clock)
 
 
 def _cold_restore(settings: NodeSettings, state_dir: Path) -> WorkerColdRestore | None:

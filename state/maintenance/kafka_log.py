@@ -8,10 +8,10 @@ from typing import Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
+from state.changelog.bounded_reader import bounds_of, read_range
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.skipped import SkippedRecord, headers_of, skip_reason
-from state.changelog.stretch import bounds_of, read_stretch
 from state.errors import ChangelogError
 from state.kafka_clients import new_producer
 from state.maintenance.log_record import LogRecord
@@ -65,11 +65,11 @@ class Changelog:
         if start < first:
             msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was made anew or is cut off"
             raise ChangelogError(msg)
-        yield from _records(read_stretch(self._bootstrap, self.topic, partition, start, end))
+        yield from _records(read_range(self._bootstrap, self.topic, partition, start, end))
 
     def skipped(self, partition: int, start: int, end: int) -> Iterator[SkippedRecord]:
         """The committed records with `start <= offset < end` that are no rows."""
-        for message in read_stretch(self._bootstrap, self.topic, partition, start, end):
+        for message in read_range(self._bootstrap, self.topic, partition, start, end):
             timestamp_ms = message.timestamp()[1]
             reason = skip_reason(message.key(), message.value(), timestamp_ms, headers_of(message))
             if reason is not None:
@@ -147,7 +147,7 @@ class KafkaTentativeLog:
     def read_to(self, end: int) -> Iterator[LogRecord]:
         """See `TentativeLog`."""
         start, self._read_up_to = self._read_up_to, max(end, self._read_up_to)
-        found = read_stretch(self._bootstrap, self._topic, self._partition, start, end, isolation="read_uncommitted")
+        found = read_range(self._bootstrap, self._topic, self._partition, start, end, isolation="read_uncommitted")
         yield from _records(found)
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import xxhash
 
-from state.changelog.restore import Role
 from state.errors import InvalidArgumentError
+from state.replicas.states import ReplicaRole
 
 
 def holders(
@@ -80,14 +80,14 @@ class Assignment:
         replicas = len(self.nodes) if store in self.everywhere else self.replicas_of.get(store, self.replicas)
         return holders(self.nodes, store, partition, replicas, self.racks)
 
-    def held_by(self, node: str) -> list[tuple[str, int, Role]]:
+    def held_by(self, node: str) -> list[tuple[str, int, ReplicaRole]]:
         """(store, partition, role) for all that `node` holds, sorted."""
-        held: list[tuple[str, int, Role]] = []
+        held: list[tuple[str, int, ReplicaRole]] = []
         for store, count in sorted(self.partitions.items()):
             for partition in range(count):
                 found = self.holders(store, partition)
                 if node in found:
-                    held.append((store, partition, Role.ACTIVE if found[0] == node else Role.STANDBY))
+                    held.append((store, partition, ReplicaRole.ACTIVE if found[0] == node else ReplicaRole.STANDBY))
         return held
 
     @property

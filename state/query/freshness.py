@@ -23,10 +23,10 @@ from enum import Enum
 from typing import Self
 from urllib.parse import parse_qsl, urlencode
 
-from state.changelog.restore import Role
 from state.errors import InvalidArgumentError
 from state.query.position_token import PositionToken
 from state.replicas.freshness import ReplicaFreshness
+from state.replicas.states import ReplicaRole
 
 END_GOOD_FOR_MS = 1000
 """A lag counts only if its end offset was requested at most this long ago."""
@@ -118,9 +118,9 @@ class Demand:
             and self._position_met(replica)
         )
 
-    def allows(self, role: Role, *, caught_up: bool) -> bool:
+    def allows(self, role: ReplicaRole, *, caught_up: bool) -> bool:
         """Whether `stale` lets a replica of this kind answer."""
-        if self.stale is Stale.NO and role is not Role.ACTIVE:
+        if self.stale is Stale.NO and role is not ReplicaRole.ACTIVE:
             return False
         return caught_up or self.stale is Stale.OK
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from state.changelog.restore import Role
 from state.clock import Clock
 from state.query.catalog import Catalog
 from state.query.json_rows import no_row_json
@@ -18,6 +17,7 @@ from state.query.local_origin import LocalOrigin, Look
 from state.query.problems import problem_of, unknown_key
 from state.replicas.replica import Replica
 from state.replicas.row_cache import Cached, RowCache
+from state.replicas.states import ReplicaRole
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 """How the response to a row begins."""
@@ -28,7 +28,7 @@ _PLAIN = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:@-]+")
 
 
 _AROUND_ROWS = len(b'{"rows":[],"complete":true}')
-_State = tuple[Replica, int, int, Role]
+_State = tuple[Replica, int, int, ReplicaRole]
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Head:
 
     version: int
     shown: int
-    role: Role
+    role: ReplicaRole
     epoch: str
     text: bytes
     none: bytes
@@ -159,7 +159,7 @@ class HotRows:
         return head
 
 
-def _unchanged(replica: Replica, version: int, shown: int, role: Role) -> bool:
+def _unchanged(replica: Replica, version: int, shown: int, role: ReplicaRole) -> bool:
     return (
         replica.tracker.version == version
         and replica.shown_offset == shown

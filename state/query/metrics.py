@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from state.changelog.restore import Role
 from state.cluster.membership import HeartbeatCounts
 from state.metrics import names
 from state.metrics.latency import LatencyRecorder
@@ -20,7 +19,7 @@ from state.query.problems import REFUSALS
 from state.query.router import Router
 from state.query.traffic import CONNECTION_REFUSALS, Traffic
 from state.replicas.row_cache import RowCache
-from state.replicas.states import ReplicaState
+from state.replicas.states import ReplicaRole, ReplicaState
 from state.stores.rocksdb_options import process_memory
 
 Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
@@ -83,7 +82,7 @@ class NodeCollector(Collector):
         last_skipped: dict[tuple[str, ...], float] = {}
         unranked: dict[tuple[str, ...], float] = {}
         tasks: dict[tuple[str, ...], float] = {
-            (role.value, state.value.lower()): 0 for role in Role for state in ReplicaState
+            (role.value, state.value.lower()): 0 for role in ReplicaRole for state in ReplicaState
         }
         for replica in self._catalog.replicas.values():
             status = replica.status()

@@ -26,8 +26,8 @@ from state.changelog.listener import RestoreProgress
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock, SystemClock
 from state.replicas.follower import Follower
-from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import RocksDBStorage
 from state.replicas.states import ReplicaId
 from state.stores.rocksdb_options import Profile, RocksDBOptions
 
@@ -112,10 +112,10 @@ class ReportingListener:
 def restore(request: ColdRequest) -> None:
     """Restores the requested replicas, as far as it can, and closes the stores."""
     clock = SystemClock()
-    place = RocksDBPlace(Path(request.root), clock, RocksDBOptions(profile=Profile.WRITE_HEAVY))
+    place = RocksDBStorage(Path(request.root), clock, RocksDBOptions(profile=Profile.WRITE_HEAVY))
     listener = ReportingListener(clock)
     replicas = [
-        Replica(ReplicaId(store, partition), topic, place=place, clock=clock, listener=listener)
+        Replica(ReplicaId(store, partition), topic, storage=place, clock=clock, listener=listener)
         for store, partition, topic in request.replicas
     ]
     settings = ReaderSettings(

@@ -26,8 +26,8 @@ from dataclasses import dataclass, field
 
 from state.changelog.headers import SourceRanges
 from state.changelog.position import Position
-from state.changelog.restore import Role
-from state.replicas.sightings import SourceSightings
+from state.replicas.source_progress import SourceProgress
+from state.replicas.states import ReplicaRole
 
 _MAX_PENDING = 64
 
@@ -49,7 +49,7 @@ class ReplicaFreshness:
 
     topic: str
     partition: int
-    role: Role
+    role: ReplicaRole
     caught_up: bool
     offset: int
     offset_lag: int | None
@@ -81,9 +81,9 @@ class FreshnessTracker:
         version: increases after every other change.
     """
 
-    def __init__(self, sightings: SourceSightings | None = None) -> None:
+    def __init__(self, source_progress: SourceProgress | None = None) -> None:
         self._lock = threading.Lock()
-        self._sightings = sightings or SourceSightings()
+        self._source_progress = source_progress or SourceProgress()
         self._listeners: list[Callable[[], None]] = []
         self.fresh_at_s: float | None = None
         self.version = 0
@@ -171,7 +171,7 @@ class FreshnessTracker:
             whole_at_s = self._written.at_s
             begun = {topic: {p: start for p, (start, _) in parts.items()} for topic, parts in self._source.items()}
         found = Position(begun)
-        return found if whole_at_s is None else found.merged(self._sightings.before(whole_at_s))
+        return found if whole_at_s is None else found.merged(self._source_progress.before(whole_at_s))
 
     def touch(self) -> None:
         """Notes that something else that the replica's answers show has changed."""
@@ -192,7 +192,7 @@ class FreshnessTracker:
     def _see(self, source: SourceRanges, at_s: float) -> None:
         for topic, partitions in source.items():
             for partition, (_, end) in partitions.items():
-                self._sightings.see(topic, partition, end, at_s)
+                self._source_progress.see(topic, partition, end, at_s)
 
     def _tell(self) -> None:
         for listener in self._listeners:

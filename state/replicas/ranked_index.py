@@ -24,10 +24,11 @@ import orjson
 import structlog
 
 from state.errors import StoreUnavailableError
-from state.replicas.row_index import Change
 
 log = structlog.get_logger(__name__)
 
+Row = tuple[bytes, bytes | None]
+"""A key and its new value, None where the row was deleted."""
 Score = int | Decimal
 Entry = tuple[Score, bytes, bytes]
 """Negated score, key, value: ascending order is that of the ranking."""
@@ -160,7 +161,7 @@ class RankedIndex:
         with self._lock:
             return self._entries.get(key), self.view()
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[Row]) -> None:
         """Applies a batch, one change a key: readers see all of it at once. Never raises.
 
         A ranking that lacks rows would be wrong. So if it can't apply a batch, it drops all rows and sets `trouble`.
@@ -188,7 +189,7 @@ class RankedIndex:
         """Called when all rows of the store were applied: it answers from now on."""
         self._whole = True
 
-    def _taken_in(self, view: RankedView, changes: Iterable[Change]) -> bool:
+    def _taken_in(self, view: RankedView, changes: Iterable[Row]) -> bool:
         """Applies a batch; False if there is no memory for it."""
         draft = _Draft(view)
         entries: dict[bytes, Entry | None] = {}

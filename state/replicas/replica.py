@@ -15,18 +15,18 @@ from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
 from state.changelog.listener import RestoreListener, RestoreProgress
 from state.changelog.log_reader import LogEnd
-from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, Role, plan_restore
+from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
 from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock
 from state.errors import StoreClosedError
 from state.metrics.latency import LatencyRecorder
 from state.replicas.freshness import EndQuestion, FreshnessTracker, ReplicaFreshness
-from state.replicas.places import ReplicaPlace
+from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica_rows import ReplicaRows
+from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
-from state.replicas.row_index import RowIndex
-from state.replicas.sightings import SourceSightings
-from state.replicas.states import ReplicaId, ReplicaState, ReplicaStatus
+from state.replicas.source_progress import SourceProgress
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
 from state.stores.bytes_store import BytesStore
 from state.stores.row import HEADER_BYTES
 
@@ -48,12 +48,12 @@ class Replica(ReplicaRows):
         replica_id: ReplicaId,
         topic: str,
         *,
-        place: ReplicaPlace,
+        storage: ReplicaStorage,
         clock: Clock,
         listener: RestoreListener,
-        role: Role = Role.ACTIVE,
-        sightings: SourceSightings | None = None,
-        index: RowIndex | None = None,
+        role: ReplicaRole = ReplicaRole.ACTIVE,
+        source_progress: SourceProgress | None = None,
+        index: RankedIndex | None = None,
         cache: RowCache | None = None,
         restores: LatencyRecorder | None = None,
         may_rebuild: Callable[[], bool] = lambda: True,
@@ -63,7 +63,7 @@ class Replica(ReplicaRows):
         self.role = role
         self.known_topic_id: str | None = None
         self.restores = restores or LatencyRecorder()
-        self._place = place
+        self._storage = storage
         self._clock = clock
         self._listener = listener
         self._may_rebuild = may_rebuild
@@ -78,7 +78,7 @@ class Replica(ReplicaRows):
         self._shown_offset = 0
         self._end_topic_id: str | None = None
         self._log_changed = False
-        self.tracker = FreshnessTracker(sightings)
+        self.tracker = FreshnessTracker(source_progress)
 
     @property
     def log_changed(self) -> bool:
@@ -147,7 +147,7 @@ class Replica(ReplicaRows):
             StorageError: the disk failed, or another process has the store open.
         """
         self._release()
-        store = self._place.open(self.replica_id)
+        store = self._storage.open(self.replica_id)
         try:
             found = store.metadata(METADATA_KEY)
             checkpoint = None if found is None else Checkpoint.decode(found)
@@ -157,8 +157,8 @@ class Replica(ReplicaRows):
             if plan.action is RestoreAction.WIPE and not waits:
                 log.warning("replica_wiped", replica=str(self.replica_id), reason=plan.reason.value)
                 store.close()
-                self._place.wipe(self.replica_id)
-                store = self._place.open(self.replica_id)
+                self._storage.wipe(self.replica_id)
+                store = self._storage.open(self.replica_id)
             if checkpoint is None or (plan.action is not RestoreAction.RESUME and not waits):
                 behind_ms, now_ms = 0, self._clock.now_ms()
                 checkpoint = Checkpoint(changelog.topic, changelog.topic_id, changelog.partition, plan.offset, now_ms)
@@ -301,7 +301,7 @@ class Replica(ReplicaRows):
     def set_aside(self) -> None:
         """Moves the damaged store out of the way: the next `open` starts an empty one."""
         self._release()
-        self._place.set_aside(self.replica_id)
+        self._storage.set_aside(self.replica_id)
         self._state = ReplicaState.CREATED
 
     def close(self) -> None:
@@ -390,7 +390,7 @@ class Replica(ReplicaRows):
             partition=self.replica_id.partition,
             start_offset=plan.offset,
             offset=plan.offset if self.offset is None else self.offset,
-            end_offset=plan.end_offset or 0,
+            end_offset=plan.end_offset,
             records=self._restored,
             elapsed_s=self._clock.monotonic_s() - self._restore_began_s,
         )

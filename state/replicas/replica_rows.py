@@ -15,8 +15,8 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
+from state.replicas.ranked_index import RankedIndex
 from state.replicas.row_cache import RowCache
-from state.replicas.row_index import RowIndex
 from state.replicas.states import ReplicaId, ReplicaState
 from state.stores.bytes_store import BytesStore
 from state.stores.row import ReplicaRow, decode_row
@@ -34,7 +34,7 @@ class ReplicaRows:
         writes: increases after a row has changed and before the cache drops it.
     """
 
-    def __init__(self, replica_id: ReplicaId, index: RowIndex | None, cache: RowCache | None) -> None:
+    def __init__(self, replica_id: ReplicaId, index: RankedIndex | None, cache: RowCache | None) -> None:
         self.replica_id = replica_id
         self.index = index
         self.cache = cache

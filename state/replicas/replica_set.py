@@ -11,18 +11,17 @@ from typing import Self
 from state.changelog.listener import RestoreListener
 from state.changelog.log_ends import KafkaLogEnds
 from state.changelog.reader import ChangelogReader, ReaderSettings
-from state.changelog.restore import Role
 from state.clock import Clock
 from state.metrics.latency import LatencyRecorder
 from state.replicas.cold_restore import WorkerColdRestore
-from state.replicas.end_watch import EndWatch
+from state.replicas.end_offset_poller import EndOffsetPoller
 from state.replicas.follower import Follower
-from state.replicas.places import ReplicaPlace
+from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
-from state.replicas.row_index import RowIndex
-from state.replicas.sightings import SourceSightings
-from state.replicas.states import ReplicaId, ReplicaStatus
+from state.replicas.source_progress import SourceProgress
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class ReplicaSpec:
 
     replica: ReplicaId
     topic: str
-    role: Role
+    role: ReplicaRole
 
 
 class ReplicaSet:
@@ -42,24 +41,24 @@ class ReplicaSet:
     A replica that was behind for too long keeps its rows until `may_rebuild` allows dropping them.
 
     Attributes:
-        end_watch: polls the end offsets of the changelogs, for the replicas' freshness.
+        end_offset_poller: polls the end offsets of the changelogs, for the replicas' freshness.
     """
 
     def __init__(
         self,
         specs: Iterable[ReplicaSpec],
         *,
-        place: ReplicaPlace,
+        storage: ReplicaStorage,
         reader: ReaderSettings,
         clock: Clock,
         listener: RestoreListener,
         cold_restore: WorkerColdRestore | None = None,
-        index_for: Callable[[ReplicaId], RowIndex | None] = lambda _: None,
+        index_for: Callable[[ReplicaId], RankedIndex | None] = lambda _: None,
         cache_bytes: int = 0,
         on_topic_changed: Callable[[], None] = lambda: None,
         may_rebuild: Callable[[ReplicaId], bool] = lambda _: True,
     ) -> None:
-        self._place = place
+        self._storage = storage
         self._clock = clock
         self._listener = listener
         self._index_for = index_for
@@ -67,11 +66,11 @@ class ReplicaSet:
         self._caches: dict[str, RowCache] = {}
         self._restores: dict[str, LatencyRecorder] = {}
         self._cache_bytes = cache_bytes
-        self._sightings: dict[str, SourceSightings] = {}
+        self._source_progress: dict[str, SourceProgress] = {}
         self._changing = threading.Lock()
         # Never changed in place: readers iterate over it while replicas come and go.
         self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
-        self.end_watch = EndWatch(
+        self.end_offset_poller = EndOffsetPoller(
             self._held, lambda: KafkaLogEnds(reader.bootstrap), clock, on_topic_changed=on_topic_changed
         )
         self._cold_restore = cold_restore
@@ -110,7 +109,7 @@ class ReplicaSet:
                 self._replicas = {held: found for held, found in self._replicas.items() if held != replica_id}
                 self._follower.release(replica)
 
-    def assign_role(self, replica_id: ReplicaId, role: Role) -> None:
+    def assign_role(self, replica_id: ReplicaId, role: ReplicaRole) -> None:
         """Changes which queries prefer a replica. Nothing is opened or closed for it."""
         replica = self._replicas.get(replica_id)
         if replica is not None:
@@ -119,11 +118,11 @@ class ReplicaSet:
     def start(self) -> None:
         """Starts following and returns at once: replicas answer one after the other as they catch up."""
         self._thread.start()
-        self.end_watch.start()
+        self.end_offset_poller.start()
 
     def close(self) -> None:
         """Ends following after the current batch, and closes every store. Safe to call twice."""
-        self.end_watch.stop()
+        self.end_offset_poller.stop()
         self._follower.stop()
         if self._cold_restore is not None:
             self._cold_restore.close()
@@ -144,11 +143,11 @@ class ReplicaSet:
         return Replica(
             spec.replica,
             spec.topic,
-            place=self._place,
+            storage=self._storage,
             clock=self._clock,
             listener=self._listener,
             role=spec.role,
-            sightings=self._sightings.setdefault(spec.replica.store, SourceSightings()),
+            source_progress=self._source_progress.setdefault(spec.replica.store, SourceProgress()),
             index=self._index_for(spec.replica),
             may_rebuild=partial(self._may_rebuild, spec.replica),
             cache=self._caches.setdefault(spec.replica.store, RowCache(self._cache_bytes))

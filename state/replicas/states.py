@@ -14,8 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from state.changelog.restore import Role
 from state.changelog.skipped import SkippedTotals
+
+
+class ReplicaRole(StrEnum):
+    """Which queries prefer a replica. Both kinds follow the log in the same way."""
+
+    ACTIVE = "active"
+    STANDBY = "standby"
 
 
 class ReplicaState(StrEnum):
@@ -70,7 +76,7 @@ class ReplicaStatus:
 
     replica: ReplicaId
     topic: str
-    role: Role
+    role: ReplicaRole
     state: ReplicaState
     serving: bool
     offset: int | None

@@ -12,7 +12,7 @@ from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.layers import StateStore, StoreLayers
 from state.stores.store_iterator import StoreIterator
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time
 from state.stores.windowed import Windowed
 
 K = TypeVar("K")
@@ -33,10 +33,10 @@ class SessionStore(StateStore, Generic[K, V]):
         self._decode_key = key_serde.deserialize
         self._encode = value_serde.serialize
         self._decode = value_serde.deserialize
-        self._time = StreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
+        self._time = StoreStreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
 
     @property
-    def stream_time(self) -> StreamTime:
+    def stream_time(self) -> StoreStreamTime:
         """Stream time, retention, and the count of records that came too late."""
         return self._time
 

@@ -15,7 +15,7 @@ NOTHING_SEEN_MS = -1
 _LAYOUT = struct.Struct(">qI")
 
 
-class StreamTime:
+class StoreStreamTime:
     """Stream time with a retention.
 
     A row lives while `time >= stream time - retention + 1`, as in Kafka Streams' default window store.

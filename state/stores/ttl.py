@@ -12,7 +12,7 @@ from state.stores.expiry_index import NEVER_MS, ExpiryIndexStore, expires_at_ms,
 from state.stores.key_ranges import KeyRanges
 from state.stores.layers import StoreLayers
 from state.stores.store_iterator import StoreIterator
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -34,10 +34,10 @@ class TtlKeyValueStore(KeyRanges[K, V]):
             raise ConfigurationError("a store with a TTL needs an expiry index below; use the builder")
         self._index: ExpiryIndexStore = layers.expiry_index
         self._ttl_ms = ttl_ms
-        self._time = StreamTime(NEVER_MS, layers.top.metadata(STREAM_TIME_KEY))
+        self._time = StoreStreamTime(NEVER_MS, layers.top.metadata(STREAM_TIME_KEY))
 
     @property
-    def stream_time(self) -> StreamTime:
+    def stream_time(self) -> StoreStreamTime:
         """The latest timestamp that was put or observed; it decides which rows have expired."""
         return self._time
 

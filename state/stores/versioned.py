@@ -15,7 +15,7 @@ from state.keys.windows import MAX_TIMESTAMP_MS
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, Entry
 from state.stores.layers import StateStore, StoreLayers
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time, clamped
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time, clamped
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -59,10 +59,10 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
         self._encode = value_serde.serialize
         self._decode = value_serde.deserialize
         self._retention_ms = history_retention_ms
-        self._time = StreamTime(history_retention_ms, layers.top.metadata(STREAM_TIME_KEY))
+        self._time = StoreStreamTime(history_retention_ms, layers.top.metadata(STREAM_TIME_KEY))
 
     @property
-    def stream_time(self) -> StreamTime:
+    def stream_time(self) -> StoreStreamTime:
         """Stream time, and the count of records that came too late."""
         return self._time
 

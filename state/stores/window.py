@@ -18,7 +18,7 @@ from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.layers import StateStore, StoreLayers
 from state.stores.store_iterator import StoreIterator
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime, check_key_and_time, clamped
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time, clamped
 from state.stores.windowed import Windowed
 
 K = TypeVar("K")
@@ -51,7 +51,7 @@ class WindowStore(StateStore, Generic[K, V]):
         self._decode = value_serde.deserialize
         self._window_size_ms = window_size_ms
         self._retain_duplicates = retain_duplicates
-        self._time = StreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
+        self._time = StoreStreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
 
     @property
     def window_size_ms(self) -> int:
@@ -59,7 +59,7 @@ class WindowStore(StateStore, Generic[K, V]):
         return self._window_size_ms
 
     @property
-    def stream_time(self) -> StreamTime:
+    def stream_time(self) -> StoreStreamTime:
         """Stream time, retention, and the count of records that came too late."""
         return self._time
 

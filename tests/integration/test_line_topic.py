@@ -12,7 +12,7 @@ from harness.sales import good_sales
 from harness.topics import read_topic, write_topic
 from quality.line_topic import KafkaLineTopic
 from quality.settings import QualitySettings
-from spark_apps.errors import BrokerUnavailableError
+from state.changelog.errors import BrokerUnavailableError
 
 pytestmark = pytest.mark.broker
 
@@ -32,7 +32,7 @@ def test_it_reads_a_range_of_offsets(broker: Broker, tmp_path: Path, monkeypatch
 
 
 def test_without_a_broker_nothing_is_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("state.changelog.stretch.PATIENCE_S", 0.2)
+    monkeypatch.setattr("state.changelog.bounded_reader.PATIENCE_S", 0.2)
     (port,) = free_ports(1)
     settings = QualitySettings(run_dir=tmp_path, kafka_bootstrap=f"127.0.0.1:{port}")  # type: ignore[call-arg]
     with pytest.raises(BrokerUnavailableError, match="can't be read"):

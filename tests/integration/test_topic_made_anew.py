@@ -19,12 +19,11 @@ from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, wr
 from harness.waiting import eventually
 from state.changelog.listener import LoggingRestoreListener
 from state.changelog.reader import ReaderSettings
-from state.changelog.restore import Role
 from state.clock import SystemClock
 from state.errors import StateError
-from state.replicas.places import RocksDBPlace
 from state.replicas.replica_set import ReplicaSet, ReplicaSpec
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.replica_storage import RocksDBStorage
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 pytestmark = pytest.mark.broker
 
@@ -54,9 +53,9 @@ def make_anew(broker: Broker, topic: str, new: list[tuple[bytes, bytes | None]],
 def following(broker: Broker, folder: Path, topics: Mapping[str, str]) -> Iterator[ReplicaSet]:
     """Partition 0 of each topic, by store."""
     clock = SystemClock()
-    specs = [ReplicaSpec(ReplicaId(store, 0), topic, Role.ACTIVE) for store, topic in topics.items()]
-    place, reader = RocksDBPlace(folder, clock), ReaderSettings(broker.bootstrap)
-    with ReplicaSet(specs, place=place, reader=reader, clock=clock, listener=LoggingRestoreListener(clock)) as held:
+    specs = [ReplicaSpec(ReplicaId(store, 0), topic, ReplicaRole.ACTIVE) for store, topic in topics.items()]
+    place, reader = RocksDBStorage(folder, clock), ReaderSettings(broker.bootstrap)
+    with ReplicaSet(specs, storage=place, reader=reader, clock=clock, listener=LoggingRestoreListener(clock)) as held:
         yield held
 
 

@@ -15,7 +15,7 @@ from state.replicas.ranked_index import IndexBudget, RankedIndex, RankedView, Sc
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
 from tests.state.changelog.messages import Record
-from tests.state.replicas.keeping_place import KeepingPlace
+from tests.state.replicas.keeping_storage import KeepingStorage
 from tests.state.replicas.recording import DAY_MS, RecordingListener, batch
 
 ID = ReplicaId("players", 0)
@@ -112,7 +112,7 @@ class RankedIndexMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock()
-        self.place = KeepingPlace(ID)
+        self.place = KeepingStorage(ID)
         self.rows: dict[bytes, Value] = {}
         self.kept: list[tuple[RankedView, list[tuple[bytes, bytes]]]] = []
         self.offset = 0
@@ -123,7 +123,7 @@ class RankedIndexMachine(RuleBasedStateMachine):
         self.budget = IndexBudget(1 << 30)
         self.index = RankedIndex("S", self.budget)
         self.replica = Replica(
-            ID, "t", place=self.place, clock=self.clock, listener=RecordingListener(), index=self.index
+            ID, "t", storage=self.place, clock=self.clock, listener=RecordingListener(), index=self.index
         )
         self.replica.open(LogState("t", "id", 0, 0, self.offset, DAY_MS))
 

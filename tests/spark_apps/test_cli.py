@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from spark_apps.cli import exit_code
-from spark_apps.errors import AppRunningError, BrokerUnavailableError, UnusableCheckpointError
+from spark_apps.errors import AppRunningError, UnusableCheckpointError
+from state.changelog.errors import BrokerUnavailableError
 from state.errors import ChangelogError, ConfigurationError, StateError
 
 

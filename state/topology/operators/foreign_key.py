@@ -29,7 +29,7 @@ from state.topology.wiring import Wiring
 NO_ROW = bytes(8)
 
 
-class Ask(IntEnum):
+class Instruction(IntEnum):
     """What a registration asks for."""
 
     ANSWER = 0
@@ -41,7 +41,7 @@ class Ask(IntEnum):
 class Message(NamedTuple):
     """A registration, whose data is the left key, or a response, whose data is the right value or None."""
 
-    ask: Ask
+    instruction: Instruction
     digest: bytes
     data: bytes | None
 
@@ -51,11 +51,11 @@ class MessageSerde:
 
     def serialize(self, value: Message) -> bytes:
         """The message's bytes."""
-        return bytes((value.ask,)) + value.digest + (b"\x00" if value.data is None else b"\x01" + value.data)
+        return bytes((value.instruction,)) + value.digest + (b"\x00" if value.data is None else b"\x01" + value.data)
 
     def deserialize(self, data: bytes) -> Message:
         """The message."""
-        return Message(Ask(data[0]), data[1:9], data[10:] if data[9] else None)
+        return Message(Instruction(data[0]), data[1:9], data[10:] if data[9] else None)
 
 
 class Registration(RepartitionSink):
@@ -92,7 +92,7 @@ class Registration(RepartitionSink):
                     push(foreign_key, Message(ask, digest, left_key), timestamp_ms)
                     continue
                 # There is no row to ask for: the answer is known.
-                answer = MessageSerde().serialize(Message(Ask.ANSWER, digest, None))
+                answer = MessageSerde().serialize(Message(Instruction.ANSWER, digest, None))
                 answers.append((left_key, answer, timestamp_ms, ()))
             if change.new is not None and new is None and not self._keeps_unmatched:
                 wiring.dropped.drop(DropReason.NULL_KEY)
@@ -102,17 +102,17 @@ class Registration(RepartitionSink):
     def _named(self, value: Any) -> Any:
         return None if value is None else self._foreign_key(value)
 
-    def _asked(self, old: Any, new: Any, change: Change[Any]) -> list[tuple[Any, Ask]]:
+    def _asked(self, old: Any, new: Any, change: Change[Any]) -> list[tuple[Any, Instruction]]:
         if change.new is None and change.old is None:
             return []
         if self._keeps_unmatched and new is None:
-            forget = [] if old is None else [(old, Ask.FORGET)]
-            return [*forget, (None, Ask.ANSWER)]
+            forget = [] if old is None else [(old, Instruction.FORGET)]
+            return [*forget, (None, Instruction.ANSWER)]
         if new is None:
-            return [] if old is None else [(old, Ask.FORGET_AND_ANSWER)]
+            return [] if old is None else [(old, Instruction.FORGET_AND_ANSWER)]
         if old is not None and old != new:
-            return [(old, Ask.FORGET), (new, Ask.ANSWER)]
-        return [(new, Ask.ANSWER if self._keeps_unmatched else Ask.ANSWER_IF_FOUND)]
+            return [(old, Instruction.FORGET), (new, Instruction.ANSWER)]
+        return [(new, Instruction.ANSWER if self._keeps_unmatched else Instruction.ANSWER_IF_FOUND)]
 
 
 class Subscriptions(Node):
@@ -144,7 +144,7 @@ class Subscriptions(Node):
             data = self._encoded(change.new)
             prefix = self._prefix(key)
             for row_key, digest in list(subscribers.prefix_scan(prefix)):
-                answer(row_key[len(prefix) :], Message(Ask.ANSWER, digest, data), timestamp_ms)
+                answer(row_key[len(prefix) :], Message(Instruction.ANSWER, digest, data), timestamp_ms)
 
         table.subscribe(on_change)
 
@@ -155,14 +155,16 @@ class Subscriptions(Node):
 
         def push(foreign_key: Any, message: Message, timestamp_ms: int) -> None:
             left_key = message.data or b""
-            forgets = message.ask in {Ask.FORGET, Ask.FORGET_AND_ANSWER}
+            forgets = message.instruction in {Instruction.FORGET, Instruction.FORGET_AND_ANSWER}
             subscribers.put(self._prefix(foreign_key) + left_key, None if forgets else message.digest)
             row = table.get(foreign_key)
-            if message.ask is Ask.FORGET or (message.ask is Ask.ANSWER_IF_FOUND and row is None):
+            if message.instruction is Instruction.FORGET or (
+                message.instruction is Instruction.ANSWER_IF_FOUND and row is None
+            ):
                 return
             answer_ms = timestamp_ms if row is None else max(timestamp_ms, row.timestamp_ms)
             data = None if forgets else self._encoded(value_of(row))
-            answer(left_key, Message(Ask.ANSWER, message.digest, data), answer_ms)
+            answer(left_key, Message(Instruction.ANSWER, message.digest, data), answer_ms)
 
         return (push,)
 

@@ -13,7 +13,7 @@ from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.headers import STORE, schema_version_of
 from state.changelog.listener import LoggingRestoreListener
 from state.changelog.position import Position
-from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, Role, plan_restore
+from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
 from state.clock import ManualClock
 from state.errors import ChangelogError
 from state.replicas.replica import Replica
@@ -27,7 +27,7 @@ _DAY_MS = 86_400_000
 _ID = ReplicaId("rewards", 0)
 
 
-class BackendPlace:
+class BackendStorage:
     """One replica's store on the backend under test; a wipe begins another one."""
 
     def __init__(self, backend: Backend) -> None:
@@ -62,7 +62,7 @@ class RestoreAdapter(Adapter):
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
         self.clock = ManualClock(now_ms=1)
-        self.place = BackendPlace(backend)
+        self.place = BackendStorage(backend)
         self.replica = self._replica()
         self.end: int | None = None
         self.has_rows = False
@@ -79,8 +79,6 @@ class RestoreAdapter(Adapter):
             store.write((), {METADATA_KEY: Checkpoint("t", "id", 0, stored + 1, 1).encode()})
             store.close()
         plan = self.replica.open(log)
-        if self.config.get("role", given.get("role")) == Role.STANDBY:
-            plan = RestorePlan(plan.action, plan.reason, plan.offset, None)
         found = {"position": plan.offset, "completed": plan.completed_at(plan.offset), "restored": 0}
         if plan.reason is RestoreReason.AHEAD_OF_LOG:
             found["position"] = expected["position"]
@@ -169,7 +167,7 @@ class RestoreAdapter(Adapter):
 
     def _replica(self) -> Replica:
         listener = LoggingRestoreListener(self.clock)
-        return Replica(_ID, "t", place=self.place, clock=self.clock, listener=listener)
+        return Replica(_ID, "t", storage=self.place, clock=self.clock, listener=listener)
 
 
 def _log(start: int, end: int) -> LogState:

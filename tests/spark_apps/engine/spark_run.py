@@ -17,7 +17,7 @@ from spark_apps.runtime.stream import ProcessBatch, StreamContext
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, read_topics, topology_app
-from state.changelog.stretch import read_topic
+from state.changelog.bounded_reader import read_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

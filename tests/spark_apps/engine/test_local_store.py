@@ -20,15 +20,15 @@ LOG = Changelog("app-totals-changelog", "AAA", 60_000, 1)
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The stretches of the changelog that are read; it has no records in them."""
+    """The ranges of the changelog that are read; it has no records in them."""
     read: list[tuple[int, int]] = []
 
-    def read_stretch(_bootstrap: str, _topic: str, _partition: int, start: int, end: int) -> object:
+    def read_range(_bootstrap: str, _topic: str, _partition: int, start: int, end: int) -> object:
         read.append((start, end))
         return iter(())
 
     monkeypatch.setattr(local_store, "bounds_of", lambda *_: (0, 100))
-    monkeypatch.setattr(local_store, "read_stretch", read_stretch)
+    monkeypatch.setattr(local_store, "read_range", read_range)
     return read
 
 

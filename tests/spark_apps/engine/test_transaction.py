@@ -16,7 +16,7 @@ from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
 from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.errors import PartitionsChangedError
 from spark_apps.runtime.topics import Topics
-from state.changelog.stretch import read_topic
+from state.changelog.bounded_reader import read_topic
 from state.topology.records import Output, StoreChange
 
 pytestmark = pytest.mark.broker

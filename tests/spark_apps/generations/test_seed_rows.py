@@ -9,9 +9,9 @@ from harness.broker import Broker
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.generations.migration import Chain, StoreMigration, StoreRecord
 from spark_apps.generations.seed_rows import ROWS, Placement, SeedTarget, converted_rows, written_rows
+from state.changelog.bounded_reader import read_topic
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.skipped import headers_of
-from state.changelog.stretch import read_topic
 from state.keys.sessions import session_row_key
 from state.keys.versions import version_row_key
 from state.keys.windows import window_row_key

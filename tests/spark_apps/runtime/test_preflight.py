@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_apps.errors import BrokerUnavailableError, PartitionsChangedError, UnusableCheckpointError
+from spark_apps.errors import PartitionsChangedError, UnusableCheckpointError
 from spark_apps.registry import app_named
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner
 from spark_apps.runtime.preflight import Preflight, check_bounds, preflight
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
+from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import ConfigurationError

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from state.changelog.checkpoint import Checkpoint
-from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, Role, plan_restore
+from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
 
 DAY_MS = 86_400_000
 NOW_MS = 1_700_000_000_000
@@ -68,12 +68,3 @@ def test_completion_is_judged_by_position_over_a_gap() -> None:
     assert answer.completed_at(200)
     assert answer.completed_at(201)
     assert answer.remaining == 50
-
-
-def test_a_standby_follows_without_an_end() -> None:
-    answer = plan_restore(
-        CHECKPOINT, empty=False, log=LOG, behind_ms=NOW_MS - CHECKPOINT.whole_at_ms, role=Role.STANDBY
-    )
-    assert answer.offset == 150
-    assert answer.remaining == 0
-    assert not answer.completed_at(10**9)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from state.changelog.restore import Role
 from state.cluster.alias_switch import AliasSwitch
 from state.cluster.aliases import Alias
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
 from state.cluster.view import Member
 from state.query.assignment import Assignment
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 OLD, NEW = "old-log", "new-log"
 VARIANT = f"s@{NEW}"
@@ -26,7 +25,7 @@ PARTITIONS = {"s": 1, VARIANT: 2}
 
 def _report(variant: str, partition: int, staleness_ms: int | None = 100, *, serving: bool = True) -> ReplicaReport:
     state = ReplicaState.RUNNING if serving else ReplicaState.RESTORING
-    return ReplicaReport(ReplicaId(variant, partition), Role.ACTIVE, state, serving, 7, 0, staleness_ms)
+    return ReplicaReport(ReplicaId(variant, partition), ReplicaRole.ACTIVE, state, serving, 7, 0, staleness_ms)
 
 
 def _member(name: str, *reports: ReplicaReport, suspect: bool = False) -> Member:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from state.changelog.restore import Role
 from state.clock import ManualClock
 from state.cluster.first_counts import Counted
 from state.cluster.holding import Holding, HoldingSettings
@@ -14,7 +13,7 @@ from state.query.catalog import Catalog
 from state.query.definitions import StoreDefinition
 from state.replicas.replica import Replica
 from state.replicas.replica_set import ReplicaSpec
-from state.replicas.states import ReplicaId
+from state.replicas.states import ReplicaId, ReplicaRole
 
 
 class NothingHeld:
@@ -29,7 +28,7 @@ class NothingHeld:
     def drop(self, replica_id: ReplicaId) -> None:
         pass
 
-    def assign_role(self, replica_id: ReplicaId, role: Role) -> None:
+    def assign_role(self, replica_id: ReplicaId, role: ReplicaRole) -> None:
         pass
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from state.changelog.restore import Role
 from state.cluster.member import Heartbeat, HeartbeatError, ReplicaReport, opened, signed
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 SECRET = b"s" * 32
-REPORT = ReplicaReport(ReplicaId("rewards", 3), Role.STANDBY, ReplicaState.RUNNING, True, 42, 0, 17)
+REPORT = ReplicaReport(ReplicaId("rewards", 3), ReplicaRole.STANDBY, ReplicaState.RUNNING, True, 42, 0, 17)
 HEARTBEAT = Heartbeat("a", "http://127.0.0.1:18101", "r1", 5, 6, 7, replicas=(REPORT,))
 
 

@@ -9,18 +9,17 @@ from functools import partial
 
 import pytest
 
-from state.changelog.restore import Role
 from state.cluster.member import Heartbeat, ReplicaReport
 from state.cluster.rebuild_turns import RebuildTurns, turns_of
 from state.cluster.view import ClusterView, Member, ViewSettings
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 REPLICA = ReplicaId("s", 0)
 MOST_STEPS = 20_000
 
 
 def report(state: ReplicaState, *, serving: bool) -> ReplicaReport:
-    return ReplicaReport(REPLICA, Role.ACTIVE, state, serving, 1, 0)
+    return ReplicaReport(REPLICA, ReplicaRole.ACTIVE, state, serving, 1, 0)
 
 
 def member(name: str, state: ReplicaState, *, serving: bool, since: int | None = None) -> Member:

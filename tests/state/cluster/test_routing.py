@@ -5,13 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.changelog.restore import Role
 from state.cluster.handover import plan_handover
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import Tolerance, routing_table
 from state.cluster.view import Member
 from state.query.assignment import Assignment
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 REPLICA = ReplicaId("s", 0)
 TOLERANCE = Tolerance(lag=100, staleness_ms=2000)
@@ -19,7 +18,7 @@ TOLERANCE = Tolerance(lag=100, staleness_ms=2000)
 
 def report(*, serving: bool = True, lag: int | None = 0, staleness_ms: int | None = 5) -> ReplicaReport:
     state = ReplicaState.RUNNING if serving else ReplicaState.RESTORING
-    return ReplicaReport(REPLICA, Role.ACTIVE, state, serving, 1, lag, staleness_ms)
+    return ReplicaReport(REPLICA, ReplicaRole.ACTIVE, state, serving, 1, lag, staleness_ms)
 
 
 def member(name: str, *reports: ReplicaReport, suspect: bool = False, heard: bool = True) -> Member:
@@ -85,9 +84,9 @@ def test_nothing_is_let_go_before_every_new_holder_is_ready() -> None:
 
 def test_a_node_gains_what_it_is_to_hold_with_its_role() -> None:
     table = routing_table(assignment("a", "b", "c"), [member(node) for node in "abc"], TOLERANCE)
-    assert plan_handover(table, FIRST, frozenset()).gained == [(REPLICA, Role.ACTIVE)]
-    assert plan_handover(table, SECOND, frozenset()).gained == [(REPLICA, Role.STANDBY)]
-    assert plan_handover(table, SECOND, frozenset({REPLICA})).roles == {REPLICA: Role.STANDBY}
+    assert plan_handover(table, FIRST, frozenset()).gained == [(REPLICA, ReplicaRole.ACTIVE)]
+    assert plan_handover(table, SECOND, frozenset()).gained == [(REPLICA, ReplicaRole.STANDBY)]
+    assert plan_handover(table, SECOND, frozenset({REPLICA})).roles == {REPLICA: ReplicaRole.STANDBY}
 
 
 @given(

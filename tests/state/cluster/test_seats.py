@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from state.changelog.restore import Role
 from state.cluster.member import ReplicaReport
 from state.cluster.seats import Seats
 from state.cluster.view import Member
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
-HELD = ReplicaReport(ReplicaId("s", 0), Role.STANDBY, ReplicaState.RESTORING, False, None, None)
+HELD = ReplicaReport(ReplicaId("s", 0), ReplicaRole.STANDBY, ReplicaState.RESTORING, False, None, None)
 SEATS = Seats(needed=2, join_delay_s=3)
 
 

@@ -30,9 +30,9 @@ from state.query.scans import ScanQueries
 from state.query.scrapes import Scrapes
 from state.query.services import QueryLimits, QueryServices
 from state.query.streams import Streams
-from state.replicas.places import MemoryPlace
 from state.replicas.ranked_index import IndexBudget, RankedIndex
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener
@@ -74,7 +74,7 @@ class Node:
             replica = Replica(
                 ReplicaId(store, partition),
                 definition.topic,
-                place=MemoryPlace(),
+                storage=MemoryStorage(),
                 clock=cluster.clock,
                 listener=RecordingListener(),
                 role=role,

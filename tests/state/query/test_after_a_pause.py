@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 
 import httpx2
 
-from state.changelog.restore import Role
 from state.clock import SystemClock
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import Tolerance, routing_table
@@ -19,9 +18,9 @@ from state.query.definitions import parse_definitions
 from state.query.peers import Peers
 from state.query.point import PointQueries
 from state.query.router import Router
-from state.replicas.places import MemoryPlace
 from state.replicas.replica import Replica
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.replica_storage import MemoryStorage
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener, batch, log_of
 
@@ -36,11 +35,11 @@ class Woken:
 
     def __init__(self, other: Answering) -> None:
         clock = SystemClock()
-        self.replica = Replica(REPLICA, "t", place=MemoryPlace(), clock=clock, listener=RecordingListener())
+        self.replica = Replica(REPLICA, "t", storage=MemoryStorage(), clock=clock, listener=RecordingListener())
         self.replica.open(log_of(0, 1))
         self.replica.apply(batch([Record(0, b"k", b'"old"')], end=True))
         self.replica.tracker.saw_end(self.replica.tracker.question(clock.monotonic_s() - PAUSE_S), 1, 1)
-        report = ReplicaReport(REPLICA, Role.STANDBY, ReplicaState.RUNNING, True, 1, 0, 0)
+        report = ReplicaReport(REPLICA, ReplicaRole.STANDBY, ReplicaState.RUNNING, True, 1, 0, 0)
         members = [Member("a", "http://a", heard=True), Member("b", "http://b", heard=True, replicas=(report,))]
         catalog = Catalog("a", {}, parse_definitions("rewards=t"))
         table = routing_table(Assignment(("a", "b"), {"rewards": 1}, 1), members, Tolerance())

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from state.changelog.restore import Role
 from state.errors import InvalidArgumentError
 from state.query.assignment import Assignment, holders
+from state.replicas.states import ReplicaRole
 
 names = st.sets(st.text(min_size=1, max_size=5), min_size=1, max_size=6)
 
@@ -41,7 +41,7 @@ def test_the_next_in_line_takes_over() -> None:
 
 def test_what_a_node_holds() -> None:
     assignment = Assignment(("a", "b"), {"rewards": 2}, replicas=1)
-    assert assignment.held_by("a") == [("rewards", 0, Role.ACTIVE), ("rewards", 1, Role.STANDBY)]
+    assert assignment.held_by("a") == [("rewards", 0, ReplicaRole.ACTIVE), ("rewards", 1, ReplicaRole.STANDBY)]
     assert assignment.held_by("nobody") == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from state.changelog.restore import Role
 from state.clock import ManualClock
 from state.cluster.member import ReplicaReport
 from state.cluster.routing import Tolerance, routing_table
@@ -13,9 +12,9 @@ from state.query.assignment import Assignment
 from state.query.catalog import Catalog
 from state.query.definitions import StoreDefinition
 from state.query.problems import problem_of
-from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
-from state.replicas.states import ReplicaId, ReplicaState
+from state.replicas.replica_storage import RocksDBStorage
+from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 from tests.state.replicas.recording import RecordingListener
 
 REPLICA = ReplicaId("s", 0)
@@ -24,9 +23,9 @@ REPLICA = ReplicaId("s", 0)
 def made(tmp_path: Path, *, other_serves: bool = True) -> tuple[Catalog, Replica]:
     clock = ManualClock(1000)
     catalog = Catalog("a", {"a": "http://a"}, {"s": StoreDefinition("s", "t")}, acceptable_staleness_ms=2000)
-    place = RocksDBPlace(tmp_path, clock)
-    replica = Replica(REPLICA, "t", place=place, clock=clock, listener=RecordingListener())
-    report = ReplicaReport(REPLICA, Role.STANDBY, ReplicaState.RUNNING, other_serves, 1, 0, 0)
+    place = RocksDBStorage(tmp_path, clock)
+    replica = Replica(REPLICA, "t", storage=place, clock=clock, listener=RecordingListener())
+    report = ReplicaReport(REPLICA, ReplicaRole.STANDBY, ReplicaState.RUNNING, other_serves, 1, 0, 0)
     members = [Member("a", "http://a", heard=True), Member("b", "http://b", heard=True, replicas=(report,))]
     catalog.follow(routing_table(Assignment(("a", "b"), {"s": 1}, 1), members, Tolerance()), {REPLICA: replica})
     return catalog, replica

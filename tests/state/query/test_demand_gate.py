@@ -6,16 +6,15 @@ import asyncio
 
 import pytest
 
-from state.changelog.restore import Role
 from state.clock import SystemClock
 from state.query.demand_gate import DemandGate
 from state.query.freshness import Demand
 from state.query.gather import Asked, Gatherer
 from state.query.too_stale import Freshest, TooStaleError, freshest
 from state.replicas.freshness import ReplicaFreshness
-from state.replicas.places import MemoryPlace
 from state.replicas.replica import Replica
-from state.replicas.states import ReplicaId
+from state.replicas.replica_storage import MemoryStorage
+from state.replicas.states import ReplicaId, ReplicaRole
 from tests.state.changelog.messages import Record
 from tests.state.query.test_hot_rows import OneNode
 from tests.state.replicas.recording import RecordingListener, batch, log_of
@@ -24,7 +23,7 @@ LONG_S = 30.0
 
 
 def a_replica(clock: SystemClock) -> Replica:
-    replica = Replica(ReplicaId("rewards", 0), "t", place=MemoryPlace(), clock=clock, listener=RecordingListener())
+    replica = Replica(ReplicaId("rewards", 0), "t", storage=MemoryStorage(), clock=clock, listener=RecordingListener())
     replica.open(log_of(0, 0))
     return replica
 
@@ -101,7 +100,7 @@ def test_no_refusal_names_a_replica_that_meets_the_demand(staleness_ms: int) -> 
     node = OneNode()
     node.write((b"k", b"1"))
     asked = Asked(Demand(max_staleness_ms=1), 0.0, 9.0)
-    found = ReplicaFreshness("t", 0, Role.ACTIVE, True, 1, 0, 0, staleness_ms)
+    found = ReplicaFreshness("t", 0, ReplicaRole.ACTIVE, True, 1, 0, 0, staleness_ms)
     (replica,) = node.catalog.replicas.values()
     gatherer = Gatherer(node.catalog, node.router, node.point._gate, node.clock, max_reads=1, longest_s=9)
     with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +112,7 @@ def test_no_refusal_names_a_replica_that_meets_the_demand(staleness_ms: int) -> 
 
 def test_nobody_waits_for_a_standby_to_become_active() -> None:
     replica = a_replica(SystemClock())
-    replica.role = Role.STANDBY
+    replica.role = ReplicaRole.STANDBY
 
     async def scenario() -> bool:
         async with asyncio.timeout(5):

@@ -18,8 +18,8 @@ from state.changelog.restore import LogState
 from state.clock import SystemClock
 from state.query.digests import BUCKETS, ReplicaDigest, bucket_of, digest_of
 from state.query.reader_threads import GivenUpError
-from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import RocksDBStorage
 from state.replicas.states import ReplicaId
 from state.snapshots.digest import digest, entry_hash, from_hex, to_hex
 from state.stores.row import ReplicaRow
@@ -55,8 +55,8 @@ def test_a_node_tells_the_digest_of_what_it_holds_and_the_entries_of_wanted_buck
 
 def test_the_digest_of_a_replica_that_is_being_written_is_that_of_its_offset(tmp_path: Path) -> None:
     clock = SystemClock()
-    place = RocksDBPlace(tmp_path, clock)
-    replica = Replica(ReplicaId("s", 0), "s-log", place=place, clock=clock, listener=RecordingListener())
+    place = RocksDBStorage(tmp_path, clock)
+    replica = Replica(ReplicaId("s", 0), "s-log", storage=place, clock=clock, listener=RecordingListener())
     replica.open(LogState("s-log", "id", 0, 0, 0, 86_400_000))
     replica.apply(PartitionBatch("s-log", 0, [], 0, end_reached=True))
     keys = 20

@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from state.changelog.position import Position
-from state.changelog.restore import Role
 from state.errors import InvalidArgumentError
 from state.query.freshness import END_GOOD_FOR_MS, NO_DEMAND, Demand, Stale
 from state.query.position_token import PositionToken
 from state.replicas.freshness import ReplicaFreshness
+from state.replicas.states import ReplicaRole
 
 FRESH = ReplicaFreshness(
     topic="t",
     partition=0,
-    role=Role.ACTIVE,
+    role=ReplicaRole.ACTIVE,
     caught_up=True,
     offset=100,
     offset_lag=0,
@@ -30,7 +30,7 @@ def test_nothing_is_demanded_by_nothing() -> None:
     assert Demand.parse("") == Demand.parse(b"key_format=string&limit=5") == NO_DEMAND
     assert not NO_DEMAND.asks_freshness
     assert NO_DEMAND.query() == ""
-    unknown = replace(FRESH, offset_lag=None, end_age_ms=None, staleness_ms=None, role=Role.STANDBY)
+    unknown = replace(FRESH, offset_lag=None, end_age_ms=None, staleness_ms=None, role=ReplicaRole.STANDBY)
     assert NO_DEMAND.met_by(unknown)
 
 
@@ -79,7 +79,7 @@ def test_malformed_demands_are_refused(query: str) -> None:
         ("max_lag=3", replace(FRESH, end_age_ms=END_GOOD_FOR_MS + 1), False),
         ("max_lag=3", replace(FRESH, end_age_ms=None), False),
         ("stale=no", FRESH, True),
-        ("stale=no", replace(FRESH, role=Role.STANDBY), False),
+        ("stale=no", replace(FRESH, role=ReplicaRole.STANDBY), False),
         ("stale=ok", replace(FRESH, caught_up=False), True),
         ("max_lag=9", replace(FRESH, caught_up=False), False),
         ("position=pos:0:9", FRESH, True),

@@ -18,8 +18,8 @@ from state.query.peers import Peers
 from state.query.point import PointQueries
 from state.query.position_token import PositionToken
 from state.query.router import Router
-from state.replicas.places import MemoryPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import MemoryStorage
 from state.replicas.row_cache import RowCache
 from state.replicas.states import ReplicaId
 from tests.state.changelog.messages import Record
@@ -37,7 +37,7 @@ class OneNode:
         self.replica = Replica(
             ReplicaId("rewards", 0),
             "t",
-            place=MemoryPlace(),
+            storage=MemoryStorage(),
             clock=clock,
             listener=RecordingListener(),
             cache=RowCache(1 << 20),

@@ -6,7 +6,7 @@ from prometheus_client.exposition import generate_latest
 
 from state.clock import ManualClock
 from state.query.metrics import make_registry
-from state.replicas.places import MemoryPlace
+from state.replicas.replica_storage import MemoryStorage
 from tests.state.changelog.messages import Record
 from tests.state.query.cluster import Cluster
 from tests.state.query.test_hot_rows import MANY, TARGET, OneNode
@@ -51,7 +51,7 @@ def test_a_node_without_rocksdb_tells_nothing_of_its_memory() -> None:
 
 def test_the_time_of_a_restore_holds_what_another_process_did_of_it() -> None:
     clock = ManualClock(now_ms=1_700_000_000_000)
-    replica = make_replica(MemoryPlace(), clock)
+    replica = make_replica(MemoryStorage(), clock)
     replica.open(log_of(0, 2))
     replica.restore_elsewhere()
     clock.advance(60_000)

@@ -8,8 +8,8 @@ from state.changelog.batch import PartitionBatch
 from state.changelog.listener import RestoreProgress
 from state.changelog.restore import LogState
 from state.clock import ManualClock
-from state.replicas.places import ReplicaPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.states import ReplicaId
 from tests.state.changelog.messages import Record
 
@@ -39,7 +39,7 @@ class RecordingListener:
 
 
 def make_replica(
-    place: ReplicaPlace,
+    storage: ReplicaStorage,
     clock: ManualClock,
     listener: RecordingListener | None = None,
     may_rebuild: Callable[[], bool] = lambda: True,
@@ -47,7 +47,7 @@ def make_replica(
     return Replica(
         ReplicaId("rewards", 0),
         "t",
-        place=place,
+        storage=storage,
         clock=clock,
         listener=listener or RecordingListener(),
         may_rebuild=may_rebuild,

@@ -12,8 +12,8 @@ from state.changelog.listener import LoggingRestoreListener
 from state.clock import ManualClock
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore, spread
 from state.replicas.cold_worker import ColdReport, ColdRequest
-from state.replicas.places import MemoryPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId
 from tests.state.replicas.recording import log_of
 
@@ -23,7 +23,7 @@ def replica_behind(partition: int, records: int) -> Replica:
     replica = Replica(
         ReplicaId("s", partition),
         "t",
-        place=MemoryPlace(),
+        storage=MemoryStorage(),
         clock=clock,
         listener=LoggingRestoreListener(clock),
     )

@@ -13,8 +13,8 @@ from state.changelog.log_reader import LogEnd
 from state.clock import ManualClock, SystemClock
 from state.errors import DiskFullError
 from state.replicas.follower import Follower
-from state.replicas.places import RocksDBPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import RocksDBStorage
 from state.replicas.states import ReplicaId, ReplicaState
 from state.stores.row import ReplicaRow
 from tests.state.changelog.bad_records import KINDS, ROWS
@@ -52,13 +52,13 @@ def clock() -> StepClock:
 
 
 @pytest.fixture
-def place(tmp_path: Path, clock: StepClock) -> RocksDBPlace:
-    return RocksDBPlace(tmp_path / "state", clock)
+def storage(tmp_path: Path, clock: StepClock) -> RocksDBStorage:
+    return RocksDBStorage(tmp_path / "state", clock)
 
 
-def make(place: RocksDBPlace, clock: ManualClock, partitions: int = 1) -> list[Replica]:
+def make(storage: RocksDBStorage, clock: ManualClock, partitions: int = 1) -> list[Replica]:
     return [
-        Replica(ReplicaId("rewards", partition), "t", place=place, clock=clock, listener=RecordingListener())
+        Replica(ReplicaId("rewards", partition), "t", storage=storage, clock=clock, listener=RecordingListener())
         for partition in range(partitions)
     ]
 
@@ -74,11 +74,11 @@ def rows(replica: Replica) -> dict[bytes, bytes]:
         return {key: row.value for key, row in found}
 
 
-def test_all_replicas_are_followed(place: RocksDBPlace, clock: StepClock) -> None:
+def test_all_replicas_are_followed(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog(partitions=3)
     for number in range(9):
         log.append(number % 3, b"k%d" % number, b"v")
-    replicas = make(place, clock, 3)
+    replicas = make(storage, clock, 3)
     seen: list[dict[bytes, bytes]] = []
     run(
         log,
@@ -95,11 +95,11 @@ def test_all_replicas_are_followed(place: RocksDBPlace, clock: StepClock) -> Non
     assert {replica.state for replica in replicas} == {ReplicaState.CLOSED}
 
 
-def test_a_broker_that_is_down_is_waited_for(place: RocksDBPlace, clock: StepClock) -> None:
+def test_a_broker_that_is_down_is_waited_for(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog()
     log.append(0, b"k", b"v")
     log.broker_up = False
-    (replica,) = make(place, clock)
+    (replica,) = make(storage, clock)
     looks: list[ReplicaState] = []
 
     class Waiting(Follower):
@@ -117,16 +117,16 @@ def test_a_broker_that_is_down_is_waited_for(place: RocksDBPlace, clock: StepClo
 
 
 def test_a_damaged_store_is_set_aside_and_rebuilt_while_others_go_on(
-    place: RocksDBPlace, clock: StepClock, tmp_path: Path
+    storage: RocksDBStorage, clock: StepClock, tmp_path: Path
 ) -> None:
     log = FakeLog(partitions=2)
     for partition in (0, 1):
         log.append(partition, b"k", b"v")
-    replicas = make(place, clock, 2)
+    replicas = make(storage, clock, 2)
     run(log, replicas, clock)
     (tmp_path / "state" / "rewards" / "0" / "CURRENT").unlink()
 
-    replicas = make(place, clock, 2)
+    replicas = make(storage, clock, 2)
     found: list[dict[bytes, bytes]] = []
     run(log, replicas, clock, lambda: None, lambda: found.extend(rows(replica) for replica in replicas))
     assert found == [{b"k": b"v"}, {b"k": b"v"}]
@@ -134,10 +134,10 @@ def test_a_damaged_store_is_set_aside_and_rebuilt_while_others_go_on(
     assert names == ["0", "0.corrupt", "1"]
 
 
-def test_damage_met_by_a_read_is_repaired_on_an_idle_log(place: RocksDBPlace, clock: StepClock) -> None:
+def test_damage_met_by_a_read_is_repaired_on_an_idle_log(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog()
     log.append(0, b"k", b"v")
-    (replica,) = make(place, clock)
+    (replica,) = make(storage, clock)
     found: list[dict[bytes, bytes]] = []
 
     def damage() -> None:
@@ -164,10 +164,10 @@ class FullDisk(Replica):
         super().apply(batch)  # type: ignore[arg-type]
 
 
-def test_a_full_disk_is_tried_again_without_a_rebuild(place: RocksDBPlace, clock: StepClock) -> None:
+def test_a_full_disk_is_tried_again_without_a_rebuild(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog()
     log.append(0, b"a", b"1")
-    replica = FullDisk(ReplicaId("rewards", 0), "t", place=place, clock=clock, listener=RecordingListener())
+    replica = FullDisk(ReplicaId("rewards", 0), "t", storage=storage, clock=clock, listener=RecordingListener())
     replica.full = False
     states: list[ReplicaState] = []
 
@@ -191,11 +191,11 @@ def test_a_full_disk_is_tried_again_without_a_rebuild(place: RocksDBPlace, clock
     assert log.added == [(0, 0), (0, 1)], "it went on behind what it had, without replay"
 
 
-def test_records_that_are_no_rows_stop_no_replica(place: RocksDBPlace, clock: StepClock) -> None:
+def test_records_that_are_no_rows_stop_no_replica(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog(partitions=2)
     for partition in (0, 1):
         log.append(partition, b"before", b"v")
-    replicas = make(place, clock, 2)
+    replicas = make(storage, clock, 2)
     seen: list[object] = []
 
     def poison() -> None:
@@ -212,10 +212,12 @@ def test_records_that_are_no_rows_stop_no_replica(place: RocksDBPlace, clock: St
     assert seen == [both | ROWS, 0, both]
 
 
-def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(place: RocksDBPlace, clock: StepClock) -> None:
+def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(
+    storage: RocksDBStorage, clock: StepClock
+) -> None:
     log = FakeLog()
     log.append(0, b"old", b"1")
-    (replica,) = make(place, clock)
+    (replica,) = make(storage, clock)
     found: list[dict[bytes, bytes]] = []
 
     def recreate() -> None:
@@ -234,10 +236,10 @@ def test_a_topic_made_anew_is_noticed_by_asking_and_the_rows_are_rebuilt(place: 
     assert found[-1] == {b"new": b"2"}
 
 
-def test_a_topic_made_anew_waits_until_queries_know_its_partitions(place: RocksDBPlace) -> None:
+def test_a_topic_made_anew_waits_until_queries_know_its_partitions(storage: RocksDBStorage) -> None:
     log = FakeLog()
     log.append(0, b"old", b"1")
-    (replica,) = make(place, ManualClock(1))
+    (replica,) = make(storage, ManualClock(1))
     replica.known_topic_id = log.topic_id
     follower = Follower([replica], lambda: log, SystemClock())
     thread = threading.Thread(target=follower.run)
@@ -256,11 +258,11 @@ def test_a_topic_made_anew_waits_until_queries_know_its_partitions(place: RocksD
         thread.join()
 
 
-def test_a_partition_that_cannot_be_read_on_is_planned_anew(place: RocksDBPlace, clock: StepClock) -> None:
+def test_a_partition_that_cannot_be_read_on_is_planned_anew(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog()
     for number in range(4):
         log.append(0, b"k%d" % number, b"v")
-    (replica,) = make(place, clock)
+    (replica,) = make(storage, clock)
     found: list[dict[bytes, bytes]] = []
 
     def truncate() -> None:
@@ -271,11 +273,11 @@ def test_a_partition_that_cannot_be_read_on_is_planned_anew(place: RocksDBPlace,
     assert found == [{b"k8": b"v"}]
 
 
-def test_restores_are_given_back_by_whoever_took_them(place: RocksDBPlace, clock: StepClock) -> None:
+def test_restores_are_given_back_by_whoever_took_them(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog()
     for number in range(10):
         log.append(0, b"k%d" % number, b"v")
-    (replica,) = make(place, clock)
+    (replica,) = make(storage, clock)
     taken: list[int] = []
 
     class Elsewhere:
@@ -286,7 +288,7 @@ def test_restores_are_given_back_by_whoever_took_them(place: RocksDBPlace, clock
         def restore(self, replicas: list[Replica], give_back: Callable[[Replica], None]) -> None:
             taken.append(len(replicas))
             assert not replicas[0].is_open, "the other process may open it"
-            (twin,) = make(place, clock)
+            (twin,) = make(storage, clock)
             Follower([twin], lambda: log, clock).run_until_settled()
             give_back(replicas[0])
 
@@ -298,25 +300,25 @@ def test_restores_are_given_back_by_whoever_took_them(place: RocksDBPlace, clock
     assert replica.status().restored_records == 0
 
 
-def test_a_replica_far_behind_for_too_long_is_rebuilt(place: RocksDBPlace, clock: StepClock) -> None:
+def test_a_replica_far_behind_for_too_long_is_rebuilt(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog()
     log.append(0, b"gone", b"1")
-    replicas = make(place, clock)
+    replicas = make(storage, clock)
     run(log, replicas, clock)
     clock.advance(DAY_MS)
     log.records[0] = [Record(5, b"k", b"v")]  # the deletion of `gone` was compacted away
 
-    replicas = make(place, clock)
+    replicas = make(storage, clock)
     found: list[dict[bytes, bytes]] = []
     run(log, replicas, clock, lambda: found.append(rows(replicas[0])))
     assert found == [{b"k": b"v"}]
 
 
-def test_a_replica_may_come_and_go_while_others_are_followed(place: RocksDBPlace, clock: StepClock) -> None:
+def test_a_replica_may_come_and_go_while_others_are_followed(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog(partitions=2)
     log.append(0, b"a", b"1")
     log.append(1, b"b", b"2")
-    stays, comes = make(place, clock, partitions=2)
+    stays, comes = make(storage, clock, partitions=2)
     seen: list[object] = []
 
     def gain() -> None:
@@ -343,9 +345,9 @@ def test_a_replica_may_come_and_go_while_others_are_followed(place: RocksDBPlace
     ]
 
 
-def test_a_replica_that_goes_before_it_was_opened_is_not_followed(place: RocksDBPlace, clock: StepClock) -> None:
+def test_a_replica_that_goes_before_it_was_opened_is_not_followed(storage: RocksDBStorage, clock: StepClock) -> None:
     log = FakeLog(partitions=2)
-    stays, goes = make(place, clock, partitions=2)
+    stays, goes = make(storage, clock, partitions=2)
     script = Script(log, lambda: None)
     script.follower = Follower([stays], lambda: log, clock)
     script.follower.admit(goes)
@@ -355,12 +357,12 @@ def test_a_replica_that_goes_before_it_was_opened_is_not_followed(place: RocksDB
 
 
 def test_an_error_that_nobody_foresaw_does_not_end_the_following(
-    place: RocksDBPlace, clock: StepClock, monkeypatch: pytest.MonkeyPatch
+    storage: RocksDBStorage, clock: StepClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("state.replicas.follower._FIRST_RETRY_S", 0.0)
     log = FakeLog()
     log.append(0, b"a", b"1")
-    (replica,) = make(place, clock)
+    (replica,) = make(storage, clock)
     seen: list[dict[bytes, bytes]] = []
 
     def fail() -> None:
@@ -372,11 +374,13 @@ def test_an_error_that_nobody_foresaw_does_not_end_the_following(
     assert replica.state is ReplicaState.CLOSED
 
 
-def test_a_node_that_follows_nothing_yet_begins_at_once(place: RocksDBPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_follows_nothing_yet_begins_at_once(
+    storage: RocksDBStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("state.replicas.follower._READ_TIMEOUT_S", 3600)
     log = FakeLog()
     log.append(0, b"k", b"v")
-    (replica,) = make(place, ManualClock(now_ms=1_700_000_000_000))
+    (replica,) = make(storage, ManualClock(now_ms=1_700_000_000_000))
     followed = threading.Event()
     log.on_idle = followed.set
     follower = Follower([], lambda: log, SystemClock())

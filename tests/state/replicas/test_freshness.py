@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from state.changelog.position import Position
 from state.replicas.freshness import FreshnessTracker
-from state.replicas.sightings import SourceSightings
+from state.replicas.source_progress import SourceProgress
 
 
 def told(tracker: FreshnessTracker, at_s: float, end: int, written: int | None = None) -> None:
@@ -116,7 +116,7 @@ def test_a_later_batch_makes_the_one_before_whole() -> None:
 
 
 def test_a_batch_that_wrote_elsewhere_counts_too() -> None:
-    sightings = SourceSightings()
+    sightings = SourceProgress()
     here, there = FreshnessTracker(sightings), FreshnessTracker(sightings)
     there.moved(1, {"pos": {0: (100, 200)}}, 10.0)
     told(here, 9.5, 0)

@@ -19,7 +19,7 @@ from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
 from state.stores.row import encode_row
 from tests.state.changelog.messages import Record
-from tests.state.replicas.keeping_place import KeepingPlace
+from tests.state.replicas.keeping_storage import KeepingStorage
 from tests.state.replicas.recording import DAY_MS, RecordingListener, batch
 
 ID = ReplicaId("players", 0)
@@ -72,7 +72,7 @@ def test_many_blocks_stay_in_order_while_rows_come_change_and_go() -> None:
     expected = sorted((-score, key) for key, score in rows.items())
     assert len(view.blocks) > 3
     assert [entry[:2] for entry in view.behind(None)] == expected
-    assert [view.before(place) for place in expected] == list(range(len(expected)))
+    assert [view.before(storage) for storage in expected] == list(range(len(expected)))
 
 
 def test_an_index_that_outgrows_its_memory_says_so_and_gives_it_back() -> None:
@@ -120,8 +120,8 @@ def test_readers_see_whole_batches_only() -> None:
 def test_a_replica_keeps_its_index_in_step_and_builds_it_anew_when_opened() -> None:
     clock = ManualClock()
     index = RankedIndex("S", IndexBudget(1 << 30))
-    place = KeepingPlace(ID)
-    replica = Replica(ID, "t", place=place, clock=clock, listener=RecordingListener(), index=index)
+    storage = KeepingStorage(ID)
+    replica = Replica(ID, "t", storage=storage, clock=clock, listener=RecordingListener(), index=index)
     replica.open(LogState("t", "id-1", 0, 0, 3, DAY_MS))
     replica.apply(batch([Record(0, b"a", b'{"S":1}'), Record(1, b"b", b'{"S":2}'), Record(2, b"a", b'{"S":3}')]))
     assert [key for _, key, _ in index.view().behind(None)] == [b"a", b"b"]
@@ -170,10 +170,10 @@ def test_a_ranking_answers_nothing_while_it_is_built() -> None:
 def test_a_store_whose_rows_can_not_be_read_for_its_ranking_is_not_opened() -> None:
     """Otherwise it would be followed on with the part of its rows that were read."""
     clock = ManualClock()
-    place = KeepingPlace(ID)
+    storage = KeepingStorage(ID)
     index = RankedIndex("S", IndexBudget(1 << 30))
-    replica = Replica(ID, "t", place=place, clock=clock, listener=RecordingListener(), index=index)
-    store = place.open(ID)
+    replica = Replica(ID, "t", storage=storage, clock=clock, listener=RecordingListener(), index=index)
+    store = storage.open(ID)
     store.write([(b"%04d" % number, encode_row(b'{"S":1}', schema_version=1, timestamp_ms=0)) for number in range(600)])
     later = bytearray(encode_row(b'{"S":1}', schema_version=1, timestamp_ms=0))
     later[0] = 9

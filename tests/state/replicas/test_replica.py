@@ -20,8 +20,8 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
-from state.replicas.places import MemoryPlace, ReplicaPlace, RocksDBPlace
 from state.replicas.replica import Replica
+from state.replicas.replica_storage import MemoryStorage, ReplicaStorage, RocksDBStorage
 from state.replicas.states import ReplicaId, ReplicaState
 from tests.state.changelog.bad_records import KINDS, ROWS, SKIPPED, Kind
 from tests.state.changelog.messages import Record
@@ -36,8 +36,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def place(tmp_path: Path, clock: ManualClock) -> RocksDBPlace:
-    return RocksDBPlace(tmp_path / "state", clock)
+def storage(tmp_path: Path, clock: ManualClock) -> RocksDBStorage:
+    return RocksDBStorage(tmp_path / "state", clock)
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def listener() -> RecordingListener:
 
 
 @pytest.fixture
-def make(place: RocksDBPlace, clock: ManualClock, listener: RecordingListener) -> Iterator[Callable[[], Replica]]:
+def make(storage: RocksDBStorage, clock: ManualClock, listener: RecordingListener) -> Iterator[Callable[[], Replica]]:
     made: list[Replica] = []
 
     def one() -> Replica:
-        made.append(make_replica(place, clock, listener))
+        made.append(make_replica(storage, clock, listener))
         return made[-1]
 
     yield one
@@ -114,12 +114,12 @@ def test_a_restart_resumes_behind_the_last_batch(make: Callable[[], Replica]) ->
     assert values(again) == {b"a": b"1", b"b": b"2", b"c": b"3"}
 
 
-def test_the_position_is_in_the_same_write_as_the_rows(make: Callable[[], Replica], place: RocksDBPlace) -> None:
+def test_the_position_is_in_the_same_write_as_the_rows(make: Callable[[], Replica], storage: RocksDBStorage) -> None:
     replica = make()
     replica.open(log_of(0, 9))
     replica.apply(batch([Record(4, b"a", b"1")]))
     replica.close()
-    store = place.open(ID)
+    store = storage.open(ID)
     found = store.metadata(METADATA_KEY)
     store.close()
     assert found is not None
@@ -203,9 +203,9 @@ class JumpingClock(ManualClock):
 
 
 @pytest.mark.parametrize("jump_ms", [DAY_MS + 3_600_000, -DAY_MS])
-def test_a_jump_of_the_wall_clock_drops_no_rows(place: ReplicaPlace, jump_ms: int) -> None:
+def test_a_jump_of_the_wall_clock_drops_no_rows(storage: ReplicaStorage, jump_ms: int) -> None:
     clock = JumpingClock(1_700_000_000_000)
-    replica = make_replica(place, clock)
+    replica = make_replica(storage, clock)
     replica.open(log_of(0, 1))
     replica.apply(batch([Record(0, b"a", b"1")], end=True))
     clock.jumped_ms = jump_ms
@@ -213,14 +213,14 @@ def test_a_jump_of_the_wall_clock_drops_no_rows(place: ReplicaPlace, jump_ms: in
     replica.apply(batch([Record(1, b"b", b"2")], end=True))
     assert replica.open(log_of(0, 3)).action is RestoreAction.RESUME
     replica.close()
-    again = make_replica(place, clock)
+    again = make_replica(storage, clock)
     assert again.open(log_of(0, 3)).action is RestoreAction.RESUME, "what is stored goes by the clock as it is now"
     again.close()
 
 
-def test_rows_that_may_not_be_dropped_yet_are_served_as_they_were(place: ReplicaPlace, clock: ManualClock) -> None:
+def test_rows_that_may_not_be_dropped_yet_are_served_as_they_were(storage: ReplicaStorage, clock: ManualClock) -> None:
     turn: list[bool] = []
-    replica = make_replica(place, clock, may_rebuild=lambda: bool(turn))
+    replica = make_replica(storage, clock, may_rebuild=lambda: bool(turn))
     replica.open(log_of(0, 1))
     replica.apply(batch([Record(0, b"a", b"1")], end=True))
     clock.advance(DAY_MS)
@@ -239,14 +239,14 @@ def test_rows_that_may_not_be_dropped_yet_are_served_as_they_were(place: Replica
 
 
 def test_after_a_long_stop_the_old_rows_are_kept_for_stale_reads_until_the_turn(
-    place: ReplicaPlace, clock: ManualClock
+    storage: ReplicaStorage, clock: ManualClock
 ) -> None:
-    replica = make_replica(place, clock)
+    replica = make_replica(storage, clock)
     replica.open(log_of(0, 1))
     replica.apply(batch([Record(0, b"a", b"1")], end=True))
     replica.close()
     clock.advance(DAY_MS)
-    replica = make_replica(place, clock, may_rebuild=lambda: False)
+    replica = make_replica(storage, clock, may_rebuild=lambda: False)
     with pytest.raises(TombstonesExpiredError):
         replica.open(log_of(0, 2))
     assert not replica.serving
@@ -315,7 +315,7 @@ def test_no_record_stops_a_replica(make: Callable[[], Replica], kind: Kind) -> N
 
 
 def test_a_restore_and_a_follower_hold_the_same_rows_of_a_log_with_bad_records(
-    make: Callable[[], Replica], place: RocksDBPlace
+    make: Callable[[], Replica], storage: RocksDBStorage
 ) -> None:
     records = [
         entry
@@ -336,7 +336,7 @@ def test_a_restore_and_a_follower_hold_the_same_rows_of_a_log_with_bad_records(
         assert replica.serving
         found.append((values(replica), replica.status().skipped))
         replica.close()
-        place.wipe(ID)
+        storage.wipe(ID)
     assert found[0] == found[1] == found[2]
     assert found[0][0] == ROWS | {b"%d" % number: b"x" for number in range(len(KINDS))}
     assert found[0][1].records == len(SKIPPED)
@@ -390,12 +390,12 @@ def test_a_suspended_restore_does_not_answer(make: Callable[[], Replica], listen
     assert state_of(replica) is ReplicaState.RESTORING
 
 
-def test_a_row_damaged_at_rest_is_never_returned(make: Callable[[], Replica], place: RocksDBPlace) -> None:
+def test_a_row_damaged_at_rest_is_never_returned(make: Callable[[], Replica], storage: RocksDBStorage) -> None:
     first = make()
     first.open(log_of(0, 1))
     first.apply(batch([Record(0, b"a", b"value")], end=True))
     first.close()
-    store = place.open(ID)
+    store = storage.open(ID)
     row = store.get(b"a")
     assert row is not None
     store.write([(b"a", row[:-1] + bytes([row[-1] ^ 1]))])
@@ -411,24 +411,24 @@ def test_a_row_damaged_at_rest_is_never_returned(make: Callable[[], Replica], pl
     assert not replica.damaged
 
 
-def test_a_damaged_checkpoint_is_corruption(make: Callable[[], Replica], place: RocksDBPlace) -> None:
-    store = place.open(ID)
+def test_a_damaged_checkpoint_is_corruption(make: Callable[[], Replica], storage: RocksDBStorage) -> None:
+    store = storage.open(ID)
     store.write([(b"a", b"x")], {METADATA_KEY: b"{"})
     store.close()
     with pytest.raises(StoreCorruptedError):
         make().open(log_of(0, 1))
 
 
-def test_rows_without_checkpoint_are_wiped(make: Callable[[], Replica], place: RocksDBPlace) -> None:
-    store = place.open(ID)
+def test_rows_without_checkpoint_are_wiped(make: Callable[[], Replica], storage: RocksDBStorage) -> None:
+    store = storage.open(ID)
     store.write([(b"a", b"x")])
     store.close()
     assert make().open(log_of(0, 1)).reason is RestoreReason.NO_CHECKPOINT
 
 
 def test_memory_is_restored_anew_after_each_opening(clock: ManualClock) -> None:
-    place: ReplicaPlace = MemoryPlace()
-    replica = make_replica(place, clock)
+    storage: ReplicaStorage = MemoryStorage()
+    replica = make_replica(storage, clock)
     replica.open(log_of(0, 1))
     replica.apply(batch([Record(0, b"a", b"1")], end=True))
     assert replica.open(log_of(0, 1)).action is RestoreAction.REPLAY

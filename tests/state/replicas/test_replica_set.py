@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from state.changelog.reader import ReaderSettings
-from state.changelog.restore import Role
 from state.clock import ManualClock
-from state.replicas.places import MemoryPlace
 from state.replicas.replica_set import ReplicaSet, ReplicaSpec
-from state.replicas.states import ReplicaId
+from state.replicas.replica_storage import MemoryStorage
+from state.replicas.states import ReplicaId, ReplicaRole
 from tests.state.replicas.recording import RecordingListener
 
 
@@ -15,13 +14,13 @@ def test_what_is_written_by_the_same_batches_shares_what_is_seen_of_them() -> No
     one, other, apart = ReplicaId("s", 0), ReplicaId("s", 1), ReplicaId("t", 0)
     clock = ManualClock(1000)
     specs = [
-        ReplicaSpec(one, "log", Role.ACTIVE),
-        ReplicaSpec(other, "log", Role.ACTIVE),
-        ReplicaSpec(apart, "another-log", Role.ACTIVE),
+        ReplicaSpec(one, "log", ReplicaRole.ACTIVE),
+        ReplicaSpec(other, "log", ReplicaRole.ACTIVE),
+        ReplicaSpec(apart, "another-log", ReplicaRole.ACTIVE),
     ]
     held = ReplicaSet(
         specs,
-        place=MemoryPlace(),
+        storage=MemoryStorage(),
         reader=ReaderSettings("127.0.0.1:1"),
         clock=clock,
         listener=RecordingListener(),

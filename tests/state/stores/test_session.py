@@ -14,7 +14,7 @@ from state.keys.windows import MAX_TIMESTAMP_MS
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
 from state.stores.session import SessionStore
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
 from state.stores.suppliers import MemorySupplier
 from state.stores.windowed import Windowed
 
@@ -144,7 +144,7 @@ def test_everything_raises_after_close(store: Sessions) -> None:
 def test_a_restore_rebuilds_stream_time_from_keys() -> None:
     store = opened()
     store.restore_batch([(session_row_key(b"a", 150, 200), b"1"), (session_row_key(b"a", 10, 101), b"2")])
-    stored = StreamTime(100, store.layers.backend.metadata(STREAM_TIME_KEY))
+    stored = StoreStreamTime(100, store.layers.backend.metadata(STREAM_TIME_KEY))
     assert (store.stream_time.observed_ms, stored.observed_ms) == (200, 200)
     assert spans(store.fetch("a")) == [(10, 101), (150, 200)]
     store.put("a", 0, 100, "late")

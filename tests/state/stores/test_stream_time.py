@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from state.errors import InvalidTimestampError, NullKeyError
 from state.keys.windows import MAX_SEQUENCE, MAX_TIMESTAMP_MS
-from state.stores.stream_time import NOTHING_SEEN_MS, STREAM_TIME_KEY, StreamTime, check_key_and_time, clamped
+from state.stores.stream_time import NOTHING_SEEN_MS, STREAM_TIME_KEY, StoreStreamTime, check_key_and_time, clamped
 
 TIMES = st.integers(0, MAX_TIMESTAMP_MS)
 
 
 def test_it_begins_with_nothing_seen() -> None:
-    time = StreamTime(100, None)
+    time = StoreStreamTime(100, None)
     assert (time.observed_ms, time.oldest_live_ms, time.sequence) == (NOTHING_SEEN_MS, 0, 0)
     assert time.admits(0)
 
 
 @given(st.lists(TIMES))
 def test_it_is_the_latest_time_and_never_goes_back(times_ms: list[int]) -> None:
-    time = StreamTime(100, None)
+    time = StoreStreamTime(100, None)
     latest_ms = NOTHING_SEEN_MS
     for time_ms in times_ms:
         assert time.observe(time_ms) == (time_ms > latest_ms)
@@ -33,13 +33,13 @@ def test_it_is_the_latest_time_and_never_goes_back(times_ms: list[int]) -> None:
 
 @given(TIMES, st.integers(1, MAX_TIMESTAMP_MS), TIMES)
 def test_what_is_admitted_is_what_is_alive(now_ms: int, retention_ms: int, time_ms: int) -> None:
-    time = StreamTime(retention_ms, None)
+    time = StoreStreamTime(retention_ms, None)
     time.observe(now_ms)
     assert time.admits(time_ms) == (time_ms >= time.oldest_live_ms)
 
 
 def test_what_comes_too_late_is_counted() -> None:
-    time = StreamTime(100, None)
+    time = StoreStreamTime(100, None)
     time.observe(1000)
     assert (time.oldest_live_ms, time.admits(901), time.admits(900)) == (901, True, False)
     assert time.dropped_total == 1
@@ -47,22 +47,22 @@ def test_what_comes_too_late_is_counted() -> None:
 
 @given(TIMES, st.integers(0, MAX_SEQUENCE))
 def test_it_outlives_a_reopen(now_ms: int, sequence: int) -> None:
-    time = StreamTime(100, None)
+    time = StoreStreamTime(100, None)
     time.observe(now_ms)
     time.sequence = sequence
-    again = StreamTime(100, time.encoded()[STREAM_TIME_KEY])
+    again = StoreStreamTime(100, time.encoded()[STREAM_TIME_KEY])
     assert (again.observed_ms, again.sequence) == (now_ms, sequence)
 
 
 def test_golden_bytes() -> None:
-    time = StreamTime(100, bytes.fromhex("0000000000000102" + "00000003"))
+    time = StoreStreamTime(100, bytes.fromhex("0000000000000102" + "00000003"))
     assert (time.observed_ms, time.sequence) == (258, 3)
     assert time.encoded() == {b"stream-time": bytes.fromhex("0000000000000102" + "00000003")}
-    assert StreamTime(100, None).encoded() == {b"stream-time": bytes.fromhex("ffffffffffffffff" + "00000000")}
+    assert StoreStreamTime(100, None).encoded() == {b"stream-time": bytes.fromhex("ffffffffffffffff" + "00000000")}
 
 
 def test_sequences_begin_at_one_and_start_again_at_zero() -> None:
-    time = StreamTime(100, None)
+    time = StoreStreamTime(100, None)
     assert [time.next_sequence(), time.next_sequence()] == [1, 2]
     time.sequence = MAX_SEQUENCE
     assert [time.next_sequence(), time.next_sequence()] == [0, 1]

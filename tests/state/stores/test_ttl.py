@@ -19,7 +19,7 @@ from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
 from state.stores.changelog_writer import InMemoryChangelog
 from state.stores.expiry_index import stamped
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
 from state.stores.ttl import TtlKeyValueStore
 
 UTF8 = Utf8Serde()
@@ -31,7 +31,7 @@ def opened(builder: StoreBuilder | None = None, ttl_ms: int | None = 100) -> Ttl
 
 
 def saved_ms(store: Ttl) -> int:
-    return StreamTime(0, store.layers.backend.metadata(STREAM_TIME_KEY)).observed_ms
+    return StoreStreamTime(0, store.layers.backend.metadata(STREAM_TIME_KEY)).observed_ms
 
 
 def test_a_row_is_visible_for_its_ttl_and_not_a_millisecond_longer() -> None:

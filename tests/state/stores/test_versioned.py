@@ -13,7 +13,7 @@ from state.keys.versions import version_row_key
 from state.keys.windows import MAX_TIMESTAMP_MS
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
 from state.stores.versioned import NOT_PUT_MS, VersionedKeyValueStore, VersionedRecord
 
 UTF8 = Utf8Serde()
@@ -122,7 +122,7 @@ def test_versions_that_no_query_reaches_leave_the_disk() -> None:
 def test_stream_time_outlives_a_reopen_and_a_restore() -> None:
     store = opened()
     store.put("a", "1", 100)
-    stored = StreamTime(10, store.layers.backend.metadata(STREAM_TIME_KEY))
+    stored = StoreStreamTime(10, store.layers.backend.metadata(STREAM_TIME_KEY))
     assert stored.observed_ms == 100
     restored = opened()
     restored.restore_batch([(version_row_key(b"a", 100), b"\x011"), (version_row_key(b"a", 95), b"\x00")])

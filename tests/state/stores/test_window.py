@@ -11,7 +11,7 @@ from state.keys.windows import MAX_SEQUENCE, MAX_TIMESTAMP_MS, window_row_key
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
 from state.stores.changelog_writer import InMemoryChangelog
-from state.stores.stream_time import STREAM_TIME_KEY, StreamTime
+from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime
 from state.stores.window import WindowStore
 from state.stores.windowed import Windowed
 
@@ -35,8 +35,8 @@ def store() -> Windows:
     return windows
 
 
-def saved(store: Windows) -> StreamTime:
-    return StreamTime(100, store.layers.backend.metadata(STREAM_TIME_KEY))
+def saved(store: Windows) -> StoreStreamTime:
+    return StoreStreamTime(100, store.layers.backend.metadata(STREAM_TIME_KEY))
 
 
 def test_both_ends_of_times_are_included(store: Windows) -> None:

@@ -13,7 +13,7 @@ from state.changelog.position import Position
 _MAX_SIGHTINGS = 128
 
 
-class SourceSightings:
+class SourceProgress:
     """Ends of input ranges and when each was first seen. Safe from any thread."""
 
     def __init__(self) -> None:

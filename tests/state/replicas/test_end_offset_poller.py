@@ -6,7 +6,7 @@ import threading
 
 from state.changelog.log_ends import KafkaLogEnds, LogEnds
 from state.clock import SystemClock
-from state.replicas.end_watch import EndWatch
+from state.replicas.end_offset_poller import EndOffsetPoller
 
 
 def test_an_error_at_its_start_does_not_end_it() -> None:
@@ -19,7 +19,7 @@ def test_an_error_at_its_start_does_not_end_it() -> None:
         asked.set()
         return KafkaLogEnds("127.0.0.1:1")
 
-    watch = EndWatch(list, ends, SystemClock(), every_s=0.01)
+    watch = EndOffsetPoller(list, ends, SystemClock(), every_s=0.01)
     watch.start()
     try:
         assert asked.wait(30)

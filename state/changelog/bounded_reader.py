@@ -1,10 +1,10 @@
-"""Reads a topic's partitions from one offset to another: a stretch of records that exist already.
+"""Reads a topic's partitions from one offset to another: records that exist already.
 
 Three things make that harder than it looks:
 
 - Not every offset has a record: transactions end with a marker, and compaction removes records. So the end is detected
   by the consumer's position or the end-of-partition event, never by a record's offset alone.
-- After a new assignment a consumer reports its old position for a while. So each stretch has its own consumer.
+- After a new assignment a consumer reports its old position for a while. So each range has its own consumer.
 - An empty fetch doesn't prove the end: the broker may just be slow.
 """
 
@@ -36,7 +36,7 @@ _OUT_OF_RANGE = KafkaError._AUTO_OFFSET_RESET  # noqa: SLF001
 _Answer = TypeVar("_Answer")
 
 
-def read_stretch(
+def read_range(
     bootstrap: str, topic: str, partition: int, start: int, end: int, *, isolation: str = "read_committed"
 ) -> Iterator[Message]:
     """The records of a partition with `start <= offset < end`, in their order.
@@ -45,7 +45,7 @@ def read_stretch(
         bootstrap: the brokers, `host:port,…`.
         topic: an existing topic.
         partition: one of its partitions.
-        start: an offset that the log still has, unless the stretch is empty.
+        start: an offset that the log still has, unless the range is empty.
         end: at most the partition's end, as `bounds_of` returns it; exclusive.
         isolation: `read_committed`, or `read_uncommitted` for open and aborted transactions, too.
 
@@ -82,7 +82,7 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
     """
     bounds = {partition: bounds_of(bootstrap, topic, partition) for partition in partitions_of(bootstrap, topic)}
     for partition, (start, end) in bounds.items():
-        yield from read_stretch(bootstrap, topic, partition, start, end)
+        yield from read_range(bootstrap, topic, partition, start, end)
 
 
 def partitions_of(bootstrap: str, topic: str) -> list[int]:
@@ -118,7 +118,7 @@ def _offset_client(bootstrap: str) -> Consumer:
 def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
     return new_consumer(
         bootstrap,
-        "stretch",
+        "range",
         {
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
@@ -131,7 +131,7 @@ def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
 
 
 def _ends(message: Message, end: int) -> bool:
-    """Whether a message shows that the stretch is complete."""
+    """Whether a message shows that the range is complete."""
     error = message.error()
     if error is not None and error.code() == _OUT_OF_RANGE:
         raise ChangelogMovedError(message.topic(), message.partition(), error.str())

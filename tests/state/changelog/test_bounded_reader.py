@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from state.changelog import stretch
+from state.changelog import bounded_reader
+from state.changelog.bounded_reader import read_range
 from state.changelog.errors import BrokerUnavailableError
-from state.changelog.stretch import read_stretch
 
 
 @dataclass
@@ -46,7 +46,7 @@ class SlowConsumer:
         return [SimpleNamespace(offset=self._position)]
 
     def poll(self, _: float) -> Sent | None:
-        self._clock[0] += stretch.PATIENCE_S - 1
+        self._clock[0] += bounded_reader.PATIENCE_S - 1
         sent = next(self._script)
         self._position = max(self._position, sent.at if sent.silent else sent.at + 1)
         return None if sent.silent else sent
@@ -57,9 +57,9 @@ class SlowConsumer:
 
 def read(monkeypatch: pytest.MonkeyPatch, *script: Sent) -> list[int | None]:
     clock = [0.0]
-    monkeypatch.setattr(stretch, "_consumer", lambda *_: SlowConsumer(iter(script), clock))
-    monkeypatch.setattr(stretch, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    return [message.offset() for message in read_stretch("nowhere:1", "topic", 0, 0, 10)]
+    monkeypatch.setattr(bounded_reader, "_consumer", lambda *_: SlowConsumer(iter(script), clock))
+    monkeypatch.setattr(bounded_reader, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    return [message.offset() for message in read_range("nowhere:1", "topic", 0, 0, 10)]
 
 
 def test_silence_is_no_end_and_offsets_without_records_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +86,11 @@ def test_silence_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is new asks before it is connected, and waits until it asks again."""
     numbers = itertools.count(1)
-    monkeypatch.setattr(stretch, "offset_client", lambda *_, **__: next(numbers))
-    monkeypatch.setattr(stretch, "log_bounds", lambda client, *_: (client, client))
-    assert [stretch.bounds_of(f"kept:{port}", "t", 0) for port in (1, 1, 2, 1)] == [(1, 1), (1, 1), (2, 2), (1, 1)]
+    monkeypatch.setattr(bounded_reader, "offset_client", lambda *_, **__: next(numbers))
+    monkeypatch.setattr(bounded_reader, "log_bounds", lambda client, *_: (client, client))
+    assert [bounded_reader.bounds_of(f"kept:{port}", "t", 0) for port in (1, 1, 2, 1)] == [
+        (1, 1),
+        (1, 1),
+        (2, 2),
+        (1, 1),
+    ]

@@ -1,13 +1,13 @@
-"""A place in memory that keeps its store."""
+"""A storage in memory that keeps its store."""
 
 from __future__ import annotations
 
-from state.replicas.places import MemoryPlace
+from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId
 from state.stores.bytes_store import BytesStore
 
 
-class KeepingPlace(MemoryPlace):
+class KeepingStorage(MemoryStorage):
     """Opens the same store again, as a disk would."""
 
     def __init__(self, replica: ReplicaId) -> None:

@@ -1,4 +1,4 @@
-"""Reading a stretch of a partition on a real broker: transactions, aborted ones, cut logs, ends that never come."""
+"""Reading a part of a partition on a real broker: transactions, aborted ones, cut logs, ends that never come."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from confluent_kafka import Producer, TopicPartition
 
 from harness.broker import Broker
 from harness.waiting import eventually
-from state.changelog import stretch
+from state.changelog import bounded_reader
+from state.changelog.bounded_reader import bounds_of, read_range, read_topic
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
-from state.changelog.stretch import bounds_of, read_stretch, read_topic
 from state.errors import ChangelogError
 
 pytestmark = pytest.mark.broker
@@ -36,33 +36,33 @@ def ends(broker: Broker, topic: str) -> list[int]:
 
 
 def test_pieces_in_any_order_add_up_to_the_whole(broker: Broker) -> None:
-    write(broker, "stretch-pieces")
-    start, end = bounds_of(broker.bootstrap, "stretch-pieces", 1)
+    write(broker, "range-pieces")
+    start, end = bounds_of(broker.bootstrap, "range-pieces", 1)
     assert (start, end) == (0, 40)  # ten times three records and a mark
-    pieces = [read_stretch(broker.bootstrap, "stretch-pieces", 1, at, min(at + 7, end)) for at in range(0, end, 7)]
+    pieces = [read_range(broker.bootstrap, "range-pieces", 1, at, min(at + 7, end)) for at in range(0, end, 7)]
     # Backwards, so that each begins in front of where the one before it was.
     found = [[(message.offset(), message.value()) for message in piece] for piece in reversed(pieces)]
     wanted = [(4 * number + place, b"%d" % number) for number in range(1, 10, 2) for place in range(3)]
     assert [record for piece in reversed(found) for record in piece] == wanted
-    assert [m.offset() for m in read_topic(broker.bootstrap, "stretch-pieces")] == 2 * [offset for offset, _ in wanted]
+    assert [m.offset() for m in read_topic(broker.bootstrap, "range-pieces")] == 2 * [offset for offset, _ in wanted]
 
 
 def test_open_and_aborted_records_are_there_for_those_who_ask(broker: Broker) -> None:
-    write(broker, "stretch-all")
-    found = read_stretch(broker.bootstrap, "stretch-all", 0, 0, 40, isolation="read_uncommitted")
+    write(broker, "range-all")
+    found = read_range(broker.bootstrap, "range-all", 0, 0, 40, isolation="read_uncommitted")
     assert [message.offset() for message in found] == [offset for offset in range(40) if offset % 4 != 3]
 
 
 def test_what_is_cut_off_missing_or_never_comes_is_told(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(broker, "stretch-cut")
+    write(broker, "range-cut")
     admin = broker.admin()
-    for future in admin.delete_records([TopicPartition("stretch-cut", 0, 20)]).values():
+    for future in admin.delete_records([TopicPartition("range-cut", 0, 20)]).values():
         future.result(30)
-    with pytest.raises(ChangelogMovedError, match="stretch-cut-0"):
-        list(read_stretch(broker.bootstrap, "stretch-cut", 0, 5, 40))
-    assert bounds_of(broker.bootstrap, "stretch-cut", 0) == (20, 40)
-    with pytest.raises(ChangelogError, match="no topic stretch-nowhere"):
-        list(read_topic(broker.bootstrap, "stretch-nowhere"))
-    monkeypatch.setattr(stretch, "PATIENCE_S", 0.5)
+    with pytest.raises(ChangelogMovedError, match="range-cut-0"):
+        list(read_range(broker.bootstrap, "range-cut", 0, 5, 40))
+    assert bounds_of(broker.bootstrap, "range-cut", 0) == (20, 40)
+    with pytest.raises(ChangelogError, match="no topic range-nowhere"):
+        list(read_topic(broker.bootstrap, "range-nowhere"))
+    monkeypatch.setattr(bounded_reader, "PATIENCE_S", 0.5)
     with pytest.raises(BrokerUnavailableError, match="can't be read up to 41"):
-        list(read_stretch(broker.bootstrap, "stretch-cut", 0, 20, 41))
+        list(read_range(broker.bootstrap, "range-cut", 0, 20, 41))

@@ -1,11 +1,14 @@
-"""Where replicas keep their rows: a directory per store partition, or memory."""
+"""Where replicas keep their rows: a directory per store partition, or memory; and how long a dropped replica's stay."""
 
 from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
+
+import structlog
 
 from state.clock import Clock
 from state.errors import ConfigurationError
@@ -17,10 +20,12 @@ from state.stores.rocksdb import open_rocksdb
 from state.stores.rocksdb_options import RocksDBOptions
 from state.stores.set_aside import set_aside
 
+log = structlog.get_logger(__name__)
+
 _SET_ASIDE = re.compile(r"(\d+)\.corrupt-(\d+)")
 
 
-class ReplicaPlace(Protocol):
+class ReplicaStorage(Protocol):
     """Opens and clears the stores of one node's replicas. At most one store per replica is open at a time."""
 
     @property
@@ -46,7 +51,7 @@ class ReplicaPlace(Protocol):
         ...
 
 
-class RocksDBPlace:
+class RocksDBStorage:
     """`<root>/<store>/<partition>/`, one RocksDB each. The directories are readable by their owner only."""
 
     def __init__(self, root: Path, clock: Clock, options: RocksDBOptions | None = None) -> None:
@@ -67,16 +72,12 @@ class RocksDBPlace:
         """Opens the replica's RocksDB."""
         path = self.path(replica)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._drop_wiped(path)
+        _drop_wiped(path)
         return open_rocksdb(path, store_of(replica.store), self._options)
 
     def wipe(self, replica: ReplicaId) -> None:
-        """Renames the directory first, so that a crash never leaves half a store under its name."""
-        path = self.path(replica)
-        self._drop_wiped(path)
-        if path.exists():
-            path.rename(_wiped(path))
-            self._drop_wiped(path)
+        """Deletes the directory."""
+        _wipe(self.path(replica))
 
     def set_aside(self, replica: ReplicaId) -> None:
         """Keeps the newest damaged copy for inspection."""
@@ -87,10 +88,6 @@ class RocksDBPlace:
                 shutil.rmtree(entry)
         if path.exists():
             set_aside(path, clock=self._clock)
-
-    def _drop_wiped(self, path: Path) -> None:
-        if _wiped(path).exists():
-            shutil.rmtree(_wiped(path))
 
 
 def check_no_links(root: Path) -> None:
@@ -105,11 +102,7 @@ def check_no_links(root: Path) -> None:
             raise ConfigurationError(msg)
 
 
-def _wiped(path: Path) -> Path:
-    return path.with_name(f"{path.name}.wiped")
-
-
-class MemoryPlace:
+class MemoryStorage:
     """Rows in the process's memory: restored anew after each start."""
 
     @property
@@ -126,3 +119,54 @@ class MemoryPlace:
 
     def set_aside(self, replica: ReplicaId) -> None:
         """Nothing to do."""
+
+
+class RetainedReplicas:
+    """The rows of replicas that a node no longer holds: kept for a while, so that it is warm if it gets them back.
+
+    Deletes directories `<root>/<store>/<partition>` that have belonged to no replica for `keep_s` seconds.
+
+    The time counts from when this process first saw the directory unused. Belongs to one thread.
+    """
+
+    def __init__(self, root: Path, clock: Clock, keep_s: float) -> None:
+        self._root = root
+        self._clock = clock
+        self._keep_s = keep_s
+        self._since_s: dict[Path, float] = {}
+
+    def sweep(self, held: Collection[ReplicaId]) -> None:
+        """Looks through the directories once. `held`: the replicas whose directories are in use."""
+        now_s = self._clock.monotonic_s()
+        in_use = {self._root / replica.store / str(replica.partition) for replica in held}
+        unused = [path for path in self._root.glob("*/*") if path.name.isdecimal() and path not in in_use]
+        self._since_s = {path: self._since_s.get(path, now_s) for path in unused}
+        for path, since_s in list(self._since_s.items()):
+            if now_s - since_s >= self._keep_s:
+                self._delete(path)
+
+    def _delete(self, path: Path) -> None:
+        try:
+            _wipe(path)
+        except OSError as error:
+            log.warning("retained_replica_stays", path=str(path), error=error.strerror)
+            return
+        del self._since_s[path]
+        log.info("retained_replica_deleted", path=str(path))
+
+
+def _wipe(path: Path) -> None:
+    """Deletes a store's directory. Renames it first, so that a crash never leaves half a store under its name."""
+    _drop_wiped(path)
+    if path.exists():
+        path.rename(_wiped(path))
+        _drop_wiped(path)
+
+
+def _drop_wiped(path: Path) -> None:
+    if _wiped(path).exists():
+        shutil.rmtree(_wiped(path))
+
+
+def _wiped(path: Path) -> Path:
+    return path.with_name(f"{path.name}.wiped")

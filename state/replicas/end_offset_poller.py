@@ -17,7 +17,7 @@ from state.replicas.replica import Replica
 log = structlog.get_logger(__name__)
 
 
-class EndWatch:
+class EndOffsetPoller:
     """One thread that requests the end offsets of the changelogs of `replicas()` every `every_s` seconds, and
     calls `on_topic_changed` when a changelog was deleted or recreated.
 
@@ -40,7 +40,7 @@ class EndWatch:
         self._on_topic_changed = on_topic_changed
         self._wanted = threading.Event()
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="end-watch", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="end-offset-poller", daemon=True)
 
     def start(self) -> None:
         """Begins, and returns at once."""
@@ -79,5 +79,5 @@ class EndWatch:
                 ends = ends or self._make_ends()
                 self.ask_once(ends)
             except Exception:
-                log.exception("log_ends_not_told")
+                log.exception("end_offsets_unknown")
             self._wanted.wait(self._every_s)
