@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.results import Measure, write_results
 from harness.app_process import AppProcesses
 from harness.broker import start_broker
-from harness.crashes.campaign import PATIENCE_S, SETTINGS, Campaign
+from harness.crashes.campaign import CONSTANTS, PATIENCE_S, SETTINGS, Campaign
 from harness.crashes.oracle import Difference
 from harness.crashes.points import Point
 
@@ -36,7 +36,7 @@ def main() -> int:
     count = 8 if arguments.smoke else arguments.rounds
     folder = Path(tempfile.mkdtemp(prefix="bench-crash-"))
     broker = start_broker(folder / "broker")
-    apps = AppProcesses(folder / "run", broker.bootstrap, SETTINGS, PATIENCE_S)
+    apps = AppProcesses(folder / "run", broker.bootstrap, SETTINGS, PATIENCE_S, CONSTANTS)
     campaign = Campaign(apps, broker, count, arguments.seed)
     began_s = time.monotonic()
     try:

@@ -49,7 +49,6 @@ SETTINGS = {
     "spark_master": "local[4]",
     "driver_memory": "2g",
     "driver_java_options": "-XX:+UseParallelGC",
-    "heartbeat_interval_s": "1",
 }
 BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
 """As in production: with all of the compiler, which the brokers of tests do without."""

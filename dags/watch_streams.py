@@ -19,7 +19,7 @@ its own start is started. An app that was stopped through supervisor (DAG `strea
 | *input waits, but no batch was committed* | a batch hangs: see the log; try smaller batches |
 | *the supervisor doesn't answer* | `storekeeper status`, then `storekeeper up` |
 
-The limits are settings (`STOREKEEPER_WATCH_*`). To be alerted elsewhere, add an `on_failure_callback` or a notifier.
+Limits can be set (`STOREKEEPER_WATCH_*`). To be alerted elsewhere, add an `on_failure_callback` or a notifier.
 """
 
 from __future__ import annotations

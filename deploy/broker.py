@@ -19,6 +19,7 @@ from deploy.environment import java_command
 from deploy.errors import NotSetUpError, StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
+from deploy.topics import MAX_MESSAGE_BYTES
 from state.kafka_clients import new_admin
 
 _FORMAT_TIMEOUT_S = 120
@@ -108,8 +109,8 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
         raise NotSetUpError(msg)
     more = {
         "num.partitions": settings.topic_partitions,
-        "message.max.bytes": settings.max_message_bytes,
-        "replica.fetch.max.bytes": settings.max_message_bytes,
+        "message.max.bytes": MAX_MESSAGE_BYTES,
+        "replica.fetch.max.bytes": MAX_MESSAGE_BYTES,
     }
     text = server_properties(layout.kafka / "data", settings.kafka_port, settings.kafka_controller_port, more)
     _properties(layout).write_text(text, "utf-8")

@@ -303,12 +303,13 @@ def demo_command(
     apps: Annotated[
         Literal["all", "pos"], typer.Option(help="`all` systems, or those of the tills alone: `pos`.")
     ] = "all",
+    rate: Annotated[int, typer.Option(min=0, help="Invoices to publish a second; 0 is unlimited.")] = 0,
 ) -> None:
     """Run the whole platform on real purchases, check all of it, stop it. Example: storekeeper demo --poison 1000."""
     from deploy.demo.run import run_demo  # noqa: PLC0415
 
     settings = OwnPlatformSettings.load()
-    if not run_demo(settings, purchases=purchases, poison=poison, report_path=report, apps=apps).is_green:
+    if not run_demo(settings, purchases=purchases, poison=poison, report_path=report, apps=apps, rate=rate).is_green:
         raise typer.Exit(1)
 
 

@@ -10,6 +10,8 @@ from deploy.errors import DiskSpaceError
 
 _MIB = 1024 * 1024
 
+ROOM_MB = 2048
+"""What a platform needs for its first hours: topics, tables and logs."""
 LEAST_MB = 64
 """With less than this the broker, Spark and SQLite fail, each with another error: the disk counts as full."""
 
@@ -20,16 +22,16 @@ def free_mb(folder: Path) -> int:
     return shutil.disk_usage(existing).free // _MIB
 
 
-def check_room(folder: Path, minimum_mb: int) -> None:
+def check_room(folder: Path) -> None:
     """Checks that the platform has room to start.
 
     Raises:
-        DiskSpaceError: less than `minimum_mb` are free.
+        DiskSpaceError: less than `ROOM_MB` are free.
     """
     free = free_mb(folder)
-    if free < minimum_mb:
+    if free < ROOM_MB:
         msg = (
-            f"Only {free} MB of disk are free under {folder}: free at least {minimum_mb} MB, "
+            f"Only {free} MB of disk are free under {folder}: free at least {ROOM_MB} MB, "
             "or point STOREKEEPER_RUN_DIR to another disk."
         )
         raise DiskSpaceError(msg)

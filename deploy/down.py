@@ -6,6 +6,7 @@ from deploy.instance import Instance
 from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.orphans import end_orphans
+from deploy.programs import STOP_TIMEOUT_S
 from deploy.supervision import running_supervisor, shut_down
 
 
@@ -17,7 +18,7 @@ def down(instance: Instance) -> bool:
     Raises:
         AlreadyRunningError: another `up`, `down` or `demo` is at work there.
     """
-    layout, timeout_s = instance.layout, instance.settings.stop_timeout_s
+    layout, timeout_s = instance.layout, STOP_TIMEOUT_S
     with exclusive(layout.lock, "down"):
         stopped = stop_everything(layout, timeout_s)
         return stop_everything(RunLayout(layout.demo), timeout_s) or stopped

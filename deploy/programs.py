@@ -19,6 +19,8 @@ KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
 METRICS = "metrics"
 """The process that exports metrics of apps, snapshots and the quality gate to Prometheus."""
+STOP_TIMEOUT_S = 60
+"""How long a process may take to end before it is killed. An app drains its batch meanwhile: `DRAIN_TIMEOUT_S`."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
 
 CONFIGURATION_ERROR_EXIT = 78
@@ -61,7 +63,7 @@ def platform_programs(
             name=KAFKA,
             command=tuple(platform_broker(layout, settings, environment)),
             start_s=2,
-            stop_s=settings.stop_timeout_s,
+            stop_s=STOP_TIMEOUT_S,
             group_stop=False,
             restart_always=True,
         ),
@@ -72,7 +74,7 @@ def platform_programs(
             name=METRICS,
             command=_paced(layout, METRICS, "deploy.metrics", "--port", str(settings.metrics_port)),
             start_s=0,
-            stop_s=settings.stop_timeout_s,
+            stop_s=STOP_TIMEOUT_S,
             group_stop=False,
             restart_always=True,
         ),
@@ -124,7 +126,7 @@ def _app_program(name: str, command: Sequence[str], layout: RunLayout, settings:
         name=name,
         command=_paced(layout, name, "spark_apps", *command),
         start_s=0,
-        stop_s=settings.stop_timeout_s,
+        stop_s=STOP_TIMEOUT_S,
         group_stop=False,
         restart_always=False,
     )
@@ -135,7 +137,7 @@ def _node_program(name: str, layout: RunLayout, settings: PlatformSettings) -> P
         name=node_program(name),
         command=_paced(layout, node_program(name), "state.node", "--name", name),
         start_s=0,
-        stop_s=settings.stop_timeout_s,
+        stop_s=STOP_TIMEOUT_S,
         group_stop=False,
         restart_always=False,
     )

@@ -30,7 +30,6 @@ class PlatformSettings(RunDirSettings):
         default=default_jars_dir(),
         description="Folder of the Spark and broker jars, put there by `make setup` or `storekeeper jars`.",
     )
-    dags_dir: Path = Field(PROJECT_ROOT / "dags", description="The Airflow DAGs folder.")
 
     kafka_port: _Port = Field(19092, description="Port of the Kafka broker.")
     kafka_controller_port: _Port = Field(19093, description="Port of the broker's KRaft controller.")
@@ -49,9 +48,6 @@ class PlatformSettings(RunDirSettings):
     )
     topic_partitions: int = Field(4, ge=1, le=1024, description="Partitions of each topic that is newly made.")
     topic_retention_hours: int = Field(168, ge=1, description="How long records stay in topics that aren't compacted.")
-    max_message_bytes: int = Field(
-        16 * 1024 * 1024, ge=1024 * 1024, description="Largest record batch that the broker takes."
-    )
     kafka_heap_mb: int = Field(512, ge=256, description="Heap of the broker's JVM.")
     airflow_parallelism: int = Field(4, ge=2, description="Tasks that Airflow runs at once.")
 
@@ -59,12 +55,9 @@ class PlatformSettings(RunDirSettings):
         None, description="Group of the operating system that may read the Delta tables; nobody else reads anything."
     )
     log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
-    log_backups: int = Field(3, ge=1, description="Rotated log files kept for each process.")
-    min_free_disk_mb: int = Field(2048, ge=0, description="`up` refuses to start with less free disk than this.")
-    start_timeout_s: int = Field(240, ge=10, description="How long the platform may take to become healthy.")
-    stop_timeout_s: int = Field(60, ge=5, description="How long a process may take to end before it is killed.")
-
-    publish_rate: int = Field(0, ge=0, description="Invoices a second that the demo publishes; 0 is unlimited.")
+    start_timeout_s: int = Field(
+        240, ge=10, description="How long the platform may take to become healthy; an app has three quarters of it."
+    )
 
     @classmethod
     def load(cls, **overrides: object) -> PlatformSettings:
@@ -75,7 +68,7 @@ class PlatformSettings(RunDirSettings):
         """
         return cls(**overrides)  # type: ignore[arg-type]
 
-    @field_validator("jars_dir", "dags_dir")
+    @field_validator("jars_dir")
     @classmethod
     def _absolute(cls, path: Path) -> Path:
         return path.expanduser().resolve()

@@ -12,6 +12,7 @@ from deploy.settings import PlatformSettings
 
 # The wait grows by a second with each try that fails: this many tries take about a week.
 _START_RETRIES = 1000
+_LOG_BACKUPS = 3
 
 
 def supervisor_conf(
@@ -74,7 +75,7 @@ def _program_section(program: Program, layout: RunLayout, settings: PlatformSett
         "redirect_stderr": "true",
         "stdout_logfile": str(layout.log(program.name)),
         "stdout_logfile_maxbytes": f"{settings.log_max_mb}MB",
-        "stdout_logfile_backups": str(settings.log_backups),
+        "stdout_logfile_backups": str(_LOG_BACKUPS),
     }
     return _section(f"program:{program.name}", options)
 

@@ -19,6 +19,8 @@ HADOOP_SINK = "hadoop-sink"
 
 _HOUR_MS = 3_600_000
 _MIB = 1024 * 1024
+MAX_MESSAGE_BYTES = 16 * _MIB
+"""Largest record batch that the broker takes: 64 times the largest record."""
 # A dead letter carries the whole record plus headers that say where it came from.
 _DEAD_LETTER_HEADROOM_BYTES = 64 * 1024
 
@@ -34,12 +36,12 @@ class TopicSpec:
 
 def stream_topic(settings: PlatformSettings, name: str) -> TopicSpec:
     """A topic with time-based retention."""
-    return TopicSpec(name, settings.topic_partitions, _delete_config(settings, settings.max_message_bytes))
+    return TopicSpec(name, settings.topic_partitions, _delete_config(settings, MAX_MESSAGE_BYTES))
 
 
 def dead_letter_topic_spec(settings: PlatformSettings, name: str) -> TopicSpec:
     """A topic of dead letters: whole records and where they came from."""
-    config = _delete_config(settings, settings.max_message_bytes + _DEAD_LETTER_HEADROOM_BYTES)
+    config = _delete_config(settings, MAX_MESSAGE_BYTES + _DEAD_LETTER_HEADROOM_BYTES)
     return TopicSpec(name, settings.topic_partitions, config)
 
 
@@ -120,5 +122,5 @@ def _compact_config(settings: PlatformSettings) -> dict[str, str]:
         "min.compaction.lag.ms": str(_HOUR_MS // 6),
         # For this long a clean-up can be undone, and a node can be offline without missing a tombstone.
         "delete.retention.ms": str(7 * 24 * _HOUR_MS),
-        "max.message.bytes": str(settings.max_message_bytes),
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
     }

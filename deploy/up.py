@@ -22,7 +22,7 @@ from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.orphans import end_orphans
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
 from deploy.status import PlatformStatus, collect_status
 from deploy.supervision import running_supervisor, start_supervisor, stop_all
@@ -56,8 +56,8 @@ def up(instance: Instance, report: Report) -> str | None:
         PlatformError: with one sentence about what to do. What this call started is stopped again by then.
     """
     require_platform()
-    settings, layout = instance.settings, instance.layout
-    check_room(layout.root, settings.min_free_disk_mb)
+    layout = instance.layout
+    check_room(layout.root)
     make_private(layout.root)
     with exclusive(layout.lock, "up"):
         client = running_supervisor(layout)
@@ -108,7 +108,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
         _bring_up(instance, client, password, report)
     except BaseException:
         with undisturbed():
-            stop_everything(layout, settings.stop_timeout_s)
+            stop_everything(layout, STOP_TIMEOUT_S)
         raise
     return password if is_new else None
 
@@ -132,7 +132,7 @@ def _heal(instance: Instance, client: SupervisorClient, report: Report) -> None:
     except BaseException:
         with undisturbed():
             started = [info.name for info in client.processes() if info.name not in before]
-            stop_all(client, started, instance.settings.stop_timeout_s)
+            stop_all(client, started, STOP_TIMEOUT_S)
         raise
 
 

@@ -16,6 +16,7 @@ from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
 
 ROOT = Path(__file__).resolve().parents[1]
 _PATIENCE_S = 240
+_QUICK = {"spark_apps.runtime.heartbeat_writer:INTERVAL_S": 0.2}
 
 
 @dataclass(slots=True)
@@ -26,7 +27,7 @@ class AppProcesses:
     bootstrap: str
     settings: Mapping[str, str] = field(default_factory=dict)
     patience_s: float = _PATIENCE_S
-    constants: Mapping[str, object] = field(default_factory=dict)
+    constants: dict[str, object] = field(default_factory=dict)
     _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self, app: str, **settings: str) -> AppProcess:
@@ -79,11 +80,10 @@ class AppProcesses:
         chosen = {
             "STOREKEEPER_RUN_DIR": str(self.run_dir),
             "STOREKEEPER_KAFKA_BOOTSTRAP": self.bootstrap,
-            "STOREKEEPER_HEARTBEAT_INTERVAL_S": "0.2",
             **{f"STOREKEEPER_{name.upper()}": value for name, value in {**self.settings, **settings}.items()},
         }
         variables = (f"{name}={value}" for name, value in chosen.items())
-        return ["env", *variables, sys.executable, *adjusted.command(self.constants, module[0], module[1:])]
+        return ["env", *variables, sys.executable, *adjusted.command(_QUICK | self.constants, module[0], module[1:])]
 
 
 @dataclass(frozen=True, slots=True)

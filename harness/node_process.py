@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 
-from harness import waiting_node
+from harness import adjusted, waiting_node
 from harness.broker import Broker
 from harness.changelog_writer import KafkaChangelogWriter
 from harness.ports import free_ports
@@ -47,6 +47,7 @@ class NodeProcess:
     address: str
     environment: Mapping[str, str]
     log_path: Path
+    constants: Mapping[str, object] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _prepared: list[subprocess.Popen[bytes]] = field(default_factory=list, repr=False)
     _http: httpx2.Client | None = field(default=None, repr=False)
@@ -68,7 +69,7 @@ class NodeProcess:
     def _spawned(self, module: str, stdin: int | None = None) -> subprocess.Popen[bytes]:
         with self.log_path.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, "-m", module, "--name", self.name],
+                [sys.executable, *adjusted.command(self.constants, module, ("--name", self.name))],
                 env={**os.environ, **self.environment},  # noqa: TID251 - the child needs PATH and the like
                 stdin=stdin,
                 stdout=log,
@@ -183,9 +184,24 @@ def started(nodes: Sequence[NodeProcess]) -> Iterator[None]:
 
 
 def make_nodes(
-    broker: Broker, folder: Path, served: str, /, names: Iterable[str] = ("a", "b"), **settings: object
+    broker: Broker,
+    folder: Path,
+    served: str,
+    /,
+    names: Iterable[str] = ("a", "b"),
+    constants: Any = None,
+    **settings: object,
 ) -> list[NodeProcess]:
-    """Nodes that are not started yet, with one run directory between them. `settings` become `STOREKEEPER_<NAME>`."""
+    """Nodes that are not started yet, with one run directory between them.
+
+    Args:
+        broker: their broker.
+        folder: their run directory.
+        served: the stores, as in `STOREKEEPER_STORES`.
+        names: a node each.
+        constants: a mapping; see `harness.adjusted`.
+        settings: become `STOREKEEPER_<NAME>`.
+    """
     names = list(names)
     addresses = {name: f"http://127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
     environment = {
@@ -196,4 +212,4 @@ def make_nodes(
         **{f"STOREKEEPER_{name.upper()}": str(value) for name, value in settings.items()},
     }
     folder.mkdir(parents=True, exist_ok=True)
-    return [NodeProcess(name, addresses[name], environment, folder / f"{name}.log") for name in names]
+    return [NodeProcess(name, addresses[name], environment, folder / f"{name}.log", constants or {}) for name in names]

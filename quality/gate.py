@@ -46,6 +46,8 @@ PUBLISHER = "quality-gate"
 
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _SEARCHED_COMMITS = 50
+_MAX_AGE_S = 7200
+"""The check runs each hour: rows that were staged so long before it were left out twice."""
 _COMPARED_BATCHES = 24
 
 
@@ -200,7 +202,7 @@ class Gate:
         return drift(merged(verdict.profile for verdict in earlier), profile, self._settings.quality_drift_limit)
 
     def _fresh(self, batch: Batch) -> Outcome:
-        limit_s = self._settings.quality_max_age_s
+        limit_s = _MAX_AGE_S
         times = {commit["version"]: commit["timestamp"] for commit in DeltaTable(self._staged).history()}
         staged_ms = times.get(batch.first_version)
         fresh = staged_ms is None or self._clock.now_ms() - staged_ms <= limit_s * 1000

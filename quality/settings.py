@@ -18,9 +18,6 @@ class QualitySettings(AppSettings):
     quality_drift_limit: float = Field(
         0.25, gt=0, description="Largest stability index of a batch's distributions against the batches before it."
     )
-    quality_max_age_s: float = Field(
-        7200, gt=0, description="An hourly check warns of rows that were staged so long before it."
-    )
 
     def verdict_dir(self, table: str) -> Path:
         """Where the gate's verdicts on a table are kept, one JSON file each."""

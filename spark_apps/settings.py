@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import platformdirs
 from pydantic import Field, field_validator
@@ -54,19 +53,13 @@ class AppSettings(RunDirSettings):
         description="Folder of the tasks' local stores; by default in the run directory. "
         "On a cluster, set it where the workers start: each machine has its own.",
     )
-    spark_log_level: Literal["ERROR", "WARN", "INFO"] = Field(default="ERROR", description="What Spark itself logs.")
     spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
 
     generation: int = Field(
         default=1, ge=1, description="Generation of the app's state: each has a checkpoint and changelogs of its own."
     )
     trigger_interval_ms: int = Field(default=500, ge=0, description="Shortest time from one micro-batch to the next.")
-    export_interval_ms: int = Field(default=5000, ge=0, description="The same for the export: each batch is a commit.")
     max_offsets_per_trigger: int = Field(default=100_000, ge=1, description="Most input records in one micro-batch.")
-    arrow_batch_rows: int = Field(default=20_000, ge=1, description="Most rows handed to Python at once.")
-    arrow_batch_bytes: int = Field(
-        default=64 * 1024 * 1024, ge=1024, description="Most bytes handed to Python at once."
-    )
 
     transaction_timeout_ms: int = Field(
         default=120_000,
@@ -80,27 +73,8 @@ class AppSettings(RunDirSettings):
         le=1,
         description="An app stops, and is not restarted, when more of its input than this can't be processed.",
     )
-    dead_letter_window_s: float = Field(default=60, gt=0, description="Over how long that share is taken.")
-    dead_letter_min_records: int = Field(default=1000, ge=1, description="Fewer records in that time say nothing.")
 
     max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")
-    max_request_bytes: int = Field(
-        default=17 * 1024 * 1024, ge=1024, description="Largest request that a producer sends."
-    )
-
-    preflight_timeout_s: float = Field(
-        default=20, gt=0, description="How long a starting app waits for broker and topics."
-    )
-    lease_timeout_s: float = Field(
-        default=30, ge=0, description="How long a starting app waits for its previous copy to end."
-    )
-    drain_timeout_s: float = Field(
-        default=45,
-        gt=0,
-        description="How long a stopping app lets its batch run before it cuts it. "
-        "Keep it below STOREKEEPER_STOP_TIMEOUT_S, after which the process is killed.",
-    )
-    heartbeat_interval_s: float = Field(default=2, gt=0, le=60, description="Time from one heartbeat to the next.")
 
     @field_validator("jars_dir")
     @classmethod

@@ -17,6 +17,7 @@ import structlog
 
 from state.clock import Clock, SystemClock
 from state.cluster.part import cluster_part
+from state.cluster.view import ViewSettings
 from state.errors import ConfigurationError
 from state.names import checked_name
 from state.node_log import configure_log
@@ -29,7 +30,7 @@ from state.query.gather import Gatherer
 from state.query.guard import Guard, GuardLimits
 from state.query.metrics import make_registry
 from state.query.pages import PageLimits
-from state.query.peers import MAX_ANSWER_BYTES, Peers
+from state.query.peers import FORWARD_TIMEOUT_MS, Peers
 from state.query.point import PointQueries
 from state.query.ranked import RankedQueries
 from state.query.router import Router
@@ -49,8 +50,8 @@ log = structlog.get_logger(__name__)
 
 _STREAM_PAGE_ROWS = 1000
 _STREAM_PAGE_BYTES = 1 << 20
-_REQUEST_LINE_BYTES = 4096
-"""Room for the rest of a request's head, beside the path and the headers' names and values."""
+_STREAM_TIMEOUT_S = 600.0
+"""A stream that takes longer is ended: its client is slow, and it has one of few places."""
 
 
 class Node:
@@ -88,23 +89,23 @@ class Node:
             ConfigurationError: if another node of this name was started later.
         """
         settings = self._settings
+        limits = QueryLimits(max_examined_rows=settings.max_examined_rows)
         self._loop = asyncio.get_running_loop()
         peers = Peers(
             self._catalog.node,
             lambda: self._catalog.addresses,
-            timeout_ms=settings.forward_timeout_ms,
+            timeout_ms=FORWARD_TIMEOUT_MS,
             clock=self._clock,
             sign=self._security.sign,
             transport=self._security.transport,
-            max_answer_bytes=max(MAX_ANSWER_BYTES, 2 * settings.max_page_bytes),
         )
         router = Router(self._catalog, peers)
         gate = DemandGate(self._clock, self._part.replicas.end_offset_poller.ask_soon)
         point = PointQueries(
             self._catalog,
             router,
-            max_key_bytes=settings.max_key_bytes,
-            max_keys=settings.max_page_rows,
+            max_key_bytes=limits.max_key_bytes,
+            max_keys=limits.max_page_rows,
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(
@@ -117,7 +118,7 @@ class Node:
             gate,
             self._clock,
             max_reads=settings.max_scans,
-            longest_s=settings.forward_timeout_ms / 1000,
+            longest_s=FORWARD_TIMEOUT_MS / 1000,
         )
         traffic = Traffic()
         registry = make_registry(self._catalog, point, router, heartbeats=self._part.membership.counts, traffic=traffic)
@@ -130,13 +131,7 @@ class Node:
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
             scrapes=Scrapes(registry, gatherer.turns, self._clock),
-            limits=QueryLimits(
-                max_key_bytes=settings.max_key_bytes,
-                max_body_bytes=settings.max_body_bytes,
-                max_page_rows=settings.max_page_rows,
-                max_page_bytes=settings.max_page_bytes,
-                max_examined_rows=settings.max_examined_rows,
-            ),
+            limits=limits,
             backend=settings.backend,
             following=lambda: self._part.following,
         )
@@ -150,9 +145,6 @@ class Node:
                 limits=ConnectionLimits(
                     max_connections=settings.max_connections,
                     max_client_connections=settings.max_client_connections,
-                    max_head_bytes=settings.max_url_bytes + settings.max_header_bytes + _REQUEST_LINE_BYTES,
-                    request_s=(settings.header_timeout_ms + settings.body_timeout_ms) / 1000,
-                    idle_s=settings.idle_timeout_ms / 1000,
                 ),
                 tls=None if self._security.tls is None else self._security.tls.server_context(),
                 listening=self._membership(),
@@ -174,7 +166,7 @@ class Node:
             yield
         finally:
             await asyncio.to_thread(self._part.leave)
-            await asyncio.sleep(2 * self._settings.heartbeat_ms / 1000)
+            await asyncio.sleep(2 * ViewSettings().interval_s)
 
     def _give_up_name(self) -> None:
         self._name_taken = True
@@ -182,15 +174,7 @@ class Node:
 
     def _guard(self, app: Any, traffic: Traffic) -> Guard:
         settings, security = self._settings, self._security
-        limits = GuardLimits(
-            max_url_bytes=settings.max_url_bytes,
-            max_headers=settings.max_headers,
-            max_header_bytes=settings.max_header_bytes,
-            max_body_bytes=settings.max_body_bytes,
-            max_requests=settings.max_requests,
-            body_timeout_s=settings.body_timeout_ms / 1000,
-            max_deadline_s=settings.max_deadline_ms / 1000,
-        )
+        limits = GuardLimits(max_requests=settings.max_requests)
         return Guard(
             app,
             self._catalog.node,
@@ -209,7 +193,7 @@ class Node:
             self._catalog.node,
             limits,
             max_streams=self._settings.max_streams,
-            longest_s=self._settings.stream_timeout_ms / 1000,
+            longest_s=_STREAM_TIMEOUT_S,
         )
 
     def _serving_topic(self, store: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError
 from pydantic_settings import SettingsConfigDict
 
 from state.errors import ConfigurationError, InvalidNameError
@@ -159,14 +159,6 @@ class NodeSettings(RunDirSettings):
         "storekeeper-aliases",
         description="Compacted topic of one partition that says which changelog stands behind a store; made if absent.",
     )
-    heartbeat_ms: int = Field(250, ge=50, le=60_000, description="Time between two heartbeats.")
-    suspect_after_ms: int = Field(1000, ge=100, description="A node that is silent for longer is asked last.")
-    expire_after_ms: int = Field(
-        10_000, ge=200, description="A node that is silent for longer is out: others take over what it held."
-    )
-    acceptable_lag: int = Field(
-        10_000, ge=0, description="A replica that misses more records is asked last, and takes over from no other one."
-    )
     acceptable_staleness_ms: int = Field(
         2000, ge=500, description="A replica that may be staler answers only if no fresher one does."
     )
@@ -176,9 +168,6 @@ class NodeSettings(RunDirSettings):
         description="A node that joins takes partitions over after so long, or at once if too few hold them: "
         "one that goes again before moves none.",
     )
-    handover_ms: int = Field(
-        2000, ge=0, description="A replica that others have taken over goes on answering for so long."
-    )
     keep_dropped_s: int = Field(
         3600, ge=0, description="Rows of replicas that a node no longer holds are deleted after so long."
     )
@@ -187,15 +176,6 @@ class NodeSettings(RunDirSettings):
     row_cache_mib: int = Field(
         64, ge=0, le=1 << 16, description="Bound of the answers kept of each store's rows until a row changes; 0: none."
     )
-    cold_restore_records: int = Field(
-        200_000, ge=1, description="A replica with at least so many records to go is restored in a process of its own."
-    )
-    cold_restore_workers: int = Field(2, ge=1, le=64, description="At most so many such processes.")
-    max_key_bytes: int = Field(65_536, ge=1, description="Longest key that a query may name.")
-    max_body_bytes: int = Field(1 << 20, ge=0, description="Longest request body that is read.")
-    max_url_bytes: int = Field(32_768, ge=256, description="Longest path and query string together.")
-    max_headers: int = Field(64, ge=8, description="Most request headers.")
-    max_header_bytes: int = Field(16_384, ge=1024, description="Most bytes of request headers together.")
     max_requests: int = Field(1024, ge=1, description="Requests answered at the same time; more are refused with 429.")
     max_connections: int = Field(
         1024,
@@ -207,18 +187,6 @@ class NodeSettings(RunDirSettings):
     max_client_connections: int = Field(
         512, ge=1, le=1 << 20, description="Connections of callers from one IP address."
     )
-    header_timeout_ms: int = Field(
-        5000,
-        ge=100,
-        description="Time for a request's headers. A request that takes longer, body included, is cut off.",
-    )
-    body_timeout_ms: int = Field(5000, ge=100, description="Time for a request's body; refused with 408 behind it.")
-    idle_timeout_ms: int = Field(60_000, ge=1000, description="A connection without a request is closed after it.")
-    max_deadline_ms: int = Field(
-        30_000, ge=1, description="Longest time for an answer to begin, and for a client to take a part of it."
-    )
-    max_page_rows: int = Field(1000, ge=1, description="Most rows of one page.")
-    max_page_bytes: int = Field(4 << 20, ge=1024, description="Most bytes of values in one page.")
     max_examined_rows: int = Field(
         20_000, ge=1000, description="Most rows that one page of a search by time looks at, on each node."
     )
@@ -226,24 +194,12 @@ class NodeSettings(RunDirSettings):
     max_streams: int = Field(
         16, ge=1, le=10_000, description="Scans streamed at the same time; more are refused with 429."
     )
-    stream_timeout_ms: int = Field(600_000, ge=1000, description="A stream that takes longer is ended.")
     ranked_memory_mib: int = Field(
         512,
         ge=1,
         le=1 << 20,
         description="Memory for the rankings of ranked stores: about 400 bytes a row and the row itself.",
     )
-    forward_timeout_ms: int = Field(2000, ge=1, le=30_000, description="Deadline of a request to another node.")
-
-    @model_validator(mode="after")
-    def _silences(self) -> Self:
-        if not self.heartbeat_ms * 2 <= self.suspect_after_ms < self.expire_after_ms:
-            msg = (
-                "a node is suspect after two heartbeats at the least, and expires later than that: "
-                "2 x HEARTBEAT_MS <= SUSPECT_AFTER_MS < EXPIRE_AFTER_MS"
-            )
-            raise ValueError(msg)
-        return self
 
     @property
     def definitions(self) -> Mapping[str, StoreDefinition]:

@@ -12,6 +12,8 @@ from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, Offsets
 from state.clock import Clock
 
+APP_STOP_TIMEOUT_S = 120.0
+"""How long an app may take to end: twice the time after which supervisor kills it."""
 _PAUSE_S = 0.5
 _RESPAWN_S = 2.0
 _FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other code it restarts the app at once

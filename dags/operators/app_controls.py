@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from dags.operators.app_control import AppControl, Patience
+from dags.operators.app_control import APP_STOP_TIMEOUT_S, AppControl, Patience
 from dags.operators.settings import OperationsSettings
 from dags.operators.shared_beat import shared_beat
 from dags.operators.supervisor_rpc import SupervisorRpc
@@ -21,9 +21,9 @@ def app_control(app: str, settings: OperationsSettings) -> AppControl:
     """
     return AppControl(
         app,
-        supervisor=SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s),
+        supervisor=SupervisorRpc.from_secret(settings.supervisor_secret),
         heartbeat=lambda: _heartbeat(app, settings),
-        patience=Patience(settings.app_start_timeout_s, settings.app_stop_timeout_s, settings.watch_stale_s),
+        patience=Patience(settings.app_start_timeout_s, APP_STOP_TIMEOUT_S, settings.watch_stale_s),
         clock=SystemClock(),
         pause=threading.Event().wait,
     )

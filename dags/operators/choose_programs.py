@@ -53,7 +53,7 @@ class ChooseProgramsOperator(BaseBranchOperator):
         settings = OperationsSettings()  # type: ignore[call-arg]
         if self.action == AppAction.SCALE and self.selected == ALL_APPS:
             raise AirflowFailException("`scale` is for one app: choose it as `app`; nothing was changed")
-        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s)
+        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret)
         known = supervisor.names()
         if self.selected == ALL_APPS:
             return [program for program in watched_programs(known, settings.run_dir) if program in PROGRAMS]

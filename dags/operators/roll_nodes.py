@@ -49,7 +49,7 @@ class RollNodesSensor(BaseSensorOperator):
         """
         settings = OperationsSettings()  # type: ignore[call-arg]
         addresses = settings.node_addresses
-        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s)
+        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret)
         began = context["dag_run"].start_date
         with node_client(settings) as http:
             roll = NodeRoll(

@@ -12,20 +12,20 @@ from spark_apps.client_settings import ClientSettings
 class OperationsSettings(ClientSettings):
     """Timeouts and limits for starting, watching and stopping apps. Each field is `STOREKEEPER_<NAME>`."""
 
-    supervisor_timeout_s: float = Field(20, gt=0, description="How long one call to the supervisor may take.")
-    app_start_timeout_s: float = Field(180, gt=0, description="How long an app may take until it runs.")
-    app_stop_timeout_s: float = Field(120, gt=0, description="How long an app may take to end, batch included.")
-
+    start_timeout_s: int = Field(
+        240,
+        ge=10,
+        description="How long the platform may take to become healthy; an app has three quarters of it.",
+    )
     watch_stale_s: float = Field(30, gt=0, description="A heartbeat older than this is stale.")
     watch_progress_s: float = Field(300, gt=0, description="Input may wait this long without a batch being committed.")
     watch_start_s: float = Field(120, gt=0, description="A process may take this long to its first heartbeat.")
-    watch_alert_s: float = Field(300, gt=0, description="An app may be unhealthy this long before there is an alert.")
     watch_restarts: int = Field(3, ge=0, description="Restarts within the window before there is an alert instead.")
-    watch_window_s: float = Field(1800, gt=0, description="The window in which restarts are counted.")
-    watch_backoff_s: float = Field(
-        60, ge=0, description="Pause after the first restart; doubles with each further one."
-    )
-    watch_log_bytes: int = Field(2000, ge=0, description="How much of an app's log an alert shows.")
+
+    @property
+    def app_start_timeout_s(self) -> float:
+        """How long an app may take until it runs."""
+        return 0.75 * self.start_timeout_s
 
     @property
     def query_url(self) -> str:

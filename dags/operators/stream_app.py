@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dags.operators.app_change import change_scale, check_code
-from dags.operators.app_control import AppControl, Need
+from dags.operators.app_control import APP_STOP_TIMEOUT_S, AppControl, Need
 from dags.operators.app_controls import app_control
 from dags.operators.app_links import QueryPageLink, SparkUiLink
 from dags.operators.settings import OperationsSettings
@@ -150,7 +150,7 @@ class StreamAppOperator(BaseOperator):
         self._wait(wanted, self._settings().app_start_timeout_s, "on_running", told)
 
     def _await_end(self, told: dict[str, Any], *, then_start: bool) -> None:
-        self._wait(Wanted.ENDED, self._settings().app_stop_timeout_s, "on_ended", told | {"then_start": then_start})
+        self._wait(Wanted.ENDED, APP_STOP_TIMEOUT_S, "on_ended", told | {"then_start": then_start})
 
     def _wait(self, wanted: Wanted, timeout_s: float, then: str, told: dict[str, Any]) -> None:
         deadline_ms = SystemClock().now_ms() + int(timeout_s * 1000)

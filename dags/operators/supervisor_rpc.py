@@ -17,6 +17,8 @@ from state.private_files import read_secret
 ENDED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})
 """States in which there is no process, and the supervisor won't start one by itself."""
 
+_CALL_TIMEOUT_S = 20.0
+"""The supervisor answers at once; on a machine that is busy with starting it takes seconds."""
 _ALREADY_STARTED = 60
 _NOT_RUNNING = 70
 
@@ -44,7 +46,7 @@ class SupervisorRpc:
         self._proxy = xmlrpc.client.ServerProxy(f"{url.replace('://', f'://{login}@', 1)}/RPC2", transport=transport)
 
     @classmethod
-    def from_secret(cls, path: Path, *, timeout_s: float) -> Self:
+    def from_secret(cls, path: Path, *, timeout_s: float = _CALL_TIMEOUT_S) -> Self:
         """The client for the credentials in a file.
 
         Raises:

@@ -20,6 +20,15 @@ from state.errors import StateError
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+_ALERT_S = 300
+"""An app may be unhealthy for so long before there is an alert: two runs of the DAG, and the start of an app."""
+_WINDOW_S = 1800
+"""Restarts are counted over so long: an app that runs for longer between two has recovered."""
+_BACKOFF_S = 60
+"""Pause after the first restart. It doubles with each further one."""
+_LOG_BYTES = 2000
+"""How much of an app's log an alert shows: a traceback."""
+
 
 class WatchStreamsOperator(BaseOperator):
     """Judges each process of apps that must run (`watched_programs`), restarts those that a restart may heal, and fails
@@ -38,7 +47,7 @@ class WatchStreamsOperator(BaseOperator):
         """
         del context
         settings = OperationsSettings()  # type: ignore[call-arg]
-        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret, timeout_s=settings.supervisor_timeout_s)
+        supervisor = SupervisorRpc.from_secret(settings.supervisor_secret)
         judgements, alerts = {}, []
         for program, apps in watched_programs(supervisor.names(), settings.run_dir).items():
             judgement, alert = self._look_after(program, apps, supervisor, settings)
@@ -68,7 +77,7 @@ class WatchStreamsOperator(BaseOperator):
             return judgement, f"{program} could not be restarted ({judgement.reason}): {error}"
         if judgement.action is not WatchAction.ALERT:
             return judgement, None
-        log = supervisor.log_end(program, settings.watch_log_bytes)
+        log = supervisor.log_end(program, _LOG_BYTES)
         which = f" ({beat.app})" if beat is not None and len(apps) > 1 else ""
         return judgement, f"{program} needs attention: {judgement.reason}{which}. The end of its log:\n{log}"
 
@@ -78,8 +87,8 @@ def _limits(settings: OperationsSettings) -> WatchLimits:
         stale_ms=settings.watch_stale_s * 1000,
         progress_ms=settings.watch_progress_s * 1000,
         start_ms=settings.watch_start_s * 1000,
-        alert_ms=settings.watch_alert_s * 1000,
+        alert_ms=_ALERT_S * 1000,
         restarts=settings.watch_restarts,
-        window_ms=settings.watch_window_s * 1000,
-        backoff_ms=settings.watch_backoff_s * 1000,
+        window_ms=_WINDOW_S * 1000,
+        backoff_ms=_BACKOFF_S * 1000,
     )

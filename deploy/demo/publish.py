@@ -9,6 +9,7 @@ from typing import Protocol
 from confluent_kafka import KafkaError, Message, Producer
 
 from deploy.errors import StartError
+from deploy.topics import MAX_MESSAGE_BYTES
 from state.kafka_clients import new_producer
 
 _CHUNK = 500
@@ -36,7 +37,6 @@ def publish(
     records: Sequence[Record],
     *,
     rate: int,
-    max_message_bytes: int,
     on_progress: Callable[[int], None],
 ) -> None:
     """Publishes `records` and waits until the broker has them all: each once, in order per partition.
@@ -53,7 +53,7 @@ def publish(
             "partitioner": "murmur2_random",  # as Kafka's Java producer: equal keys, equal partitions for any tool
             "compression.type": "lz4",
             "linger.ms": 20,
-            "message.max.bytes": max_message_bytes,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
             "message.timeout.ms": _DELIVERY_TIMEOUT_MS,
             "queue.buffering.max.kbytes": 256 * 1024,
         },

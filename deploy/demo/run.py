@@ -32,6 +32,7 @@ from deploy.instance import Instance
 from deploy.interruption import undisturbed
 from deploy.layout import RunLayout
 from deploy.locking import exclusive
+from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
 from deploy.supervision import running_supervisor
 from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
@@ -72,11 +73,18 @@ def demo_input(purchases: int | None, poison: int) -> DemoInput:
 
 
 def run_demo(
-    settings: PlatformSettings, *, purchases: int | None, poison: int, report_path: Path, apps: str = "all"
+    settings: PlatformSettings,
+    *,
+    purchases: int | None,
+    poison: int,
+    report_path: Path,
+    apps: str = "all",
+    rate: int = 0,
 ) -> DemoReport:
     """Runs the demo in a run directory of its own, `<run_dir>/demo`, which is emptied first: topics must be empty.
 
-    `apps` is `all`, or `pos` to leave the five smaller systems out. The run directory is left there afterwards, to
+    `apps` is `all`, or `pos` to leave the five smaller systems out. `rate` is how many invoices are published a second,
+    0 for as many as possible. The run directory is left there afterwards, to
     look at its logs. Everything that was started is stopped, however this ends.
 
     Raises:
@@ -90,16 +98,16 @@ def run_demo(
         if running_supervisor(Instance.of(settings).layout) is not None:
             msg = f"A platform is up in {root} and has the ports: run `storekeeper down` first."
             raise AlreadyRunningError(msg)
-        check_room(root, settings.min_free_disk_mb)
+        check_room(root)
         instance = Instance.of(PlatformSettings.load(run_dir=root / "demo", apps=apps))
         report, screen = DemoReport(purchases=0, poison=poison), Screen()
         try:
             with undisturbed():
-                stop_everything(instance.layout, settings.stop_timeout_s)
+                stop_everything(instance.layout, STOP_TIMEOUT_S)
                 shutil.rmtree(instance.layout.root, ignore_errors=True)
             # Made while the platform starts, which mostly waits.
             with ThreadPoolExecutor(max_workers=1) as background:
-                demo = Demo(instance, report, screen, background.submit(demo_input, purchases, poison))
+                demo = Demo(instance, report, screen, background.submit(demo_input, purchases, poison), rate)
                 demo.start()
                 demo.check()
         except BaseException as error:
@@ -107,7 +115,7 @@ def run_demo(
             raise
         finally:
             with undisturbed(), report.phase("stop"):
-                stop_everything(instance.layout, settings.stop_timeout_s)
+                stop_everything(instance.layout, STOP_TIMEOUT_S)
             report.write(report_path)
         screen.verdict(report, str(report_path))
         return report
@@ -116,12 +124,15 @@ def run_demo(
 class Demo:
     """The steps of a demo. `check` works on every platform whose topics are empty."""
 
-    def __init__(self, instance: Instance, report: DemoReport, screen: Screen, data: Future[DemoInput]) -> None:
+    def __init__(
+        self, instance: Instance, report: DemoReport, screen: Screen, data: Future[DemoInput], rate: int = 0
+    ) -> None:
         self._instance = instance
         self._settings = instance.settings
         self._report = report
         self._screen = screen
         self._future_data = data
+        self._rate = rate
         self._stores = StoreReader(self._settings.node_urls)
         self._systems = SystemsPart(self._settings, screen) if self._settings.apps == "all" else None
 
@@ -164,8 +175,7 @@ class Demo:
                 self._settings.kafka_bootstrap,
                 POS,
                 records,
-                rate=self._settings.publish_rate,
-                max_message_bytes=self._settings.max_message_bytes,
+                rate=self._rate,
                 on_progress=show,
             )
         if self._systems is not None:

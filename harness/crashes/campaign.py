@@ -27,10 +27,12 @@ TOPICS = ("shipment", "loyalty", *SOURCES.values(), "pos-dlq", "hadoop-sink-dlq"
 CHANGELOG = "pos-rewards-changelog"
 SETTINGS = {
     "max_offsets_per_trigger": "200",
-    "arrow_batch_rows": "10",  # a task writes after each of these
     "trigger_interval_ms": "50",
-    "export_interval_ms": "200",
     "max_dead_letter_share": "1",  # poison is put in on purpose
+}
+CONSTANTS: dict[str, object] = {
+    "spark_apps.runtime.session:ARROW_BATCH_ROWS": 10,  # a task writes after each of these
+    "spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 200,
 }
 PATIENCE_S = 1800.0
 """A machine may do other things beside a campaign."""

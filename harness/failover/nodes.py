@@ -15,6 +15,7 @@ from harness.ports import free_ports
 STORE = "counters"
 WINDOWS = "windows"
 TROUBLED = "b"
+_QUICK = {"state.cluster.holding:HoldingSettings.handover_s": 1.0}
 
 
 @dataclass(slots=True)
@@ -51,10 +52,9 @@ class Cluster:
             "STOREKEEPER_ADVERTISED_ADDRESS": proxy.address,
             "STOREKEEPER_MEMBERS_TOPIC": f"{self.topic}-members",
             "STOREKEEPER_REPLICAS": str(self.replicas),
-            "STOREKEEPER_HANDOVER_MS": "1000",
             **self.settings,
         }
-        node = NodeProcess(name, f"http://127.0.0.1:{port}", environment, self.folder / f"{name}.log")
+        node = NodeProcess(name, f"http://127.0.0.1:{port}", environment, self.folder / f"{name}.log", _QUICK)
         self.nodes[name] = node
         return node
 

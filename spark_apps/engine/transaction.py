@@ -23,6 +23,8 @@ from state.kafka_clients import CONNECT_AT_ONCE, new_producer
 from state.stores.record_context import Header
 from state.topology.records import Output, StoreChange
 
+MAX_REQUEST_BYTES = 17 << 20
+"""One MiB more than the largest batch that topics take, so that the broker decides."""
 _POLL_EVERY = 4096
 _ABORT_TIMEOUT_S = 5.0
 _EARLIEST_MS = 1
@@ -80,7 +82,7 @@ def producer_options(settings: AppSettings) -> dict[str, str | int]:
         "linger.ms": 50,
         # Below the default limit of topics: the broker refuses a batch that is too large as a whole.
         "batch.size": 512 * 1024,
-        "message.max.bytes": settings.max_request_bytes,
+        "message.max.bytes": MAX_REQUEST_BYTES,
         "queue.buffering.max.messages": 200_000,
         "queue.buffering.max.kbytes": 128 * 1024,
         "transaction.timeout.ms": settings.transaction_timeout_ms,

@@ -103,7 +103,7 @@ class GenerationRun:
         """
         program = self.role.program(self.spec.name)
         with Lease(self.settings.lease_file(program), clock=self.clock, wait=time.sleep) as lease:
-            lease.acquire(self.settings.lease_timeout_s)
+            lease.acquire()
             with self._beating(program) as heartbeats:
                 try:
                     self._follow(lease, heartbeats)
@@ -146,7 +146,7 @@ class GenerationRun:
         name = generation_lease(self.spec.name, desired.generation.number)
         heartbeats.become(self._heartbeat(desired.generation, AppState.STARTING))
         with Lease(settings.lease_file(name), clock=self.clock, wait=time.sleep) as lease:
-            lease.acquire(settings.lease_timeout_s)
+            lease.acquire()
             # The previous holder of the lease may have changed the desired state.
             if self._desired() != desired:
                 return
@@ -222,7 +222,7 @@ class GenerationRun:
         before = read_heartbeat(path)
         self._starts = 1 if before is None else before.starts + 1
         first = self._heartbeat(generation, AppState.STARTING)
-        heartbeats = HeartbeatWriter(path, first, interval_s=self.settings.heartbeat_interval_s, clock=self.clock)
+        heartbeats = HeartbeatWriter(path, first, clock=self.clock)
         heartbeats.start()
         try:
             yield heartbeats

@@ -27,7 +27,7 @@ def _restored(store: str, settings: AppSettings) -> dict[str, Any]:
     path = settings.delta_table(spec.table_name)
     clock = SystemClock()
     with Lease(settings.lease_file(f"snapshot-{store}"), clock=clock, wait=threading.Event().wait) as lease:
-        lease.acquire(settings.lease_timeout_s)
+        lease.acquire()
         manifest = newest_manifest(path)
         if manifest is None:
             msg = f"there is no snapshot of {store} at {path} to go back to"

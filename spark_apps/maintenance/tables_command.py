@@ -23,7 +23,7 @@ def tables(store: Annotated[str, typer.Argument(help="The store's name.")]) -> N
 def _kept_up(table: str, settings: MaintenanceSettings) -> dict[str, Any]:
     clock = SystemClock()
     with Lease(settings.lease_file(f"snapshot-{table}"), clock=clock, wait=threading.Event().wait) as lease:
-        lease.acquire(settings.lease_timeout_s)
+        lease.acquire()
         now_ms = clock.now_ms()
         promised = promised_versions(settings.run_dir / "promises" / table, now_ms=now_ms)
         done = keep_up(

@@ -36,7 +36,6 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     await_topics(
         Topics(settings.kafka_bootstrap),
         lives.topics(settings),
-        timeout_s=settings.preflight_timeout_s,
         clock=clock,
         wait=time.sleep,
     )

@@ -53,7 +53,7 @@ def run_apps(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop:
 
 def _run_shared(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
     with Lease(settings.lease_file(SHARED_DRIVER), clock=clock, wait=time.sleep) as lease:
-        lease.acquire(settings.lease_timeout_s)
+        lease.acquire()
         spark = start_session(SHARED_DRIVER, settings)
         try:
             pid = jvm_pid(spark)

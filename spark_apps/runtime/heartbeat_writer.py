@@ -12,6 +12,9 @@ import structlog
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import Clock
 
+INTERVAL_S = 2.0
+"""Far below the time after which a heartbeat is stale, and rare enough to cost nothing."""
+
 _log = structlog.get_logger(__name__)
 
 Refresh = Callable[[Heartbeat], Heartbeat]
@@ -21,10 +24,10 @@ Refresh = Callable[[Heartbeat], Heartbeat]
 class HeartbeatWriter:
     """Writes a heartbeat at each interval and at each change of state. Thread-safe. `stop` it at the end."""
 
-    def __init__(self, path: Path, first: Heartbeat, *, interval_s: float, clock: Clock) -> None:
+    def __init__(self, path: Path, first: Heartbeat, *, interval_s: float | None = None, clock: Clock) -> None:
         self._path = path
         self._heartbeat = first
-        self._interval_s = interval_s
+        self._interval_s = INTERVAL_S if interval_s is None else interval_s
         self._clock = clock
         self._refresh: Refresh = lambda heartbeat: heartbeat
         self._lock = threading.Lock()

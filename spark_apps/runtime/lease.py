@@ -22,6 +22,8 @@ import structlog
 from spark_apps.errors import AppRunningError
 from state.clock import Clock
 
+TIMEOUT_S = 30.0
+"""How long a starting app or job waits for its previous copy to end: a batch may have to be drained."""
 _PAUSE_S = 0.1
 _JVM_END_S = 10.0
 # Start times are derived from the clock, which may have been corrected since.
@@ -39,8 +41,11 @@ class Lease:
         self._wait = wait
         self._file: int | None = None
 
-    def acquire(self, timeout_s: float) -> None:
+    def acquire(self, timeout_s: float | None = None) -> None:
         """Takes the lease. Waits at most `timeout_s` for its holder, then for the leftover JVM of a dead holder to end.
+
+        Args:
+            timeout_s: by default `TIMEOUT_S`.
 
         Raises:
             AppRunningError: another process holds it, or the leftover JVM can't be ended.
@@ -48,7 +53,7 @@ class Lease:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            self._lock(file, timeout_s)
+            self._lock(file, TIMEOUT_S if timeout_s is None else timeout_s)
             self._end_previous_jvm(_content(file))
         except BaseException:
             os.close(file)

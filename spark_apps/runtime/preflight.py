@@ -42,7 +42,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
         PartitionsChangedError: a topic has another number of partitions than the state was made with.
     """
     names = spec.topics(settings)
-    await_topics(topics, names, timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
+    await_topics(topics, names, clock=clock, wait=time.sleep)
     sources = spec.sources(settings)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
     found = topics.partition_counts(state_topics(spec, settings))

@@ -42,6 +42,11 @@ if TYPE_CHECKING:
 
     from spark_apps.generations.journal import Generation
 
+DRAIN_TIMEOUT_S = 45.0
+"""How long a stopping app lets its batch run before it cuts it: shorter than supervisor waits before it kills."""
+_BREAKER_WINDOW_S = 60.0
+_BREAKER_MIN_RECORDS = 1000
+"""Fewer records in that time say nothing about the share of dead letters."""
 _POLL_S = 0.1
 _WATCH_TIMEOUT_S = 1.0
 _MAX_ERROR_CHARS = 400
@@ -84,11 +89,10 @@ class AppRun:
         """
         spec, settings = self.spec, self.settings
         with Lease(settings.lease_file(spec.name), clock=self.clock, wait=time.sleep) as lease:
-            lease.acquire(settings.lease_timeout_s)
+            lease.acquire()
             heartbeats = HeartbeatWriter(
                 settings.heartbeat_file(spec.name),
                 self._first_heartbeat(),
-                interval_s=settings.heartbeat_interval_s,
                 clock=self.clock,
             )
             heartbeats.start()
@@ -198,15 +202,15 @@ class AppRun:
         )
 
     def _drain(self, query: StreamingQuery, barrier: DrainBarrier) -> None:
-        """Waits until the running batch is committed, at most `drain_timeout_s`, then ends the query.
+        """Waits until the running batch is committed, at most `DRAIN_TIMEOUT_S`, then ends the query.
 
         While the barrier is closed, a further batch fails before it writes anything, which ends the query.
         """
         barrier.close()
-        deadline = self.clock.monotonic_s() + self.settings.drain_timeout_s
+        deadline = self.clock.monotonic_s() + DRAIN_TIMEOUT_S
         while _is_active(query) and (barrier.busy or query.status["isTriggerActive"]):
             if self.clock.monotonic_s() >= deadline:
-                _log.warning("batch_cut_off", app=self.spec.name, after_s=self.settings.drain_timeout_s)
+                _log.warning("batch_cut_off", app=self.spec.name, after_s=DRAIN_TIMEOUT_S)
                 break
             time.sleep(_POLL_S / 2)
         query.stop()
@@ -235,9 +239,7 @@ class Watch:
         self._checkpoint = context.checkpoint
         self._metrics = context.metrics
         self._restore_dir = restore_dir(settings, run.spec.name)
-        self._breaker = DeadLetterBreaker(
-            settings.max_dead_letter_share, settings.dead_letter_window_s, settings.dead_letter_min_records
-        )
+        self._breaker = DeadLetterBreaker(settings.max_dead_letter_share, _BREAKER_WINDOW_S, _BREAKER_MIN_RECORDS)
         self.tripped: DeadLetterLimitError | None = None
         self._topics = Topics(run.settings.kafka_bootstrap, timeout_s=_WATCH_TIMEOUT_S)
         self._start = found.position

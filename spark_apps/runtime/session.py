@@ -24,6 +24,9 @@ INTERPRETER = "storekeeper-python"
 WORKER_TRIES = 3
 """How often a query is started before a late Python worker counts as broken: see `worker_was_late`."""
 
+ARROW_BATCH_ROWS = 20_000
+ARROW_BATCH_BYTES = 64 << 20
+"""The most that Spark hands to Python at once: more rows no longer save time, and both sides hold them in memory."""
 _JVM_END_S = 15.0
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
 _STATE_STORE = "spark.sql.streaming.stateStore"
@@ -83,7 +86,7 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"{_java_options(settings, scratch)} {settings.driver_java_options}",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.log.level": settings.spark_log_level,
+        "spark.log.level": "ERROR",
         "spark.hadoop.fs.permissions.umask-mode": _umask(settings),
         "spark.ui.enabled": str(settings.spark_ui_port > 0).lower(),
         "spark.ui.port": str(settings.spark_ui_port),
@@ -93,8 +96,8 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(_SHUFFLE_PARTITIONS),
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(settings.arrow_batch_rows),
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(settings.arrow_batch_bytes),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
         f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",

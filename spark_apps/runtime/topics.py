@@ -19,6 +19,8 @@ from state.clock import Clock
 from state.errors import ConfigurationError
 from state.kafka_clients import new_admin
 
+PATIENCE_S = 20.0
+"""How long a starting app or job waits for broker and topics: a broker starts in less."""
 _REQUEST_TIMEOUT_S = 5.0
 _RETRY_PAUSE_S = 0.25
 _OPEN_TIMEOUT_S = 30.0
@@ -208,14 +210,19 @@ class Topics:
 
 
 def await_topics(
-    topics: Topics, names: Iterable[str], *, timeout_s: float, clock: Clock, wait: Callable[[float], object]
+    topics: Topics,
+    names: Iterable[str],
+    *,
+    timeout_s: float | None = None,
+    clock: Clock,
+    wait: Callable[[float], object],
 ) -> None:
     """Waits until the broker answers and has all of `names`; retries for `timeout_s`, as it may just be starting.
 
     Args:
         topics: The broker.
         names: The topics that must exist.
-        timeout_s: How long to retry.
+        timeout_s: How long to retry, by default `PATIENCE_S`.
         clock: The clock that measures the time-out.
         wait: Pauses for a number of seconds.
 
@@ -224,7 +231,7 @@ def await_topics(
         ConfigurationError: it answers, but topics are missing.
     """
     wanted = list(names)
-    deadline = clock.monotonic_s() + timeout_s
+    deadline = clock.monotonic_s() + (PATIENCE_S if timeout_s is None else timeout_s)
     while True:
         try:
             missing = topics.missing(wanted)

@@ -69,7 +69,7 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
     started_s = clock.monotonic_s()
     topics = Topics(settings.kafka_bootstrap)
     changelogs = [store.changelog_topic for store in stores]
-    await_topics(topics, changelogs, timeout_s=settings.preflight_timeout_s, clock=clock, wait=time.sleep)
+    await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     summaries: list[SnapshotSummary] = []
     with snapshot_session(stores, settings, clock) as spark:
         checkpoint = SparkCheckpoint(settings.checkpoint_dir(stores[0].app))
@@ -92,7 +92,7 @@ def snapshot_session(stores: Sequence[StoreSpec], settings: AppSettings, clock: 
     with ExitStack() as stack:
         leases = [stack.enter_context(Lease(settings.lease_file(job), clock=clock, wait=time.sleep)) for job in jobs]
         for lease in leases:
-            lease.acquire(settings.lease_timeout_s)
+            lease.acquire()
         spark = start_session(jobs[0], settings)
         try:
             pid = jvm_pid(spark)

@@ -125,9 +125,7 @@ def cluster_part(
         holding.update(members)
 
     identity = Identity(name, settings.address_of(name), settings.rack)
-    view_settings = ViewSettings(
-        settings.heartbeat_ms / 1000, settings.suspect_after_ms / 1000, settings.expire_after_ms / 1000
-    )
+    view_settings = ViewSettings()
     membership = Membership(
         identity,
         secret=secret,
@@ -182,8 +180,7 @@ def _holding_settings(settings: NodeSettings, seats: Seats) -> HoldingSettings:
         replicas_of=settings.replicas_by_store,
         everywhere=frozenset(name for name, definition in definitions if definition.kind is StoreKind.GLOBAL),
         seats=seats,
-        tolerance=Tolerance(settings.acceptable_lag, settings.acceptable_staleness_ms),
-        handover_s=settings.handover_ms / 1000,
+        tolerance=Tolerance(staleness_ms=settings.acceptable_staleness_ms),
     )
 
 
@@ -200,5 +197,4 @@ def _storage(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaSt
 def _cold_restore(settings: NodeSettings, state_dir: Path) -> WorkerColdRestore | None:
     if settings.backend == "memory":
         return None
-    cold = ColdRestoreSettings(settings.cold_restore_records, settings.cold_restore_workers)
-    return WorkerColdRestore(state_dir, settings.kafka_bootstrap, cold)
+    return WorkerColdRestore(state_dir, settings.kafka_bootstrap, ColdRestoreSettings())

@@ -34,16 +34,16 @@ class ConnectionLimits:
     Attributes:
         max_connections: the most proven connections at the same time; see `Places`.
         max_client_connections: the most of these from one IP address.
-        max_head_bytes: the most bytes of a request line and its headers.
+        max_head_bytes: the most bytes of a request line and its headers: what the guard allows, and some room.
         request_s: from a request's first byte to its last, and for an answer to be taken.
         idle_s: between requests.
     """
 
-    max_connections: int = 2048
-    max_client_connections: int = 1024
-    max_head_bytes: int = 256 << 10
-    request_s: float = 20.0
-    idle_s: float = 90.0
+    max_connections: int = 1024
+    max_client_connections: int = 512
+    max_head_bytes: int = 52 << 10
+    request_s: float = 10.0
+    idle_s: float = 60.0
 
 
 class Connections:

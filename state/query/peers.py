@@ -22,6 +22,8 @@ AT_CAPACITY = "answers as many requests as it may"
 """In the error's message when another node has refused a request because it has too many under way."""
 _REFUSED = b'"urn:storekeeper:problem:hop-refused"'
 _PROBLEM_BYTES = 64
+FORWARD_TIMEOUT_MS = 2000
+"""Time limit of a request to another node: a caller waits for that long at most until it can retry."""
 MAX_ANSWER_BYTES = 64 << 20
 """A page within the usual limits is far smaller, and so are a thousand rows unless they are very large."""
 _PASSED_ON = frozenset({b"content-type", b"retry-after"})

@@ -17,13 +17,21 @@ from state.query.streams import Streams
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """Limits of a request."""
+    """Limits of a request.
 
-    max_key_bytes: int
-    max_body_bytes: int
-    max_page_rows: int
-    max_page_bytes: int
-    max_examined_rows: int
+    Attributes:
+        max_key_bytes: the longest key that a query may name.
+        max_body_bytes: the longest body that is read.
+        max_page_rows: the most rows of one page.
+        max_page_bytes: the most bytes of values in one page.
+        max_examined_rows: the most rows that one page of a search by time looks at, on each node.
+    """
+
+    max_key_bytes: int = 65_536
+    max_body_bytes: int = 1 << 20
+    max_page_rows: int = 1000
+    max_page_bytes: int = 4 << 20
+    max_examined_rows: int = 20_000
 
 
 @dataclass(frozen=True, slots=True)

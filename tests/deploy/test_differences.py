@@ -42,7 +42,6 @@ def test_variables_of_its_processes_are_named(running: Instance) -> None:
     ("variable", "value"),
     [
         ("STOREKEEPER_TRIGGER_INTERVAL_MS", "500"),  # the default
-        ("STOREKEEPER_START_TIMEOUT_S", "1"),  # for who starts it
         ("STOREKEEPER_OF_SOMEBODY_ELSE", "1"),
         ("UNRELATED", "1"),
     ],

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from deploy import disk
 from deploy.disk import check_not_full, check_room, free_mb, is_full
 from deploy.errors import DiskSpaceError
 
@@ -17,10 +18,12 @@ def test_a_folder_that_is_not_there_yet_counts_as_its_parent(tmp_path: Path) -> 
     assert abs(free_mb(tmp_path / "a" / "b") - free_mb(tmp_path)) < 100
 
 
-def test_too_little_room_names_the_folder_and_the_remedy(tmp_path: Path) -> None:
-    check_room(tmp_path, 0)
+def test_too_little_room_names_the_folder_and_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "ROOM_MB", 0)
+    check_room(tmp_path)
+    monkeypatch.setattr(disk, "ROOM_MB", 10**9)
     with pytest.raises(DiskSpaceError, match=rf"under {tmp_path}: free at least 1000000000 MB, or point STOREKEEPER"):
-        check_room(tmp_path, 10**9)
+        check_room(tmp_path)
 
 
 @pytest.mark.parametrize(("free_bytes", "full"), [(0, True), (63 * 1024**2, True), (64 * 1024**2, False)])

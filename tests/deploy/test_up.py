@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from deploy.locking import exclusive
 from deploy.orphans import find_orphans
 from deploy.settings import OwnPlatformSettings
 from deploy.up import check_no_other, forget_removed_apps
+from harness import adjusted
 from state.run_dir import remember_started
 from tests.integration.platform_process import PlatformProcess
 
@@ -46,7 +49,9 @@ def test_missing_jars_are_one_sentence(run_dir: Path, tmp_path: Path) -> None:
 
 
 def test_too_little_disk_is_one_sentence_before_anything_is_written(run_dir: Path) -> None:
-    done = PlatformProcess.in_folder(run_dir, min_free_disk_mb=str(10**9)).call("up")
+    command = [sys.executable, *adjusted.command({"deploy.disk:ROOM_MB": 10**9}, "deploy.entry", ["up"])]
+    environment = PlatformProcess.in_folder(run_dir).environment
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith("storekeeper: Only ")
     assert not run_dir.exists()

@@ -53,10 +53,12 @@ def nodes(broker: Broker, run_dir: Path) -> Iterator[Nodes]:
         f"rewards={topic}",
         replicas=0,
         max_scans=4,
-        header_timeout_ms=round(REST_S * 1000),
-        body_timeout_ms=1000,
-        idle_timeout_ms=2000,
-        forward_timeout_ms=10_000,  # the attackers may have all of a small machine
+        constants={
+            "state.query.connection:ConnectionLimits.request_s": REST_S + 1,
+            "state.query.guard:GuardLimits.body_timeout_s": 1.0,
+            "state.query.connection:ConnectionLimits.idle_s": 2.0,
+            "state.query.peers:FORWARD_TIMEOUT_MS": 10_000,  # the attackers may have all of a small machine
+        },
     )
     with started(pair):
         for node in pair:

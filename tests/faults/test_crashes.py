@@ -8,7 +8,7 @@ import pytest
 
 from harness.app_process import AppProcesses
 from harness.broker import start_broker
-from harness.crashes.campaign import PATIENCE_S, SETTINGS, Campaign
+from harness.crashes.campaign import CONSTANTS, PATIENCE_S, SETTINGS, Campaign
 
 pytestmark = [
     *(pytest.mark.broker, pytest.mark.spark),
@@ -19,7 +19,7 @@ pytestmark = [
 @pytest.mark.timeout(7200)
 def test_apps_that_are_killed_over_and_over_write_everything_once(tmp_path: Path) -> None:
     broker = start_broker(tmp_path / "broker")
-    apps = AppProcesses(tmp_path / "run", broker.bootstrap, SETTINGS, PATIENCE_S)
+    apps = AppProcesses(tmp_path / "run", broker.bootstrap, SETTINGS, PATIENCE_S, CONSTANTS)
     campaign = Campaign(apps, broker, count=100, seed=1)
     try:
         campaign.run()

@@ -122,7 +122,7 @@ def test_kills_during_restores_lose_and_invent_nothing(
 
 def test_a_killed_node_takes_its_restore_workers_along(changelog: Changelog, make_node: MakeNode) -> None:
     changelog.append(150_000)
-    node = make_node(cold_restore_records=1000)
+    node = make_node(constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
     node.start()
     workers = eventually(lambda: psutil.Process(node.pid).children(), 60, "workers restore")
     node.kill()
@@ -135,7 +135,7 @@ def test_a_killed_node_takes_its_restore_workers_along(changelog: Changelog, mak
 
 def test_a_killed_worker_is_made_up_for(changelog: Changelog, make_node: MakeNode) -> None:
     changelog.append(150_000)
-    node = make_node(cold_restore_records=1000)
+    node = make_node(constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1000})
     node.start()
     for worker in eventually(lambda: psutil.Process(node.pid).children(), 60, "workers restore"):
         worker.kill()

@@ -31,7 +31,7 @@ _RUNS_S = 300
 
 @pytest.fixture
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
-    made = PlatformProcess.in_folder(tmp_path / "run", publish_rate=str(_PURCHASES_PER_S))
+    made = PlatformProcess.in_folder(tmp_path / "run")
     yield made
     stop_everything(RunLayout(made.run_dir / "demo"), timeout_s=30)
 
@@ -40,7 +40,17 @@ def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
 def test_streams_do_not_notice_that_airflow_is_killed(platform: PlatformProcess, tmp_path: Path) -> None:
     purchases = KILLS * _S_PER_KILL * _PURCHASES_PER_S
     report_path, run_dir = tmp_path / "report.json", platform.run_dir / "demo"
-    demo = platform.begin("demo", "--apps", "pos", "--purchases", str(purchases), "--report", str(report_path))
+    demo = platform.begin(
+        "demo",
+        "--apps",
+        "pos",
+        "--rate",
+        str(_PURCHASES_PER_S),
+        "--purchases",
+        str(purchases),
+        "--report",
+        str(report_path),
+    )
     watch = AppWatch(tuple(POS_APPS), run_dir)
     try:
         assert eventually(lambda: all(_works(run_dir, app) for app in POS_APPS) or demo.poll() is not None, _RUNS_S)

@@ -85,7 +85,13 @@ def run(*arguments: str, **environment: str) -> list[dict[str, Any]]:
 
 def test_no_kind_of_record_stops_a_partition_or_makes_copies_differ(changelog: Broker, tmp_path: Path) -> None:
     (node,) = make_nodes(changelog, tmp_path / "warm", f"rewards={TOPIC}:ranked:n", names="a")
-    (cold,) = make_nodes(changelog, tmp_path / "cold", f"rewards={TOPIC}:ranked:n", names="b", cold_restore_records=1)
+    (cold,) = make_nodes(
+        changelog,
+        tmp_path / "cold",
+        f"rewards={TOPIC}:ranked:n",
+        names="b",
+        constants={"state.replicas.cold_restore:ColdRestoreSettings.threshold_records": 1},
+    )
     with started([node]):
         node.wait_ready()
         write_all_kinds(changelog)

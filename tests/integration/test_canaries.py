@@ -69,7 +69,12 @@ class Pipeline:
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
     folder = tmp_path_factory.mktemp("birds")  # paths are written everywhere: none may look like a canary
     broker = start_broker(folder / "broker")
-    apps = AppProcesses(folder / "run", broker.bootstrap, {"trigger_interval_ms": "50", "export_interval_ms": "50"})
+    apps = AppProcesses(
+        folder / "run",
+        broker.bootstrap,
+        {"trigger_interval_ms": "50"},
+        constants={"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
+    )
     (node,) = make_nodes(broker, folder / "run", f"rewards={CHANGELOG}", ["a"])
     try:
         for topic in TOPICS:

@@ -47,7 +47,9 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 def pair(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProcess, NodeProcess]]:
     """Two ready nodes, each holding every partition, and 500 rows."""
     write(broker, topic, _encoded(ROWS))
-    one, other = make_nodes(broker, tmp_path / "run", f"rewards={topic}", max_key_bytes=1000)
+    one, other = make_nodes(
+        broker, tmp_path / "run", f"rewards={topic}", constants={"state.query.services:QueryLimits.max_key_bytes": 1000}
+    )
     for node in (one, other):
         node.start()
     for node in (one, other):
@@ -61,7 +63,13 @@ def pair(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProce
 def split(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProcess, NodeProcess]]:
     """Two ready nodes that share the partitions: no standby, so each must ask the other."""
     write(broker, topic, _encoded(ROWS))
-    one, other = make_nodes(broker, tmp_path / "run", f"rewards={topic}", replicas=0, forward_timeout_ms=1500)
+    one, other = make_nodes(
+        broker,
+        tmp_path / "run",
+        f"rewards={topic}",
+        replicas=0,
+        constants={"state.query.peers:FORWARD_TIMEOUT_MS": 1500},
+    )
     for node in (one, other):
         node.start()
     for node in (one, other):

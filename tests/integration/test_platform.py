@@ -36,7 +36,6 @@ _WATCHED = {"pos", "hadoop_export"}
 def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
     made = PlatformProcess.in_folder(
         tmp_path / "run",
-        publish_rate="80",
         tables_group=some_group().gr_name,
     )
     yield made
@@ -50,7 +49,7 @@ def test_killed_parts_come_back_in_mid_demo_and_nothing_differs(
 ) -> None:
     report_path = tmp_path / "report.json"
     count, told = ("--purchases", str(purchases), "--poison", str(poison)), ("--report", str(report_path))
-    demo = platform.begin("demo", "--apps", apps, *count, *told)
+    demo = platform.begin("demo", "--apps", apps, "--rate", "80", *count, *told)
     try:
         _kill_one_after_the_other(platform.run_dir / "demo", demo)
         output, _ = demo.communicate(timeout=600)

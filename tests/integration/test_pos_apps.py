@@ -65,7 +65,10 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
     folder = tmp_path_factory.mktemp("pos_apps")
     broker = start_broker(folder / "broker")
     apps = AppProcesses(
-        folder / "run", broker.bootstrap, {"max_offsets_per_trigger": "120", "trigger_interval_ms": "50"}
+        folder / "run",
+        broker.bootstrap,
+        {"max_offsets_per_trigger": "120", "trigger_interval_ms": "50"},
+        constants={"spark_apps.apps.hadoop_export.app:TRIGGER_INTERVAL_MS": 50},
     )
     try:
         for topic in TOPICS:
@@ -114,7 +117,7 @@ def run_through(apps: AppProcesses, broker: Broker, more: Iterable[tuple[bytes |
     assert pos.terminate() == 0, pos.log_tail()
     export = apps.start_crashing("hadoop_export", after_batch=1, max_offsets_per_trigger="400")
     assert export.await_exit() == -9
-    export = apps.start("hadoop_export", max_offsets_per_trigger="10000", export_interval_ms="50")
+    export = apps.start("hadoop_export", max_offsets_per_trigger="10000")
     export.await_caught_up(end_offsets(apps.bootstrap, "hadoop-sink"))
     assert export.terminate() == 0, export.log_tail()
 
@@ -287,7 +290,7 @@ def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
 
     with Lease(day.apps.run_dir / "leases" / "pos.lock", clock=ManualClock(), wait=lambda _: None) as held:
         held.acquire(0)
-        done = day.apps.run("run", "pos", lease_timeout_s="0")
+        done = replace(day.apps, constants={"spark_apps.runtime.lease:TIMEOUT_S": 0}).run("run", "pos")
     assert done.returncode == 75
     assert "pos is running already" in done.stderr
 
@@ -297,8 +300,10 @@ def test_a_second_copy_is_turned_away(day: Day, tmp_path: Path) -> None:
     [("nowhere", "topics are missing: nowhere"), ("hadoop-sink", "is of topic pos, not of hadoop-sink")],
 )
 def test_a_start_that_cannot_work_is_one_sentence(day: Day, source: str, sentence: str) -> None:
-    apps = replace(day.apps, constants={"spark_apps.apps.pos:POS_TOPIC": source})
-    done = apps.run("run", "pos", preflight_timeout_s="1")
+    apps = replace(
+        day.apps, constants={"spark_apps.apps.pos:POS_TOPIC": source, "spark_apps.runtime.topics:PATIENCE_S": 1}
+    )
+    done = apps.run("run", "pos")
     assert done.returncode == 78, done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr

@@ -97,9 +97,9 @@ def test_every_purchase_reaches_every_output_although_an_app_is_killed(running: 
                 return
 
     # Slow enough for the kill to come while records still do.
-    instance = Instance.of(running.settings(publish_rate="100"))
+    instance = Instance.of(running.settings())
     with meanwhile(kill_at_work, stop):
-        Demo(instance, report, Screen(), data).check()
+        Demo(instance, report, Screen(), data, rate=100).check()
     assert report.differences == []
     assert (report.verdict, report.quality) == ("green", "published")
     assert report.counts["invoices"] == PURCHASES

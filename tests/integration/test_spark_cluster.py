@@ -165,9 +165,7 @@ def cluster(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         "STOREKEEPER_EXECUTOR_MEMORY": "512m",
         "STOREKEEPER_MAX_CORES": "2",
         "STOREKEEPER_TRIGGER_INTERVAL_MS": "100",
-        "STOREKEEPER_EXPORT_INTERVAL_MS": "100",
         "STOREKEEPER_MAX_OFFSETS_PER_TRIGGER": "50",
-        "STOREKEEPER_HEARTBEAT_INTERVAL_S": "0.2",
     }
     with contextlib.ExitStack() as started:
         master = spark_daemon(folder / "master.log", "master.Master", "--host", "127.0.0.1", "--port", str(port))

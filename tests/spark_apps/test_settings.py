@@ -43,8 +43,7 @@ def test_a_relative_run_directory_is_made_absolute() -> None:
         {"driver_memory": "lots"},
         {"max_dead_letter_share": -1},
         {"max_cores": 0},
-        {"heartbeat_interval_s": 0},
-        {"spark_log_level": "LOUD"},
+        {"spark_ui_port": 70_000},
     ],
     ids=str,
 )

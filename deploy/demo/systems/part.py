@@ -46,7 +46,6 @@ class SystemsPart:
                 topic,
                 records,
                 rate=0,
-                max_message_bytes=self._settings.max_message_bytes,
                 on_progress=lambda _: None,
             )
         return len(self._records)

@@ -26,6 +26,8 @@ from state.changelog.position import Position
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+TRIGGER_INTERVAL_MS = 5000
+"""Each batch is a commit to the table, so there are few."""
 _ITEM = [
     ("InvoiceNumber", pa.string(), "string"),
     ("CreatedTime", pa.int64(), "bigint"),
@@ -62,7 +64,7 @@ def open_stream(context: StreamContext) -> Stream:
     records = read_stream(context.spark, settings, topics.HADOOP_SINK)
     source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
     table = ExportTable(context.spark, settings.delta_table(TABLE))
-    return Stream(source, Exporter(table, context), trigger_interval_ms=settings.export_interval_ms)
+    return Stream(source, Exporter(table, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
 
 
 class Exporter:

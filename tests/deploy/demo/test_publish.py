@@ -18,7 +18,7 @@ pytestmark = pytest.mark.broker
 def _published(broker: Broker, topic: str, records: list[Record], rate: int = 0) -> list[int]:
     seen: list[int] = []
     broker.create_topic(topic, config={"max.message.bytes": "4000000"})
-    publish(broker.bootstrap, topic, records, rate=rate, max_message_bytes=4_000_000, on_progress=seen.append)
+    publish(broker.bootstrap, topic, records, rate=rate, on_progress=seen.append)
     return seen
 
 

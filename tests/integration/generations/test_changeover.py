@@ -110,7 +110,16 @@ def nodes(broker: Broker, store: Store, tmp_path: Path) -> Iterator[list[NodePro
     # A machine that is slow for a moment is not what is tested.
     patience_ms = 15_000
     folder, served = tmp_path / "run", f"rewards={store.old}"
-    made = make_nodes(broker, folder, served, replicas=0, handover_ms=500, forward_timeout_ms=patience_ms)
+    made = make_nodes(
+        broker,
+        folder,
+        served,
+        replicas=0,
+        constants={
+            "state.cluster.holding:HoldingSettings.handover_s": 0.5,
+            "state.query.peers:FORWARD_TIMEOUT_MS": patience_ms,
+        },
+    )
     with started(made):
         for node in made:
             node.wait_ready()

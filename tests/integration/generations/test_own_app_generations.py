@@ -178,7 +178,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def node(place: Place) -> Iterator[NodeProcess]:
     """A node that serves both stores."""
     stores = f"{SUMS.name}={SUMS.changelog_topic},{TENS.name}={TENS.changelog_topic}:window"
-    (made,) = make_nodes(place.broker, place.apps.run_dir, stores, names=("alpha",), handover_ms=500)
+    (made,) = make_nodes(
+        place.broker,
+        place.apps.run_dir,
+        stores,
+        names=("alpha",),
+        constants={"state.cluster.holding:HoldingSettings.handover_s": 0.5},
+    )
     with started([made]):
         yield made
 
