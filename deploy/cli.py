@@ -108,10 +108,11 @@ def dashboard_command(
     ca: Annotated[Path | None, typer.Option(help="PEM file with the CA of the nodes' certificates.")] = None,
 ) -> None:
     """Show apps, stores, nodes, snapshots and verdicts live. Example: storekeeper dashboard."""
-    from deploy.overview.command import platform_look, show_dashboard  # noqa: PLC0415
+    from deploy.overview.collect import platform_overview  # noqa: PLC0415
+    from deploy.overview.terminal import show_dashboard  # noqa: PLC0415
 
-    look = platform_look(PlatformSettings.of_platform(), token_file, ca)
-    show_dashboard(look, interval_s=interval, count=count, as_json=as_json)
+    view = platform_overview(PlatformSettings.of_platform(), token_file, ca)
+    show_dashboard(view, interval_s=interval, count=count, as_json=as_json)
 
 
 @app.command("supervise")
@@ -140,15 +141,14 @@ def status_command(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
     """Show every process and its health; exit code 3 unless all are healthy. Example: storekeeper status --json."""
-    from deploy.instance import Instance  # noqa: PLC0415
-    from deploy.status import collect_status  # noqa: PLC0415
-    from deploy.status_table import status_table  # noqa: PLC0415
+    from deploy.overview.status import collect_status, status_json, status_table  # noqa: PLC0415
 
-    status = collect_status(Instance.of(PlatformSettings.of_platform()))
+    settings = PlatformSettings.of_platform()
+    status = collect_status(settings)
     if as_json:
-        typer.echo(json.dumps(status.as_json()))
+        typer.echo(json.dumps(status_json(status, settings)))
     else:
-        Console().print(status_table(status))
+        Console().print(status_table(status, settings))
     if not status.healthy:
         raise typer.Exit(3)
 

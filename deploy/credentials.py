@@ -6,6 +6,7 @@ import json
 import secrets
 from dataclasses import dataclass
 
+from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
@@ -22,6 +23,10 @@ class SupervisorCredentials:
     url: str
     username: str
     password: str
+
+    def client(self) -> SupervisorRpc:
+        """A client of that supervisor."""
+        return SupervisorRpc(self.url, self.username, self.password)
 
 
 def read_supervisor_credentials(layout: RunLayout) -> SupervisorCredentials:

@@ -11,8 +11,7 @@ from deploy.credentials import read_supervisor_credentials
 from deploy.instance import Instance
 from deploy.settings import PlatformSettings
 from deploy.settings_reference import ROLES, settings_of
-from deploy.supervisor_client import SupervisorClient
-from deploy.supervisor_conf import supervisor_conf
+from deploy.supervisor import supervisor_conf
 
 _PROCESS_SETTINGS = {
     setting.variable: setting.default
@@ -33,7 +32,7 @@ def differences(instance: Instance) -> list[str]:
         SupervisorUnreachableError: it doesn't answer.
     """
     credentials = read_supervisor_credentials(instance.layout)
-    supervisor = SupervisorClient.of(credentials).pid()
+    supervisor = credentials.client().pid()
     conf = instance.layout.supervisor_conf
     written = conf.read_text("utf-8") if conf.exists() else ""
     wanted = supervisor_conf(instance.layout, instance.settings, credentials, instance.programs)

@@ -7,7 +7,7 @@ from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.orphans import end_orphans
 from deploy.programs import STOP_TIMEOUT_S
-from deploy.supervision import running_supervisor, shut_down
+from deploy.supervisor import running_supervisor, shut_down
 
 
 def down(instance: Instance) -> bool:

@@ -6,6 +6,7 @@ import importlib.metadata
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.app_topics import all_topics
@@ -21,12 +22,12 @@ from deploy.interruption import undisturbed
 from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.orphans import end_orphans
+from deploy.overview.model import Overview
+from deploy.overview.status import collect_status
 from deploy.ports import check_ports
 from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
-from deploy.status import PlatformStatus, collect_status
-from deploy.supervision import running_supervisor, start_supervisor, stop_all
-from deploy.supervisor_client import SupervisorClient
+from deploy.supervisor import running_supervisor, start_supervisor, stop_all
 from deploy.table_readers import mend_modes
 from deploy.topics import ensure_topics
 from deploy.waiting import eventually
@@ -121,8 +122,8 @@ def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
             path.unlink()
 
 
-def _heal(instance: Instance, client: SupervisorClient, report: Report) -> None:
-    if collect_status(instance).healthy:
+def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> None:
+    if collect_status(instance.settings).healthy:
         report("everything runs already")
         return
     before = {info.name for info in client.processes() if info.is_wanted}
@@ -136,7 +137,7 @@ def _heal(instance: Instance, client: SupervisorClient, report: Report) -> None:
         raise
 
 
-def _bring_up(instance: Instance, client: SupervisorClient, password: str, report: Report) -> None:
+def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: Report) -> None:
     settings = instance.settings
     report(f"starting Kafka at {settings.kafka_bootstrap}")
     client.start(KAFKA)
@@ -169,14 +170,14 @@ def _prepare_database(instance: Instance) -> None:
     marker.write_text(version, "utf-8")
 
 
-def _start_airflow(client: SupervisorClient, database: Future[None], url: str, report: Report) -> None:
+def _start_airflow(client: SupervisorRpc, database: Future[None], url: str, report: Report) -> None:
     database.result()
     report(f"starting Airflow at {url}")
     for program in AIRFLOW_PROGRAMS:
         client.start(program)
 
 
-def _await_dag(instance: Instance, client: SupervisorClient, airflow: AirflowClient) -> None:
+def _await_dag(instance: Instance, client: SupervisorRpc, airflow: AirflowClient) -> None:
     try:
         _await(instance, client, AIRFLOW_PROGRAMS, lambda: all(map(airflow.has_dag, (START_APPS_DAG, *SCHEDULED_DAGS))))
     except StartError as error:
@@ -187,9 +188,7 @@ def _await_dag(instance: Instance, client: SupervisorClient, airflow: AirflowCli
         raise
 
 
-def _await(
-    instance: Instance, client: SupervisorClient, programs: tuple[str, ...], condition: Callable[[], bool]
-) -> None:
+def _await(instance: Instance, client: SupervisorRpc, programs: tuple[str, ...], condition: Callable[[], bool]) -> None:
     """Waits for a condition that depends on `programs`; fails early when one of them gave up."""
 
     def decided() -> bool:
@@ -207,7 +206,7 @@ def _await(
         raise StartError(msg)
 
 
-def _given_up(client: SupervisorClient, programs: tuple[str, ...]) -> list[str]:
+def _given_up(client: SupervisorRpc, programs: tuple[str, ...]) -> list[str]:
     return [
         info.name
         for info in client.processes()
@@ -216,11 +215,11 @@ def _given_up(client: SupervisorClient, programs: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _await_health(instance: Instance, client: SupervisorClient) -> PlatformStatus:
-    seen: list[PlatformStatus] = []
+def _await_health(instance: Instance, client: SupervisorRpc) -> None:
+    seen: list[Overview] = []
 
     def healthy() -> bool:
-        seen.append(collect_status(instance))
+        seen.append(collect_status(instance.settings))
         return seen[-1].healthy
 
     programs = tuple(info.name for info in client.processes())
@@ -232,4 +231,3 @@ def _await_health(instance: Instance, client: SupervisorClient) -> PlatformStatu
             raise
         msg = f"{ill.name} did not become healthy ({ill.detail}): see {instance.layout.log(ill.name)}."
         raise StartError(msg) from error
-    return seen[-1]

@@ -9,7 +9,8 @@ from typing import Protocol
 
 from dags.operators.errors import AppFailedError, AppTimeoutError
 from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
-from spark_apps.runtime.heartbeat import AppState, Heartbeat, Offsets
+from spark_apps.runtime.app_health import heartbeat_problem
+from spark_apps.runtime.heartbeat import Heartbeat, Offsets
 from state.clock import Clock
 
 APP_STOP_TIMEOUT_S = 120.0
@@ -84,14 +85,10 @@ class AppControl:
     def runs(self) -> bool:
         """Whether the supervised process runs and has a fresh heartbeat of its own that says RUNNING."""
         process = self._supervisor.process(self._name)
-        beat = self.heartbeat()
-        return (
-            process.state == "RUNNING"
-            and beat is not None
-            and beat.pid == process.pid
-            and beat.state is AppState.RUNNING
-            and beat.age_ms(self._clock.now_ms()) <= self._patience.stale_s * 1000
-        )
+        if process.state != "RUNNING":
+            return False
+        now_ms, stale_ms = self._clock.now_ms(), self._patience.stale_s * 1000
+        return heartbeat_problem(self.heartbeat(), process.pid, now_ms, stale_ms) is None
 
     def needs(self) -> Need:
         """What must be done so that the app runs: nothing, a start, or a restart if it is stuck."""

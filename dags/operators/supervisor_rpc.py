@@ -1,4 +1,4 @@
-"""A client of supervisor's XML-RPC for starting, stopping and watching apps."""
+"""A client of supervisor's XML-RPC, for starting, stopping and watching processes."""
 
 from __future__ import annotations
 
@@ -25,20 +25,37 @@ _NOT_RUNNING = 70
 
 @dataclass(frozen=True, slots=True)
 class ProcessInfo:
-    """A process as the supervisor reports it. `pid` is 0 without one; `started_at_ms` is exact to a second, and
-    0 if it was never started since the supervisor began.
+    """A process as the supervisor reports it.
+
+    Attributes:
+        name: its name.
+        state: the supervisor's word for its state, such as `RUNNING`.
+        pid: 0 if it doesn't run.
+        started_at_ms: exact to a second; 0 if it was never started since the supervisor began.
+        exit_status: of its last end.
+        spawn_error: why it could not be started; empty if it could.
     """
 
+    name: str
     state: str
     pid: int
     started_at_ms: int
     exit_status: int
+    spawn_error: str = ""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the supervisor runs it, or will try to by itself."""
+        return self.state not in ENDED_STATES
 
 
 class SupervisorRpc:
-    """Talks to one supervisor. Not thread-safe."""
+    """Talks to one supervisor. Not thread-safe.
 
-    def __init__(self, url: str, username: str, password: str, *, timeout_s: float) -> None:
+    Methods raise `SupervisorUnreachableError` when it doesn't answer or refuses.
+    """
+
+    def __init__(self, url: str, username: str, password: str, *, timeout_s: float = 20.0) -> None:
         """`timeout_s` bounds each call."""
         self._address = url
         login = f"{urllib.parse.quote(username, safe='')}:{urllib.parse.quote(password, safe='')}"
@@ -60,17 +77,31 @@ class SupervisorRpc:
             raise SupervisorUnreachableError(msg) from None
 
     def process(self, name: str) -> ProcessInfo:
-        """The state of a process.
+        """The state of a process."""
+        return _info(self._call("getProcessInfo", name))
 
-        Raises:
-            SupervisorUnreachableError: no answer, or no such process; so do the other methods.
-        """
-        fields = self._call("getProcessInfo", name)
-        return ProcessInfo(fields["statename"], fields["pid"], fields["start"] * 1000, fields["exitstatus"])
+    def processes(self) -> list[ProcessInfo]:
+        """The state of every process, in alphabetical order."""
+        return [_info(fields) for fields in self._call("getAllProcessInfo")]
 
     def names(self) -> list[str]:
         """The names of its processes."""
-        return [str(found["name"]) for found in self._call("getAllProcessInfo")]
+        return [info.name for info in self.processes()]
+
+    def is_up(self) -> bool:
+        """Whether this supervisor answers. False too when another one, with another password, has the port."""
+        try:
+            return bool(self._call("getState")["statename"] == "RUNNING")
+        except SupervisorUnreachableError:
+            return False
+
+    def pid(self) -> int:
+        """The process id of the supervisor itself."""
+        return int(self._call("getPID"))
+
+    def shutdown(self) -> None:
+        """Makes the supervisor stop every process and end. Returns at once."""
+        self._call("shutdown")
 
     def start(self, name: str) -> bool:
         """Starts a process unless it runs; doesn't wait for it. Returns whether it wasn't running."""
@@ -109,6 +140,17 @@ class SupervisorRpc:
             raise SupervisorUnreachableError(msg) from None
         finally:
             self._proxy("close")()  # calls are few, and an open connection would need an owner to close it
+
+
+def _info(fields: dict[str, Any]) -> ProcessInfo:
+    return ProcessInfo(
+        name=fields["name"],
+        state=fields["statename"],
+        pid=fields["pid"],
+        started_at_ms=fields["start"] * 1000,
+        exit_status=fields["exitstatus"],
+        spawn_error=fields["spawnerr"],
+    )
 
 
 class _TimedTransport(xmlrpc.client.Transport):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 
 from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
+from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 
 _CONFIGURATION_ERROR_EXIT = 78
@@ -127,12 +128,16 @@ def _first_beat_due(
 
 
 def _health_by_beat(process: ProcessInfo, beat: Heartbeat, limits: WatchLimits, now_ms: int) -> tuple[_Health, str]:
+    if heartbeat_problem(beat, process.pid, now_ms, limits.stale_ms) is None:
+        return _health_by_progress(beat, limits, now_ms)
     if beat.age_ms(now_ms) > limits.stale_ms:
         return _Health.SICK, f"the last heartbeat is {_seconds(beat.age_ms(now_ms))} old"
     if beat.state is AppState.STARTING and now_ms - process.started_at_ms > limits.start_ms:
         return _Health.SICK, f"still starting after {_seconds(now_ms - process.started_at_ms)}"
-    if beat.state is not AppState.RUNNING:
-        return _Health.WAITING, f"the heartbeat says {beat.state}"
+    return _Health.WAITING, f"the heartbeat says {beat.state}"
+
+
+def _health_by_progress(beat: Heartbeat, limits: WatchLimits, now_ms: int) -> tuple[_Health, str]:
     progress_ms = beat.started_at_ms if beat.last_progress_ms is None else beat.last_progress_ms
     if not beat.caught_up and beat.latest_offsets and now_ms - progress_ms > limits.progress_ms:
         return _Health.SICK, f"input waits, but no batch was committed for {_seconds(now_ms - progress_ms)}"

@@ -1,18 +1,21 @@
-"""The page "Stores": static files, the glance that they show, and topologies. For users who may look into Airflow."""
+"""The page "Stores": static files, the tables that they show, and topologies. For users who may look into Airflow."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import requires_access_view
 from fastapi import Depends, FastAPI, Response
 
 from deploy.airflow_plugin.topology_page import topology_page
-from deploy.overview.command import platform_look
-from deploy.overview.glance import Glance
+from deploy.overview.collect import platform_overview
+from deploy.overview.model import Overview
+from deploy.overview.tables import summary, tables
 from deploy.settings import PlatformSettings
 
 _STATIC = Path(__file__).with_name("static")
@@ -33,18 +36,18 @@ _HEADERS = {
 }
 
 
-def page_app(look: Callable[[], Glance] | None = None) -> FastAPI:
-    """The ASGI app. `look` is called for each glance; None: a look at the platform of this process's settings.
+def page_app(collect: Callable[[], Overview] | None = None) -> FastAPI:
+    """The ASGI app. `collect` is called for each request of data; None: that of this process's platform.
 
     The files hold no data and need no login; all else needs an Airflow user who may see the cluster's activity.
     """
     app = FastAPI(title="Stores", docs_url=None, redoc_url=None, openapi_url=None)
     allowed = Depends(requires_access_view(AccessView.CLUSTER_ACTIVITY))
-    seen = look or platform_look(PlatformSettings.load())
+    collected = collect or platform_overview(PlatformSettings.load())
 
     @app.get("/glance", dependencies=[allowed])
     def glance() -> Response:  # synchronous: it waits for nodes, in a thread of the server's pool
-        return _answer(json.dumps(seen().as_json()).encode(), "application/json", cache="no-store")
+        return _answer(json.dumps(shown(collected())).encode(), "application/json", cache="no-store")
 
     @app.get("/topology/{name}", dependencies=[allowed])
     def topology(name: str) -> Response:
@@ -54,6 +57,11 @@ def page_app(look: Callable[[], Glance] | None = None) -> FastAPI:
     for route, (name, media_type) in _FILES.items():
         app.get(f"/{route}", include_in_schema=False)(_file(name, media_type))
     return app
+
+
+def shown(view: Overview) -> dict[str, Any]:
+    """The overview as JSON's own types, and as the words that the page shows."""
+    return {**view.as_json(), "summary": summary(view), "tables": [asdict(table) for table in tables(view)]}
 
 
 def _file(name: str, media_type: str) -> Callable[[], Response]:

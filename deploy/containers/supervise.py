@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from deploy.credentials import make_supervisor_credentials
 from deploy.environment import FOREIGN_PREFIXES, inherited_environment
 from deploy.extras import require_platform
 from deploy.layout import RunLayout
 from deploy.programs import Program, app_programs
 from deploy.settings import PlatformSettings
-from deploy.supervisor_conf import supervisor_conf
+from deploy.supervisor import supervisor_command, write_supervisor_conf
 from state.run_dir import make_private
-from state.whole_files import write_whole
 
 
 def supervise_apps(settings: PlatformSettings) -> NoReturn:
@@ -37,12 +35,8 @@ def supervise_apps(settings: PlatformSettings) -> NoReturn:
 def prepare_supervisor(layout: RunLayout, settings: PlatformSettings, programs: tuple[Program, ...]) -> list[str]:
     """Writes the configuration of a supervisor of `programs` and returns its argv."""
     layout.make()
-    credentials = make_supervisor_credentials(layout, settings)
-    conf = supervisor_conf(layout, settings, credentials, programs)
-    write_whole(layout.supervisor_conf, conf.encode(), private=True)
-    for state_file in layout.supervisor.glob("*.start.json"):
-        state_file.unlink()
-    return [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(layout.supervisor_conf)]
+    write_supervisor_conf(layout, settings, programs)
+    return supervisor_command(layout, "-n")
 
 
 def app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:

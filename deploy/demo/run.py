@@ -34,7 +34,7 @@ from deploy.layout import RunLayout
 from deploy.locking import exclusive
 from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
-from deploy.supervision import running_supervisor
+from deploy.supervisor import running_supervisor
 from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from deploy.wanted_apps import wanted_apps

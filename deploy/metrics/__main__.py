@@ -11,8 +11,8 @@ import typer
 from prometheus_client import CollectorRegistry
 
 from deploy.layout import RunLayout
-from deploy.metrics.collector import PlatformCollector
 from deploy.metrics.server import metrics_server
+from deploy.overview.prometheus import PlatformCollector
 from deploy.programs import CONFIGURATION_ERROR_EXIT
 from deploy.settings import PlatformSettings
 from state.clock import SystemClock

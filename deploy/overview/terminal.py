@@ -1,123 +1,118 @@
-"""The glance as tables for a terminal."""
+"""`storekeeper dashboard`: the overview in a terminal, live, until it is interrupted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
-from rich.console import Group, RenderableType
-from rich.table import Table
+import rich.table
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.text import Text
 
-from deploy.overview.glance import AppGlance, Glance, VerdictGlance
-from deploy.overview.words import about, age, count
-from quality.resolution import Action
-from spark_apps.runtime.heartbeat import AppState
+from deploy.overview.model import Overview
+from deploy.overview.tables import Cell, Mood, Table, notes, summary, tables
 
-_RIGHT = frozenset({"batch", "rows/s", "batch ms", "behind", "dead letters", "left out", "entries", "rows", "times"})
-
-
-def picture(glance: Glance) -> RenderableType:
-    """One look as tables."""
-    parts: list[RenderableType] = [_apps(glance), _stores(glance), _nodes(glance)]
-    if glance.unreachable is not None:
-        parts.append(Text(glance.unreachable, style="red"))
-    parts += [Text(f"{app.app}: {app.error}", style="red") for app in glance.apps if app.error]
-    parts += [Text(f"{app.app} {app.restoring}") for app in glance.apps if app.restoring]
-    parts += [Text(f"{node.node}: {node.error}", style="red") for node in glance.nodes if node.error]
-    if glance.verdicts:
-        parts.append(_verdicts(glance))
-    if glance.exits:
-        parts.append(_exits(glance))
-    return Group(*parts)
+_STYLES = {Mood.GOOD: "green", Mood.BAD: "bold red", Mood.NEITHER: ""}
+_WIDE = 140
+_LEAST_ROWS = 1
+_NOTES = 4
 
 
-def _apps(glance: Glance) -> Table:
-    columns = ("app", "state", "batch", "rows/s", "batch ms", "behind", "last batch", "dead letters", "left out")
-    return _table(
-        "Stream apps",
-        columns,
-        (
-            (
-                app.app, _state(app), count(app.batch_id), count(app.input_rows_per_second),
-                count(app.batch_duration_ms), count(app.lag_records), _last_batch(app), count(app.dead_letters),
-                count(app.dropped),
+def show_dashboard(collect: Callable[[], Overview], *, interval_s: float, count: int, as_json: bool) -> None:
+    """Shows the overview `count` times (0: until interrupted), `interval_s` apart.
+
+    On a terminal each one replaces the one before, and fits its size.
+    """
+    console = Console()
+    if as_json:
+        _repeat(lambda: print(json.dumps(collect().as_json()), flush=True), interval_s, count)
+    elif not console.is_terminal:
+        _repeat(lambda: console.print(picture(collect(), console.width)), interval_s, count)
+    else:
+        with Live(console=console, auto_refresh=False, screen=count == 0) as live:
+            _repeat(
+                lambda: live.update(picture(collect(), console.width, console.height), refresh=True), interval_s, count
             )
-            for app in glance.apps
-        ),
-    )  # fmt: skip
 
 
-def _state(app: AppGlance) -> Text:
-    return Text(app.state) if app.state == AppState.STOPPED else _good(app.state, app.healthy)
+def picture(view: Overview, width: int, height: int | None = None) -> RenderableType:
+    """The overview in at most so many columns and lines; None: as many lines as it needs.
+
+    What doesn't fit is named by its number: rows that are not well stay longest.
+    """
+    shown = [table for table in tables(view) if table.rows]
+    said = notes(view)
+    head = Text(f"{summary(view)} · {datetime.fromtimestamp(view.at_ms / 1000):%H:%M:%S}")  # noqa: DTZ006 (the viewer's time)
+    if height is not None:
+        said = _first(said, _NOTES)
+        shown = fitted(shown, height - 1 - len(said))
+    lines = [Text(note.words, style=_STYLES[note.mood], no_wrap=True, overflow="ellipsis") for note in said]
+    return Group(head, *lines, *(_rendered(table, width) for table in shown))
 
 
-def _last_batch(app: AppGlance) -> str:
-    if app.last_batch_age_ms is None and app.up_ms is not None:
-        return f"none in {age(app.up_ms)}"
-    return age(app.last_batch_age_ms)
+def fitted(shown: Sequence[Table], lines: int) -> list[Table]:
+    """The tables with as many rows as fit into so many lines; the longest tables are cut."""
+    kept = {table.name: len(table.rows) for table in shown}
+    sizes = {table.name: len(table.rows) for table in shown}
+
+    def used() -> int:
+        # A heading each, and a line that says how many rows are left out.
+        return sum(1 + rows + (rows < sizes[name]) for name, rows in kept.items())
+
+    while used() > lines and any(rows > _LEAST_ROWS for rows in kept.values()):
+        longest = max(kept, key=lambda name: kept[name])
+        kept[longest] -= 1
+    return [_cut(table, kept[table.name]) for table in shown]
 
 
-def _stores(glance: Glance) -> Table:
-    return _table(
-        "State stores (entries: estimates; rows of a snapshot: counted)",
-        ("store", "kind", "entries", "replicas that serve", "behind", "snapshot", "rows"),
-        (
-            (
-                store.store, store.kind, about(store.estimated_entries),
-                _good(f"{store.serving} of {store.replicas}", store.serving == store.replicas > 0),
-                count(store.lag_records), age(store.snapshot_age_ms), count(store.snapshot_rows),
-            )
-            for store in glance.stores
-        ),
-    )  # fmt: skip
+def _cut(table: Table, rows: int) -> Table:
+    if rows == len(table.rows):
+        return table
+    by_need = sorted(range(len(table.rows)), key=lambda index: not _is_bad(table.rows[index]))
+    kept, left = sorted(by_need[:rows]), by_need[rows:]
+    ill = sum(1 for index in left if _is_bad(table.rows[index]))
+    told = Cell(f"… {len(left)} more", Mood.BAD if ill else Mood.NEITHER)
+    blank = [Cell("")] * (len(table.columns) - 1)
+    return Table(table.name, table.columns, [*(table.rows[index] for index in kept), [told, *blank]])
 
 
-def _nodes(glance: Glance) -> Table:
-    return _table(
-        "Query nodes",
-        ("node", "address", "replicas that serve", "state"),
-        (
-            (
-                node.node, node.address, "-" if node.replicas is None else f"{node.serving} of {node.replicas}",
-                _good(node.state, node.error is None),
-            )
-            for node in glance.nodes
-        ),
-    )  # fmt: skip
+def _is_bad(row: Sequence[Cell]) -> bool:
+    return any(cell.mood is Mood.BAD for cell in row)
 
 
-def _verdicts(glance: Glance) -> Table:
-    return _table(
-        "Quality gate",
-        ("table", "last batch", "rows", "decided"),
-        (
-            (one.table, _outcome(one), count(one.rows), age(one.age_ms))
-            for one in glance.verdicts
-        ),
-    )  # fmt: skip
+def _first(said: list[Cell], number: int) -> list[Cell]:
+    if len(said) <= number:
+        return said
+    return [*said[: number - 1], Cell(f"… and {len(said) - number + 1} more", Mood.BAD)]
 
 
-def _outcome(one: VerdictGlance) -> Text:
-    return Text(one.outcome) if one.outcome == Action.DISCARDED else _good(one.outcome, not one.open)
+def _rendered(table: Table, width: int) -> RenderableType:
+    chosen = [
+        index for index, column in enumerate(table.columns) if not column.prose and (width >= _WIDE or not column.wide)
+    ]
+    made = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index in chosen:
+        column = table.columns[index]
+        # A narrow terminal shortens the first column alone, which holds names.
+        made.add_column(
+            column.title,
+            justify="right" if column.number else "left",
+            no_wrap=index > 0,
+            overflow="ellipsis",
+        )
+    for row in table.rows:
+        made.add_row(*(Text(row[index].words, style=_STYLES[row[index].mood]) for index in chosen))
+    return made
 
 
-def _exits(glance: Glance) -> Table:
-    return _table(
-        "Processes that ended by themselves",
-        ("process", "times", "last", "ago"),
-        ((one.process, count(one.count), one.last, age(one.age_ms)) for one in glance.exits),
-    )
-
-
-def _good(words: str, good: bool) -> Text:
-    return Text(words, style="green" if good else "bold red")
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    table = Table(title=title, title_justify="left", expand=False)
-    for column in columns:
-        # A narrow terminal may wrap every column but the first, which names the row.
-        table.add_column(column, justify="right" if column in _RIGHT else "left", no_wrap=column == columns[0])
-    for row in rows:
-        table.add_row(*row)
-    return table
+def _repeat(show: Callable[[], None], interval_s: float, count: int) -> None:
+    shown = 0
+    while True:
+        show()
+        shown += 1
+        if shown == count:
+            return
+        time.sleep(interval_s)

@@ -29,7 +29,7 @@ class FakeSupervisor:
 
     def process(self, name: str) -> ProcessInfo:
         assert name == "pos"
-        return ProcessInfo(self.state, self.pid, STARTED_MS, self.exit_status)
+        return ProcessInfo("pos", self.state, self.pid, STARTED_MS, self.exit_status)
 
     def start(self, name: str) -> bool:
         self.asked.append("start")

@@ -31,7 +31,9 @@ class Nodes:
     now_s: int = BEGAN_S + 5
 
     def process(self, name: str) -> ProcessInfo:
-        return ProcessInfo(self.states.get(name, "RUNNING"), 1, self.started_s.get(name, 0) * 1000, self.exit_status)
+        return ProcessInfo(
+            name, self.states.get(name, "RUNNING"), 1, self.started_s.get(name, 0) * 1000, self.exit_status
+        )
 
     def start(self, name: str) -> bool:
         self.did.append(f"start {name}")

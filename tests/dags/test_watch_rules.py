@@ -19,7 +19,7 @@ LIMITS = WatchLimits(
     window_ms=1_800_000,
     backoff_ms=60_000,
 )
-PROCESS = ProcessInfo("RUNNING", 7, NOW - 1_000_000, 0)
+PROCESS = ProcessInfo("pos", "RUNNING", 7, NOW - 1_000_000, 0)
 BEAT = Heartbeat("pos", 1, 7, AppState.RUNNING, NOW - 990_000, NOW - 2_000, last_progress_ms=NOW - 5_000)
 BEHIND = {"offsets": {"pos": {"0": 1}}, "latest_offsets": {"pos": {"0": 2}}}
 

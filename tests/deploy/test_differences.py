@@ -12,7 +12,7 @@ from deploy.differences import differences
 from deploy.down import stop_everything
 from deploy.instance import Instance
 from deploy.settings import PlatformSettings
-from deploy.supervision import start_supervisor
+from deploy.supervisor import start_supervisor
 from harness.ports import free_ports
 
 

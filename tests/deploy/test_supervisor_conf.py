@@ -12,7 +12,7 @@ from deploy.credentials import SupervisorCredentials
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
-from deploy.supervisor_conf import supervisor_conf
+from deploy.supervisor import supervisor_conf
 
 PASSWORD = "secret-of-the-test"
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.credentials import read_supervisor_credentials
 from deploy.layout import RunLayout
-from deploy.supervisor_client import SupervisorClient
 from harness.ports import free_ports
 
 STOREKEEPER = str(Path(sys.executable).with_name("storekeeper"))
@@ -76,6 +76,6 @@ class PlatformProcess:
         return fields
 
 
-def supervisor_of(run_dir: Path) -> SupervisorClient:
+def supervisor_of(run_dir: Path) -> SupervisorRpc:
     """A client of the supervisor that runs in `run_dir`."""
-    return SupervisorClient.of(read_supervisor_credentials(RunLayout(run_dir)))
+    return read_supervisor_credentials(RunLayout(run_dir)).client()

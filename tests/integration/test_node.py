@@ -13,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from deploy.layout import RunLayout
-from deploy.overview.glance import Holders
-from deploy.overview.look import Look
+from deploy.overview.collect import Nodes, collect
+from deploy.overview.model import Placement
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from harness.sigstop_pause import sigstop_pause
@@ -189,16 +189,11 @@ def test_a_node_that_hangs_is_given_up_within_the_deadline(split: tuple[NodeProc
 def test_the_overview_misses_a_frozen_node_by_its_name(pair: tuple[NodeProcess, NodeProcess], tmp_path: Path) -> None:
     names = {node.address: node.name for node in pair}
     limits = ClientLimits(timeout_s=5)  # a busy machine may need a second to connect, which would be another state
-    look = Look(
-        RunLayout(tmp_path),
-        SystemClock(),
-        lambda: StateClient(list(names), limits=limits),
-        Holders(names, standbys=1),
-    )
-    (rewards,) = look().stores
+    nodes = Nodes(lambda: StateClient(list(names), limits=limits), Placement(names, standbys=1))
+    (rewards,) = collect(RunLayout(tmp_path), SystemClock(), nodes=nodes).stores
     assert (rewards.serving, rewards.replicas) == (8, 8)
     with sigstop_pause(pair[1].pid):
-        seen = look()
+        seen = collect(RunLayout(tmp_path), SystemClock(), nodes=nodes)
     (rewards,) = seen.stores
     assert (rewards.serving, rewards.replicas) == (4, 8)
     assert sorted((node.node, node.state) for node in seen.nodes) == [("a", "answers"), ("b", "hangs")]

@@ -22,12 +22,12 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.credentials import read_supervisor_credentials
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
 from deploy.environment import inherited_environment
 from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
-from deploy.supervisor_client import SupervisorClient
 from harness.broker import Broker
 from harness.sales import good_sales
 from harness.topics import Record, end_offsets, read_topic, write_topic
@@ -76,7 +76,7 @@ class Cluster:
         eventually(lambda: all(map(executors, self.workers.values())), PATIENCE_S, "both workers run an executor")
 
     @property
-    def supervisor(self) -> SupervisorClient:
+    def supervisor(self) -> SupervisorRpc:
         return eventually(lambda: answering(self.folder / "run"), 60, "the supervisor answers")
 
     def sold(self) -> Expectation:
@@ -143,9 +143,9 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait(30)
 
 
-def answering(run_dir: Path) -> SupervisorClient | None:
+def answering(run_dir: Path) -> SupervisorRpc | None:
     try:
-        client = SupervisorClient.of(read_supervisor_credentials(RunLayout(run_dir)))
+        client = read_supervisor_credentials(RunLayout(run_dir)).client()
     except NotRunningError:
         return None
     return client if client.is_up() else None

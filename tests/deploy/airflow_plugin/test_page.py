@@ -16,26 +16,9 @@ import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from deploy.airflow_plugin.page import page_app
-from deploy.overview.glance import AppGlance, ExitGlance, Glance, NodeGlance, StoreGlance, VerdictGlance
+from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 
 CHROMIUM = shutil.which("chromium")
-EVIL = "<img src=x onerror=\"document.title='owned'\">"
-RESTORING = "restores 2 store partitions: 25 %, 12 s left"
-SEEN = Glance(
-    1_700_000_000_000,
-    apps=[
-        AppGlance("pos", "RUNNING", True, 1, 17, 0.0, 410, 0, None, 300_000, 0, 2, 34498, RESTORING, None),
-        AppGlance("ticks", "STOPPED", True, 1, 3, 0.0, 410, 0, 900_000, None, 0, 0, 10, None, None),
-        AppGlance("hadoop_export", "FAILED", False, 1, 9, 0.0, None, None, None, None, 3, 0, None, None, EVIL),
-    ],
-    stores=[StoreGlance("rewards", "keyvalue", "pos-rewards-changelog", 5691, 4, 8, 4, 5, 3_600_000, 1501)],
-    nodes=[
-        NodeGlance("a", "http://127.0.0.1:18101", 4, 4, "answers", None),
-        NodeGlance("b", "javascript:alert(1)", None, 0, "hangs", "no answer within 1 s"),
-    ],
-    verdicts=[VerdictGlance("hadoop_export", "discarded", False, 126, 60_000)],
-    exits=[ExitGlance("node-a", 2, "terminated by SIGKILL", 300_000)],
-)
 
 
 @contextmanager
@@ -87,11 +70,11 @@ def test_everything_is_shown_as_text() -> None:
         expect(page.locator("#apps .bad")).to_have_text("FAILED")
         expect(page.locator("#apps")).to_contain_text(EVIL)
         expect(page.locator("#apps")).to_contain_text(RESTORING)
-        expect(page.locator("#apps")).to_contain_text("Left out")
+        expect(page.locator("#apps")).to_contain_text("left out")
         expect(page.locator("#verdicts")).to_contain_text("discarded")
         expect(page.locator("#verdicts .bad")).to_have_count(0)
         expect(page.locator("#nodes .bad")).to_have_text("hangs")
-        expect(page.locator("#exits")).to_contain_text("terminated by SIGKILL")
+        expect(page.locator("#processes")).to_contain_text("terminated by SIGKILL")
         expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is no link
         expect(page.locator("#summary")).to_contain_text("1 app is ill")
         assert page.title() == "Stores"

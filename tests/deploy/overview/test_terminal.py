@@ -1,30 +1,47 @@
-"""The glance as a terminal shows it."""
+"""The overview as a terminal shows it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 from rich.text import Text
 
-from deploy.overview.glance import ExitGlance, Glance, VerdictGlance
+from deploy.overview.model import FROZEN, Overview, Process
 from deploy.overview.terminal import picture
-from tests.deploy.airflow_plugin.test_page import SEEN
+from spark_apps.registry import APPS
+from spark_apps.runtime.heartbeat import AppState
+from tests.deploy.overview.made_up import NOW_MS, SEEN, app, quarantined, store
+
+STORES = (
+    "rewards", "prices", "standings", "players", "products", "order-times", "orders", "order-locations", "seen-events",
+    "user-sessions", "seen-sales", "sales", "sales-hopping",
+)  # fmt: skip
+WHOLE = replace(
+    SEEN,
+    processes=[],
+    apps=[app(name, dead_letters_total=12_345, dropped_total=67) for name in APPS],
+    stores=[store(name) for name in STORES],
+    nodes=[SEEN.nodes[0]] * 3,
+)
 
 
-def shown(glance: Glance) -> str:
-    console = Console(width=140, record=True, file=StringIO(), force_terminal=True, color_system="standard")
-    console.print(picture(glance))
+def shown(view: Overview, width: int = 150, height: int | None = None) -> str:
+    console = Console(width=width, record=True, file=StringIO(), force_terminal=True, color_system="standard")
+    console.print(picture(view, width, height))
     return console.export_text(styles=True)
 
 
+def plain(view: Overview, width: int = 80, height: int | None = 24) -> list[str]:
+    return [line.rstrip() for line in Text.from_ansi(shown(view, width, height)).plain.splitlines()]
+
+
 def test_estimates_counts_and_times_are_told_apart() -> None:
-    told = Text.from_ansi(shown(SEEN)).plain
-    assert "~5,691" in told
-    assert "1,501" in told
-    assert "none in 5 min" in told
-    assert "4 of 8" in told
-    assert "hangs" in told
+    told = "\n".join(plain(SEEN))
+    for word in ("~5,691", "1,501", "none in 5 min", "4 of 8", "hangs", "restores 2 store partitions: 25 %, 9 s left"):
+        assert word in told
 
 
 def test_what_is_stopped_or_discarded_is_neither_green_nor_red() -> None:
@@ -35,15 +52,40 @@ def test_what_is_stopped_or_discarded_is_neither_green_nor_red() -> None:
     assert "\x1b[1;31mdiscarded" not in colored["discarded"]
 
 
-def test_an_open_batch_is_red_and_a_process_that_died_leaves_a_trace() -> None:
-    glance = Glance(
-        0,
-        verdicts=[VerdictGlance("hadoop_export", "quarantined", True, 126, 60_000)],
-        exits=[ExitGlance("node-a", 2, "terminated by SIGKILL", 300_000)],
-    )
-    told = shown(glance)
-    assert "\x1b[1;31mquarantined" in told
-    (line,) = [line for line in told.splitlines() if "node-a" in line]
-    assert "2" in line
-    assert "terminated by SIGKILL" in line
-    assert "5 min" in line
+def test_an_open_batch_is_red() -> None:
+    assert "\x1b[1;31mquarantined" in shown(Overview(NOW_MS, verdicts=[quarantined()]))
+
+
+def test_a_process_that_died_leaves_a_trace_and_a_frozen_one_is_named() -> None:
+    frozen = Process("node-b", "RUNNING", False, 9, 1, "http://b", FROZEN)
+    told = plain(replace(SEEN, processes=[*SEEN.processes, frozen]))
+    assert f"node-b: {FROZEN}" in told
+    (line,) = [line for line in told if line.startswith("node-a")]
+    assert line.split() == ["node-a", "RUNNING", "2", "terminated", "by", "SIGKILL", "5", "min"]
+    assert not any(line.startswith("pos ") and "RUNNING" in line and line.endswith("-") for line in told)
+
+
+@pytest.mark.parametrize("height", [24, 12, None])
+def test_the_whole_platform_fits_the_terminal_and_nothing_is_shortened(height: int | None) -> None:
+    lines = plain(WHOLE, 80, height)
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line and "more" not in line for line in lines)
+    if height is None:
+        assert {line.split()[0] for line in lines} >= {*STORES, *APPS}
+    else:
+        assert len(lines) <= height
+
+
+def test_rows_that_are_not_well_are_shown_when_others_are_left_out() -> None:
+    stores = [*WHOLE.stores[:-1], replace(WHOLE.stores[-1], serving=3)]
+    failed = [*WHOLE.apps[:-1], app("ticks", state=AppState.FAILED, error="no topic")]
+    lines = plain(replace(WHOLE, stores=stores, apps=failed), 80, 15)
+    assert any(line.startswith("sales-hopping") and "3 of 8" in line for line in lines)
+    assert any(line.startswith("ticks") and "FAILED" in line for line in lines)
+    assert "ticks: no topic" in lines
+    assert len(lines) <= 15
+
+
+def test_a_wide_terminal_shows_more() -> None:
+    assert "pos-rewards-changelog" in "\n".join(plain(SEEN, 200, 50))
+    assert "pos-rewards-changelog" not in "\n".join(plain(SEEN))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deploy.overview.words import about, age, count
+from deploy.overview.tables import about, age, count
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from deploy.layout import RunLayout
-from deploy.metrics.collector import PlatformCollector
 from deploy.metrics.names import platform_metrics
+from deploy.overview.prometheus import PlatformCollector
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.pos import POS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.exits import exits, exits_in
 from deploy.layout import RunLayout
+from deploy.overview.run_files import exits, exits_in
 
 LOG = """\
 2026-11-23 18:00:00,123 WARN exited: pos (terminated by SIGKILL; not expected)
@@ -20,12 +20,12 @@ LOG = """\
 
 def test_each_is_there_once_with_how_often_and_how_since_the_last_start() -> None:
     seen = exits_in(LOG)
-    assert [(one.process, one.count, one.last) for one in seen] == [
-        ("node-a", 2, "terminated by SIGKILL"),
-        ("ticks-next", 1, "exit status 0"),
-    ]
-    assert seen[0].last_at_ms - seen[1].last_at_ms == 2002
+    assert {name: (one.count, one.last) for name, one in seen.items()} == {
+        "ticks-next": (1, "exit status 0"),
+        "node-a": (2, "terminated by SIGKILL"),
+    }
+    assert seen["node-a"].last_at_ms - seen["ticks-next"].last_at_ms == 2002
 
 
 def test_without_a_log_there_is_none(tmp_path: Path) -> None:
-    assert exits(RunLayout(tmp_path)) == []
+    assert exits(RunLayout(tmp_path)) == {}

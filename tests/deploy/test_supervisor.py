@@ -13,14 +13,14 @@ import psutil
 import pytest
 
 from dags.operators.errors import SupervisorUnreachableError
+from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.down import stop_everything
 from deploy.environment import child_environment, inherited_environment
 from deploy.layout import RunLayout
 from deploy.orphans import find_orphans
 from deploy.programs import Program
 from deploy.settings import PlatformSettings
-from deploy.supervision import running_supervisor, shut_down, start_supervisor, stop_all
-from deploy.supervisor_client import SupervisorClient
+from deploy.supervisor import running_supervisor, shut_down, start_supervisor, stop_all
 from deploy.waiting import eventually
 from harness.ports import free_ports
 
@@ -36,7 +36,7 @@ class Platform:
         self.layout.make()
         self.programs: tuple[Program, ...] = ()
 
-    def start(self, **codes: str) -> SupervisorClient:
+    def start(self, **codes: str) -> SupervisorRpc:
         self.programs = tuple(self._program(name, code) for name, code in codes.items())
         environment = child_environment(self.settings, inherited_environment())
         return start_supervisor(self.layout, self.settings, environment, self.programs)
@@ -55,7 +55,7 @@ def platform(tmp_path: Path) -> Iterator[Platform]:
     stop_everything(made.layout, timeout_s=10)
 
 
-def _is_running(client: SupervisorClient, name: str) -> bool:
+def _is_running(client: SupervisorRpc, name: str) -> bool:
     return client.process(name).state == "RUNNING"
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from deploy.layout import RunLayout
-from deploy.overview.command import show_dashboard
-from deploy.overview.look import Look
+from deploy.overview.collect import Nodes, collect
+from deploy.overview.model import Overview
+from deploy.overview.terminal import show_dashboard
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.verdict import Status, Verdict, VerdictArchive
 from spark_apps.apps.pos import POS
@@ -18,15 +19,15 @@ from spark_apps.generations.journal import Generation, GenerationState, JournalF
 from spark_apps.runtime.heartbeat import write_heartbeat
 from state.client import ClientLimits, StateClient
 from state.clock import ManualClock
-from tests.deploy.overview.test_glance import BEAT, NOW_MS
+from tests.deploy.overview.made_up import BEAT, NOW_MS
 from tests.state.client.fake_node import answers, fake_node
 
 
-def look(folder: Path, address: str) -> Look:
+def overview(folder: Path, address: str = "http://127.0.0.1:1") -> Overview:
     def client() -> StateClient:
         return StateClient([address], limits=ClientLimits(timeout_s=0.3))
 
-    return Look(RunLayout(folder), ManualClock(NOW_MS), client)
+    return collect(RunLayout(folder), ManualClock(NOW_MS), nodes=Nodes(client))
 
 
 @pytest.fixture
@@ -41,28 +42,28 @@ def run_dir(tmp_path: Path) -> Path:
 
 
 def test_what_can_be_read_is_seen_while_no_node_answers(run_dir: Path) -> None:
-    seen = look(run_dir, "http://127.0.0.1:1")()
-    assert [app.app for app in seen.apps] == ["pos"]
-    assert [(one.table, one.outcome) for one in seen.verdicts] == [("hadoop_export", "published")]
+    seen = overview(run_dir)
+    assert [app.name for app in seen.apps] == ["pos"]
+    assert [(one.verdict.table, one.outcome) for one in seen.verdicts] == [("hadoop_export", "published")]
     assert seen.stores == ()
     assert seen.unreachable is not None
     assert "127.0.0.1:1" in seen.unreachable
 
 
 def test_an_empty_run_directory_is_no_error(tmp_path: Path) -> None:
-    seen = look(tmp_path, "http://127.0.0.1:1")()
+    seen = overview(tmp_path)
     assert (seen.apps, seen.verdicts) == ([], [])
 
 
 def test_a_node_that_answers_nonsense_is_said(run_dir: Path) -> None:
     with fake_node(answers()) as node:
-        seen = look(run_dir, node.address)()
-    assert [app.app for app in seen.apps] == ["pos"]
+        seen = overview(run_dir, node.address)
+    assert [app.name for app in seen.apps] == ["pos"]
 
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_command_shows_so_many_looks(run_dir: Path, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    show_dashboard(look(run_dir, "http://127.0.0.1:1"), interval_s=0, count=2, as_json=as_json)
+    show_dashboard(lambda: overview(run_dir), interval_s=0, count=2, as_json=as_json)
     said = capsys.readouterr().out
     if as_json:
         first, second = map(json.loads, said.splitlines())
@@ -70,9 +71,9 @@ def test_the_command_shows_so_many_looks(run_dir: Path, as_json: bool, capsys: p
         assert first.pop("unreachable").startswith("no node answered")
         assert second.pop("unreachable").startswith("no node answered")
         assert first == second
-        assert first["apps"][0]["lag_records"] == 7
+        assert first["apps"][0]["behind"] == 7
     else:
-        assert said.count("Stream apps") == 2
+        assert said.count("dead letters") == 2
         assert "pos" in said
 
 
@@ -80,20 +81,20 @@ def test_a_generation_that_was_discarded_is_not_seen(run_dir: Path) -> None:
     journal = first_journal(POS)
     write_heartbeat(run_dir / "heartbeats/pos-next.json", BEAT)
     JournalFile(run_dir, "pos").write(journal)
-    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["pos"]
+    assert [app.name for app in overview(run_dir).apps] == ["pos"]
     there = Generation(2, GenerationState.STANDBY, {"rewards": "t"})
     JournalFile(run_dir, "pos").write(journal.updated(there))
-    assert [app.app for app in look(run_dir, "http://127.0.0.1:1")().apps] == ["pos", "pos-next"]
+    assert [app.name for app in overview(run_dir).apps] == ["pos", "pos-next"]
 
 
 def test_what_was_decided_on_a_quarantined_batch_is_seen(run_dir: Path) -> None:
     VerdictArchive(run_dir / "quality/verdicts/hadoop_export").put(
         Verdict("hadoop_export", Status.QUARANTINED, 4, 5, 10, NOW_MS)
     )
-    (seen,) = look(run_dir, "http://127.0.0.1:1")().verdicts
-    assert (seen.outcome, seen.open) == ("quarantined", True)
+    (seen,) = overview(run_dir).verdicts
+    assert (seen.outcome, seen.is_open) == ("quarantined", True)
     ResolutionArchive(run_dir / "quality/resolutions/hadoop_export").put(
         Resolution("hadoop_export", Action.DISCARDED, 4, 5, "meera", "test data", (), 10, NOW_MS)
     )
-    (seen,) = look(run_dir, "http://127.0.0.1:1")().verdicts
-    assert (seen.outcome, seen.open) == ("discarded", False)
+    (seen,) = overview(run_dir).verdicts
+    assert (seen.outcome, seen.is_open) == ("discarded", False)

@@ -1,67 +1,42 @@
-"""Reads apps, snapshots and verdicts from a run directory. What can't be read is left out and logged."""
+"""Reads heartbeats, snapshots, verdicts and exits from a run directory. What can't be read is left out and logged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import orjson
 import structlog
 
 from deploy.layout import RunLayout
-from quality.resolution import Resolution, ResolutionArchive
-from quality.verdict import Verdict, VerdictArchive
+from deploy.overview.model import LastVerdict, Snapshot
+from quality.resolution import ResolutionArchive
+from quality.verdict import VerdictArchive
 from spark_apps.generations.desired_state import Role
 from spark_apps.generations.journal import JournalFile
 from spark_apps.registry import stores
 from spark_apps.runtime.heartbeat import Heartbeat, read_heartbeat
 from state.errors import StateError
+from state.maintenance.check_verdict import CheckVerdict, last_verdict
 from state.snapshots.manifest import SnapshotManifest
 
 _log = structlog.get_logger(__name__)
 _MANIFEST_FIELD = b"changelog_offsets"
 """Only the commit of a snapshot holds it. Commits that join or remove files don't."""
+_EXIT = re.compile(r"(\S+ \S+),(\d{3}) \w+ (supervisord started|exited: (\S+) \((.*); (?:not )?expected\))")
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The newest snapshot of a store: when it was committed, and its rows; None if its manifest can't be read."""
-
-    at_ms: int
-    rows: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class LastVerdict:
-    """The quality gate's last decision on a table, and what somebody decided on the batch since."""
-
-    verdict: Verdict
-    resolution: Resolution | None = None
-
-    @property
-    def outcome(self) -> str:
-        """`published`, `quarantined`, `released` or `discarded`."""
-        return str(self.verdict.status if self.resolution is None else self.resolution.action)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the batch is quarantined and nobody has decided on it."""
-        return not self.verdict.passed and self.resolution is None
-
-
-def heartbeats(layout: RunLayout) -> list[Heartbeat]:
-    """The last heartbeat of each app, in the order of their names.
+def heartbeats(layout: RunLayout) -> dict[str, Heartbeat]:
+    """The last heartbeat of each app, by its name.
 
     A generation that isn't live has the name of its process, to distinguish it from the live one. Retired and
     discarded ones are left out.
     """
     found = {path.stem: read_heartbeat(path) for path in sorted(layout.root.glob("heartbeats/*.json"))}
-    return [
-        replace(beat, app=name)
-        for name, beat in sorted(found.items())
-        if beat is not None and not _is_gone(layout, name, beat.app)
-    ]
+    return {name: beat for name, beat in found.items() if beat is not None and not _is_gone(layout, name, beat.app)}
 
 
 def _is_gone(layout: RunLayout, program: str, app: str) -> bool:
@@ -73,19 +48,6 @@ def _is_gone(layout: RunLayout, program: str, app: str) -> bool:
     except StateError:
         return False
     return journal is None or journal.other is None
-
-
-def unread(beat: Heartbeat) -> Iterator[tuple[str, str, int, int]]:
-    """Topic, partition, next offset and lag in offsets of each partition that an app reads."""
-    for topic, partitions in beat.offsets.items():
-        ends = beat.latest_offsets.get(topic, {})
-        for partition, offset in partitions.items():
-            yield topic, partition, offset, max(0, ends.get(partition, offset) - offset)
-
-
-def behind(beat: Heartbeat) -> int | None:
-    """How many offsets an app has still to read; None before its heartbeat has offsets."""
-    return sum(left for *_, left in unread(beat)) if beat.offsets and beat.latest_offsets else None
 
 
 def snapshots(layout: RunLayout) -> dict[str, Snapshot]:
@@ -125,3 +87,56 @@ def _last(layout: RunLayout, folder: Path) -> LastVerdict | None:
     except (OSError, ValueError, TypeError, KeyError):
         _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
         return None
+
+
+def checks(layout: RunLayout) -> list[CheckVerdict]:
+    """The last verdict of each check of each store."""
+    found = (_last_check(folder) for folder in sorted(layout.root.glob("quality/verdicts/*/*")) if folder.is_dir())
+    return [verdict for verdict in found if verdict is not None]
+
+
+def _last_check(folder: Path) -> CheckVerdict | None:
+    try:
+        return last_verdict(folder)
+    except (OSError, ValueError):
+        _log.warning("verdict_unreadable", folder=str(folder), exc_info=True)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Exits:
+    """How often a process has ended by itself, and how and when it last did."""
+
+    process: str
+    count: int
+    last: str
+    last_at_ms: int
+
+
+def exits(layout: RunLayout) -> dict[str, Exits]:
+    """The processes that have ended by themselves since the platform was started, by name.
+
+    Those stopped on purpose are left out.
+    """
+    try:
+        lines = (layout.supervisor / "supervisord.log").read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return {}
+    return exits_in(lines)
+
+
+def exits_in(lines: Iterable[str]) -> dict[str, Exits]:
+    """The same from the lines of the supervisor's log, since its last start."""
+    found: dict[str, Exits] = {}
+    for line in lines:
+        match = _EXIT.match(line)
+        if match is None:
+            continue
+        if match[4] is None:
+            found.clear()
+            continue
+        # The log has local time, which is what a datetime without a zone stands for.
+        at_ms = int(datetime.fromisoformat(match[1]).timestamp() * 1000) + int(match[2])
+        before = found.get(match[4])
+        found[match[4]] = Exits(match[4], 1 if before is None else before.count + 1, match[5], at_ms)
+    return found

@@ -1,0 +1,136 @@
+"""Collects the platform's state, once for all views. What can't be read is left out and reported."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dags.operators.errors import SupervisorUnreachableError
+from dags.operators.supervisor_rpc import ProcessInfo
+from deploy.layout import RunLayout
+from deploy.overview import run_files
+from deploy.overview.model import App, Overview, Placement, nodes_of, stores_of
+from deploy.overview.processes import Probes, app_processes, processes_of
+from deploy.settings import PlatformSettings
+from deploy.supervisor import running_supervisor
+from deploy.wanted_apps import kept_apps
+from spark_apps.registry import APPS
+from state.client import ClientLimits, Credentials, StateClient
+from state.clock import Clock, SystemClock
+from state.errors import StateError
+from state.settings import load_node_settings
+
+_TIMEOUT_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """How to ask the query nodes. `client` makes a client, which is closed after each collection."""
+
+    client: Callable[[], StateClient]
+    placement: Placement = field(default_factory=Placement)
+
+
+def collect(
+    layout: RunLayout,
+    clock: Clock,
+    *,
+    settings: PlatformSettings | None = None,
+    probe: bool = False,
+    nodes: Nodes | None = None,
+) -> Overview:
+    """Looks at everything once. Never raises for what doesn't answer, nor for a missing file.
+
+    Args:
+        layout: the run directory; its files are always read.
+        clock: for the ages.
+        settings: the platform's, to ask its supervisor; None for the files alone.
+        probe: whether the broker, Airflow, the nodes and the metrics are asked if they work.
+        nodes: how to ask the query nodes for what they hold; None to leave stores and nodes out.
+    """
+    now_ms = clock.now_ms()
+    infos = [] if settings is None else _supervised(layout)
+    apps = _apps(layout, infos, settings, now_ms)
+    found = Overview(
+        now_ms,
+        apps=apps,
+        snapshots=run_files.snapshots(layout),
+        verdicts=run_files.last_verdicts(layout),
+        checks=run_files.checks(layout),
+    )
+    if settings is not None:
+        probes = Probes(settings) if probe else None
+        ended = run_files.exits(layout)
+        found = replace(found, processes=processes_of(infos, apps, ended, settings, now_ms=now_ms, probes=probes))
+    return found if nodes is None else _with_nodes(found, nodes)
+
+
+def platform_overview(
+    settings: PlatformSettings, token_file: Path | None = None, ca_file: Path | None = None
+) -> Callable[[], Overview]:
+    """Collects what the dashboard and Airflow's page show, from the nodes of the process's settings, anew at each call.
+
+    Args:
+        settings: the platform's.
+        token_file: holds the token for the nodes.
+        ca_file: the authority of the nodes' certificates.
+    """
+    credentials = Credentials(token_file=token_file, ca_file=ca_file)
+
+    def client() -> StateClient:
+        addresses = list(load_node_settings().peer_addresses.values())
+        return StateClient(addresses, credentials=credentials, limits=ClientLimits(timeout_s=_TIMEOUT_S))
+
+    own = load_node_settings()
+    names = {address: name for name, address in own.peer_addresses.items()}
+    nodes = Nodes(client, Placement(names, own.replicas, own.replicas_by_store))
+    return lambda: collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, nodes=nodes)
+
+
+def _supervised(layout: RunLayout) -> Sequence[ProcessInfo]:
+    client = running_supervisor(layout)
+    try:
+        return [] if client is None else client.processes()
+    except SupervisorUnreachableError:
+        return []  # it has ended since
+
+
+def _apps(
+    layout: RunLayout, infos: Sequence[ProcessInfo], settings: PlatformSettings | None, now_ms: int
+) -> Sequence[App]:
+    """The apps that have left a heartbeat, and those that should run."""
+    beats = run_files.heartbeats(layout)
+    by_app: Mapping[str, ProcessInfo] = {} if settings is None else app_processes(infos, settings)
+    expected = () if settings is None or infos else kept_apps(settings)
+    order = {name: index for index, name in enumerate(APPS)}
+    names = sorted({*beats, *by_app, *expected}, key=lambda name: (order.get(name, len(order)), name))
+    return [App(name, now_ms, beats.get(name), by_app.get(name)) for name in names]
+
+
+def _with_nodes(found: Overview, nodes: Nodes) -> Overview:
+    try:
+        with nodes.client() as client:
+            lags, listed = client.lag(), client.stores()
+            estimates = _estimates(client, [str(row["store"]) for row in listed])
+    except StateError as error:
+        return replace(found, unreachable=str(error))
+    stores = stores_of(
+        listed,
+        lags,
+        estimates=estimates,
+        snapshots=found.snapshots,
+        placement=nodes.placement,
+        now_ms=found.at_ms,
+    )
+    return replace(found, stores=stores, nodes=nodes_of(lags, nodes.placement.names))
+
+
+def _estimates(client: StateClient, stores: Iterable[str]) -> dict[str, int]:
+    """About how many rows all partitions of each store have; stores that no node reports are left out."""
+    found = {}
+    for store in stores:
+        with contextlib.suppress(StateError):
+            found[store] = client.key_value(store).approximate_num_entries().value
+    return found

@@ -1,0 +1,193 @@
+"""The supervisor of a run directory: configured, started as a daemon, found again, shut down."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import psutil
+
+from dags.operators.errors import SupervisorUnreachableError
+from dags.operators.supervisor_rpc import SupervisorRpc
+from deploy.credentials import SupervisorCredentials, make_supervisor_credentials, read_supervisor_credentials
+from deploy.errors import NotRunningError, StartError
+from deploy.layout import RunLayout
+from deploy.programs import CONFIGURATION_ERROR_EXIT, Program
+from deploy.settings import PlatformSettings
+from deploy.waiting import eventually
+from state.whole_files import write_whole
+
+_log = logging.getLogger(__name__)
+
+_START_TIMEOUT_S = 30
+# The wait grows by a second with each try that fails: this many tries take about a week.
+_START_RETRIES = 1000
+_LOG_BACKUPS = 3
+_RPC_INTERFACE = {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"}
+
+
+def running_supervisor(layout: RunLayout) -> SupervisorRpc | None:
+    """A client of the supervisor that runs in this run directory, or None."""
+    try:
+        client = read_supervisor_credentials(layout).client()
+    except NotRunningError:
+        return None
+    return client if client.is_up() else None
+
+
+def start_supervisor(
+    layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str], programs: Sequence[Program]
+) -> SupervisorRpc:
+    """Starts the supervisor of `programs` as a daemon of its own session and waits until it answers.
+
+    It doesn't start the programs yet.
+
+    Raises:
+        StartError: it did not come up.
+    """
+    credentials = write_supervisor_conf(layout, settings, programs)
+    command = supervisor_command(layout)
+    done = subprocess.run(
+        command,
+        env=dict(environment),
+        cwd=layout.root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_START_TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
+        msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
+        raise StartError(msg)
+    client = credentials.client()
+    if not eventually(client.is_up, _START_TIMEOUT_S):
+        msg = f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}."
+        raise StartError(msg)
+    return client
+
+
+def supervisor_command(layout: RunLayout, *options: str) -> list[str]:
+    """The argv of the supervisor, by the configuration of `write_supervisor_conf`."""
+    return [sys.executable, "-m", "supervisor.supervisord", *options, "-c", str(layout.supervisor_conf)]
+
+
+def write_supervisor_conf(
+    layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]
+) -> SupervisorCredentials:
+    """Writes the configuration of a supervisor that begins anew, and returns its credentials."""
+    credentials = make_supervisor_credentials(layout, settings)
+    conf = supervisor_conf(layout, settings, credentials, programs)
+    write_whole(layout.supervisor_conf, conf.encode(), private=True)
+    for state_file in layout.supervisor.glob("*.start.json"):
+        state_file.unlink()
+    return credentials
+
+
+def shut_down(client: SupervisorRpc, timeout_s: float) -> bool:
+    """Stops everything and the supervisor: Airflow first, so that it restarts no app, the broker last.
+
+    `timeout_s` bounds each of the three steps. Returns whether the supervisor was gone after them.
+    """
+    pid = None
+    try:
+        pid = client.pid()
+        for rank in range(3):
+            names = [info.name for info in client.processes() if _stop_rank(info.name) == rank]
+            stop_all(client, names, timeout_s)
+        client.shutdown()
+    except SupervisorUnreachableError as error:
+        _log.debug("the supervisor went away while it was shut down: %s", error)
+    return pid is None or eventually(lambda: _is_gone(pid), timeout_s)
+
+
+def stop_all(client: SupervisorRpc, names: Collection[str], timeout_s: float) -> bool:
+    """Stops processes at the same time. Returns whether all had ended within `timeout_s`."""
+    for name in names:
+        client.stop(name)
+    return eventually(lambda: not any(info.name in names and info.is_wanted for info in client.processes()), timeout_s)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def _stop_rank(name: str) -> int:
+    if name.startswith("airflow-"):
+        return 0
+    return 2 if name == "kafka" else 1
+
+
+def supervisor_conf(
+    layout: RunLayout, settings: PlatformSettings, credentials: SupervisorCredentials, programs: Iterable[Program]
+) -> str:
+    """The configuration. It holds the password of XML-RPC: write it to a private file."""
+    sections = [
+        _server_section(settings, credentials),
+        _daemon_section(layout),
+        _section("rpcinterface:supervisor", _RPC_INTERFACE),
+        *(_program_section(program, layout, settings) for program in programs),
+    ]
+    return "\n".join(sections)
+
+
+def _server_section(settings: PlatformSettings, credentials: SupervisorCredentials) -> str:
+    return _section(
+        "inet_http_server",
+        {
+            "port": f"127.0.0.1:{settings.supervisor_port}",
+            "username": credentials.username,
+            "password": credentials.password,
+        },
+    )
+
+
+def _daemon_section(layout: RunLayout) -> str:
+    return _section(
+        "supervisord",
+        {
+            "logfile": str(layout.supervisor / "supervisord.log"),
+            "logfile_maxbytes": "5MB",
+            "logfile_backups": "2",
+            "pidfile": str(layout.supervisor / "supervisord.pid"),
+            "childlogdir": str(layout.logs),
+            "directory": str(layout.root),
+            "identifier": "storekeeper",
+            "umask": "077",
+        },
+    )
+
+
+def _program_section(program: Program, layout: RunLayout, settings: PlatformSettings) -> str:
+    options = {
+        "command": shlex.join(program.command),
+        "directory": str(layout.root),
+        # `storekeeper up` and Airflow start programs, in their order; the supervisor only restarts them.
+        "autostart": "false",
+        "autorestart": "true" if program.restart_always else "unexpected",
+        "exitcodes": f"0,{CONFIGURATION_ERROR_EXIT}",
+        "startsecs": str(program.start_s),
+        "startretries": str(_START_RETRIES),
+        "stopsignal": "TERM",
+        "stopwaitsecs": str(program.stop_s),
+        "stopasgroup": "true" if program.group_stop else "false",
+        "killasgroup": "true",
+        "redirect_stderr": "true",
+        "stdout_logfile": str(layout.log(program.name)),
+        "stdout_logfile_maxbytes": f"{settings.log_max_mb}MB",
+        "stdout_logfile_backups": str(_LOG_BACKUPS),
+    }
+    return _section(f"program:{program.name}", options)
+
+
+def _section(name: str, options: dict[str, str]) -> str:
+    # The supervisor expands %(...)s in every value.
+    lines = [f"{key}={value.replace('%', '%%')}" for key, value in options.items()]
+    return "\n".join([f"[{name}]", *lines, ""])
