@@ -1,30 +1,44 @@
-"""The page of measured figures, made from `benchmarks/results/`.
+"""The pages of measured figures, made from `benchmarks/results/`.
 
-`python -m benchmarks.report > docs/explanation/benchmarks.md` writes it.
+`python -m benchmarks.report` writes them to `docs/explanation/benchmarks/`.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from benchmarks.results import RESULTS
 
 NOTES = RESULTS.parent / "notes"
+FOLDER = RESULTS.parents[1] / "docs" / "explanation" / "benchmarks"
+_PAGES = {
+    "apps": ("Throughput of apps", ("app", "windows", "join", "pos", "quix", "dsl")),
+    "queries": ("Queries", ("query", "leaderboard", "neighbours", "order_location")),
+    "stores": ("Stores", ("wrappers", "memory", "restore")),
+    "faults": ("Crashes and failover", ("crash", "failover")),
+    "operations": (
+        "Freshness, migrations and start-up",
+        ("freshness", "changeover", "migration", "session", "dag_parse"),
+    ),
+}
 _INTRODUCTION = """\
-# What was measured
-
-Each table was written by the command above it and stands in `benchmarks/results/`. Figures are medians; a ratio is ours
-to the peer's, the median over pairs of runs that followed one another, with the smallest and the largest behind it.
-Measure on your own machine before you plan with them.
+The command above each table writes its result to `benchmarks/results/`, and this page is made from there. Figures are
+medians. A ratio compares ours with the peer's: the median over pairs of runs, with the smallest and the largest in
+brackets. [The overview](README.md) says how to read them.
 """
 
 
-def report() -> str:
-    """The whole page, as Markdown."""
-    return "\n".join([_INTRODUCTION, *(_section(json.loads(p.read_text())) for p in sorted(RESULTS.glob("*.json")))])
+def pages() -> dict[Path, str]:
+    """The text of each page, by its file."""
+    return {FOLDER / f"{name}.md": _page(title, benchmarks) for name, (title, benchmarks) in _PAGES.items()}
+
+
+def _page(title: str, benchmarks: tuple[str, ...]) -> str:
+    results = (json.loads((RESULTS / f"{benchmark}.json").read_text()) for benchmark in benchmarks)
+    return "\n".join([f"# {title}\n", _INTRODUCTION, *map(_section, results)])
 
 
 def _section(result: Mapping[str, Any]) -> str:
@@ -41,7 +55,7 @@ def _section(result: Mapping[str, Any]) -> str:
 
 
 def _profile(result: Mapping[str, Any]) -> str:
-    """Where our side's processor time goes, if that was measured."""
+    """The table of our side's processor time; empty if it was not measured."""
     if "profile" not in result:
         return ""
     rows = "\n".join(f"| {part} | {spent_us:.2f} |" for part, spent_us in result["profile"].items())
@@ -49,7 +63,7 @@ def _profile(result: Mapping[str, Any]) -> str:
 
 
 def _notes(benchmark: str) -> str:
-    """What is to be said about a benchmark beside its figures."""
+    """The text below a benchmark's figures; empty if there is none."""
     notes = NOTES / f"{benchmark}.md"
     return f"\n{notes.read_text()}" if notes.exists() else ""
 
@@ -68,4 +82,5 @@ def _figure(value: float) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(report())
+    for path, text in pages().items():
+        path.write_text(text)

@@ -49,6 +49,6 @@ def check_partitions(app: str, made_with: Mapping[str, int], found: Mapping[str,
             msg = (
                 f"topic {topic} has {now} partitions, but the state of {app} was made with {before}: keys would lose "
                 "their state, so the app stopped before it processed any record. Kafka can't remove partitions: "
-                "start the app under a new name, on new topics (docs/explanation/delivery.md, 'More partitions')"
+                "start the app under a new name, on new topics (docs/how-to/scale.md, 'More partitions')"
             )
             raise PartitionsChangedError(msg)

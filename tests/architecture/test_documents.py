@@ -35,6 +35,26 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert broken_links(document) == []
 
 
+NOT_OF_THE_TREE = {
+    "benchmarks/NAME.py",
+    "benchmarks/results/NAME.json",
+    "quality/data_docs/",
+    "quality/data_docs/hadoop_export/index.html",
+    "quality/resolutions/",
+    "quality/resolutions/hadoop_export/",
+    "quality/verdicts/",
+    "tests/test_page_views.py",
+}
+"""Paths of a run directory or of the reader's app, and patterns."""
+PATH = re.compile(r"`((?:state|spark_apps|quality|dags|deploy|tests|benchmarks|docs|examples)/[\w./-]*)`")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_path_that_is_named_exists(document: Path) -> None:
+    named = set(PATH.findall(document.read_text())) - NOT_OF_THE_TREE
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
+
+
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A title\n[a](page.md#a-title) [b](page.md#no-title) [c](no-page.md) [d](https://example.org)\n")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.architecture.test_tree import ROOT
 
-PAGES = ("docs/explanation/security.md", "docs/explanation/delivery.md")
+PAGES = ("docs/reference/security-promises.md", "docs/reference/delivery-promises.md")
 HEADER = "| promise | test |"
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 

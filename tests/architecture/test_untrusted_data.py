@@ -69,7 +69,7 @@ def test_the_rule_sees_what_it_is_for(source: str) -> None:
 def test_documents_of_security_name_what_exists() -> None:
     named = {
         word
-        for document in ("SECURITY.md", "docs/explanation/security.md")
+        for document in ("SECURITY.md", "docs/reference/security-promises.md")
         for word in (ROOT / document).read_text().split("`")[1::2]
         if word.startswith(("tests/", "docs/"))
     }

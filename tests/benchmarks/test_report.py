@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from benchmarks.report import report
+from benchmarks.report import FOLDER, pages
 from benchmarks.results import RESULTS, Measure
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_page_is_made_from_the_results() -> None:
-    assert (ROOT / "docs" / "explanation" / "benchmarks.md").read_text() == report()
+@pytest.mark.parametrize(("path", "text"), pages().items(), ids=lambda value: getattr(value, "stem", ""))
+def test_a_page_is_made_from_the_results(path: Path, text: str) -> None:
+    assert path.read_text() == text, "run `python -m benchmarks.report`"
+
+
+def test_every_result_is_on_one_page() -> None:
+    shown = re.findall(r"^## `make bench-(\w+)`$", "".join(pages().values()), flags=re.MULTILINE)
+    assert sorted(shown) == sorted(path.stem for path in RESULTS.glob("*.json"))
+    assert {path.name for path in FOLDER.glob("*.md")} == {path.name for path in pages()} | {"README.md"}
 
 
 def test_every_result_has_its_command() -> None:

@@ -1,4 +1,4 @@
-"""Each extra alone runs what the README's table says of it, from a wheel, in an environment of its own."""
+"""The commands of the guide to install run with their extra alone, from a wheel, in an environment of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.settings import AppSettings
 from tests.installing.conftest import Install
 from tests.installing.environment import ROOT, Environment
-from tests.installing.readme_table import tries
+from tests.installing.extras_table import tries
 
 TRIES = tries()
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -44,7 +44,7 @@ def environment(installed: Environment, folder: Path, **settings: str) -> dict[s
 
 
 def call(command: str, folder: Path, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Runs a command line of the README to its end."""
+    """Runs a command line of the guide to its end."""
     return subprocess.run(
         _words(command, variables),
         cwd=folder,
@@ -100,9 +100,9 @@ def test_the_line_of_an_extra_runs(install: Install, extra: str, tmp_path: Path)
 
 
 def test_the_bare_package_has_stores_and_clients(install: Install, tmp_path: Path) -> None:
-    readme = (ROOT / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
-    (tmp_path / "readme.py").write_text("from state import StateClient\n" + readme)
-    done = call("python readme.py", tmp_path, environment(install("none"), tmp_path))
+    guide = (ROOT / "docs" / "how-to" / "install.md").read_text().partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "sample.py").write_text("from state import StateClient\n" + guide)
+    done = call("python sample.py", tmp_path, environment(install("none"), tmp_path))
     assert done.stdout == "[('alice', '139.46')]\n", done.stderr
 
 

@@ -70,7 +70,7 @@ def test_an_example_finds_something(root: Path, statement: str) -> None:
 
 
 def test_the_runbook_of_the_gate_finds_a_leak(root: Path) -> None:
-    (statement,) = SQL_BLOCK.findall((DOCS / "how-to" / "operate.md").read_text("utf-8"))
+    (statement,) = SQL_BLOCK.findall((DOCS / "how-to" / "quality-gate.md").read_text("utf-8"))
     staged = query(root, "FROM hadoop_export_staged").rows
     assert len(query(root, statement).rows) == sum("9889127612" in row for row in staged) == 1
 
