@@ -22,7 +22,7 @@ from benchmarks.results import Measure, write_results
 from harness.broker import start_broker
 from harness.changelog_writer import KafkaChangelogWriter
 from state.changelog.headers import ChangelogHeaders
-from state.changelog.listener import LoggingRestoreListener
+from state.changelog.listener import logging_listener
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import SystemClock
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
@@ -63,9 +63,7 @@ def restore_ours(bootstrap: str, root: Path, workers: int) -> float:
     facts = reader.facts(TOPIC)
     logs = [reader.log_state(facts, partition) for partition in range(PARTITIONS)]
     replicas = [
-        Replica(
-            ReplicaId("rewards", partition), TOPIC, storage=place, clock=clock, listener=LoggingRestoreListener(clock)
-        )
+        Replica(ReplicaId("rewards", partition), TOPIC, storage=place, clock=clock, listener=logging_listener(clock))
         for partition in range(PARTITIONS)
     ]
     cold = WorkerColdRestore(root, bootstrap, ColdRestoreSettings(threshold_records=1, workers=workers))

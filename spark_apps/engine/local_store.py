@@ -25,7 +25,7 @@ from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan
 from state.changelog.skipped import headers_of, skip_reason
 from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
-from state.stores.bytes_store import BytesStore
+from state.stores.bytes_store import BytesStore, is_empty
 from state.stores.rocksdb import open_rocksdb
 from state.stores.rocksdb_options import Profile, RocksDBOptions
 from state.stores.set_aside import set_aside
@@ -106,7 +106,7 @@ class LocalStore:
         start, _ = bounds_of(bootstrap, log.topic, self._partition)
         state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
         behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
-        plan = plan_restore(checkpoint, empty=self._is_empty(), log=state, behind_ms=behind_ms)
+        plan = plan_restore(checkpoint, empty=is_empty(self.backend), log=state, behind_ms=behind_ms)
         if plan.reason is RestoreReason.AHEAD_OF_LOG:
             msg = (
                 f"changelog {log.topic} ends at {end} in partition {self._partition}, and the store had followed it to "
@@ -149,10 +149,6 @@ class LocalStore:
         except StoreCorruptedError:
             self._empty()
             return None
-
-    def _is_empty(self) -> bool:
-        with self.backend.scan(None, None) as rows:
-            return next(rows, None) is None
 
     def _empty(self) -> None:
         self.backend.close()

@@ -1,15 +1,18 @@
-"""What a replica reports during a restore: Kafka Streams' listener, and progress with rate and remaining time."""
+"""What a replica reports during a restore: its events, and progress with rate and remaining time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from enum import StrEnum
 
 import structlog
 
 from state.clock import Clock
 
 log = structlog.get_logger(__name__)
+
+_LOG_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,53 +55,49 @@ class RestoreProgress:
         return self.remaining * self.elapsed_s / passed if passed > 0 and self.elapsed_s > 0 else None
 
 
-class RestoreListener(Protocol):
-    """Listens to restores. Called from the thread that restores: it must be quick and must not raise."""
+class RestoreEvent(StrEnum):
+    """What a replica reports; the values are the names of log events."""
 
-    def on_restore_start(self, progress: RestoreProgress) -> None:
-        """A restore begins."""
-        ...
-
-    def on_batch_restored(self, progress: RestoreProgress) -> None:
-        """A batch is in the store, its checkpoint too."""
-        ...
-
-    def on_restore_end(self, progress: RestoreProgress) -> None:
-        """The reader's position has reached the end."""
-        ...
-
-    def on_restore_suspended(self, progress: RestoreProgress) -> None:
-        """It stopped before the end: the node stops, or the store can't take writes now."""
-        ...
+    STARTED = "restore_started"
+    PROGRESS = "restore_progress"
+    """A batch is in the store, its checkpoint too."""
+    ENDED = "restore_ended"
+    """The reader's position has reached the end."""
+    SUSPENDED = "restore_suspended"
+    """It stopped before the end: the node stops, or the store can't take writes now."""
 
 
-class LoggingRestoreListener:
-    """Writes each restore's beginning and end to the log, and its progress at most every ten seconds."""
+RestoreListener = Callable[[RestoreEvent, RestoreProgress], None]
+"""Listens to restores. Called from the thread that restores: it must be quick and must not raise."""
 
-    def __init__(self, clock: Clock, every_s: float = 10.0) -> None:
+
+class ProgressThrottle:
+    """Lets progress of one replica through at most every `every_s` seconds, and every other event."""
+
+    def __init__(self, clock: Clock, every_s: float) -> None:
         self._clock = clock
         self._every_s = every_s
-        self._next: dict[tuple[str, int], float] = {}
+        self._next_s: dict[tuple[str, int], float] = {}
 
-    def on_restore_start(self, progress: RestoreProgress) -> None:
-        """Logs `restore_started`."""
-        self._next[progress.store, progress.partition] = self._clock.monotonic_s() + self._every_s
-        log.info("restore_started", **_fields(progress))
+    def lets_through(self, event: RestoreEvent, progress: RestoreProgress) -> bool:
+        """Whether an event is due."""
+        replica, now_s = (progress.store, progress.partition), self._clock.monotonic_s()
+        if event is RestoreEvent.PROGRESS and now_s < self._next_s.get(replica, 0.0):
+            return False
+        self._next_s[replica] = now_s + self._every_s
+        return True
 
-    def on_batch_restored(self, progress: RestoreProgress) -> None:
-        """Logs `restore_progress` now and then."""
-        now = self._clock.monotonic_s()
-        if now >= self._next.get((progress.store, progress.partition), 0.0):
-            self._next[progress.store, progress.partition] = now + self._every_s
-            log.info("restore_progress", **_fields(progress))
 
-    def on_restore_end(self, progress: RestoreProgress) -> None:
-        """Logs `restore_ended`."""
-        log.info("restore_ended", **_fields(progress))
+def logging_listener(clock: Clock) -> RestoreListener:
+    """Writes each restore's beginning and end to the log, and its progress at most every ten seconds."""
+    throttle = ProgressThrottle(clock, _LOG_EVERY_S)
 
-    def on_restore_suspended(self, progress: RestoreProgress) -> None:
-        """Logs `restore_suspended`."""
-        log.warning("restore_suspended", **_fields(progress))
+    def listen(event: RestoreEvent, progress: RestoreProgress) -> None:
+        if throttle.lets_through(event, progress):
+            report = log.warning if event is RestoreEvent.SUSPENDED else log.info
+            report(event.value, **_fields(progress))
+
+    return listen
 
 
 def _fields(progress: RestoreProgress) -> dict[str, object]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from state.changelog.listener import LoggingRestoreListener
+from state.changelog.listener import logging_listener
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock
 from state.cluster.alias_topic import AliasWatch
@@ -101,7 +101,7 @@ def cluster_part(
         storage=_storage(settings, state_dir, clock),
         reader=reader,
         clock=clock,
-        listener=LoggingRestoreListener(clock),
+        listener=logging_listener(clock),
         cold_restore=_cold_restore(settings, state_dir),
         index_for=index_for,
         cache_bytes=settings.row_cache_mib << 20,

@@ -22,7 +22,7 @@ from typing import Self
 import orjson
 import structlog
 
-from state.changelog.listener import RestoreProgress
+from state.changelog.listener import ProgressThrottle, RestoreEvent, RestoreListener, RestoreProgress
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock, SystemClock
 from state.replicas.follower import Follower
@@ -78,42 +78,25 @@ class ColdReport:
         return cls(**orjson.loads(line))
 
 
-class ReportingListener:
+def reporting_listener(clock: Clock) -> RestoreListener:
     """Reports progress to the node, at most twice a second per replica."""
+    throttle = ProgressThrottle(clock, _REPORT_EVERY_S)
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._next_s: dict[tuple[str, int], float] = {}
+    def listen(event: RestoreEvent, progress: RestoreProgress) -> None:
+        # The node started the restore itself.
+        if event is not RestoreEvent.STARTED and throttle.lets_through(event, progress):
+            report = ColdReport(progress.store, progress.partition, progress.offset, progress.records)
+            sys.stdout.buffer.write(report.encode())
+            sys.stdout.buffer.flush()
 
-    def on_restore_start(self, progress: RestoreProgress) -> None:
-        """Does nothing: the node started the restore itself."""
-
-    def on_batch_restored(self, progress: RestoreProgress) -> None:
-        """Reports, at most twice a second."""
-        now_s = self._clock.monotonic_s()
-        if now_s >= self._next_s.get((progress.store, progress.partition), 0.0):
-            self._next_s[progress.store, progress.partition] = now_s + _REPORT_EVERY_S
-            self._report(progress)
-
-    def on_restore_end(self, progress: RestoreProgress) -> None:
-        """Reports."""
-        self._report(progress)
-
-    def on_restore_suspended(self, progress: RestoreProgress) -> None:
-        """Reports."""
-        self._report(progress)
-
-    def _report(self, progress: RestoreProgress) -> None:
-        report = ColdReport(progress.store, progress.partition, progress.offset, progress.records)
-        sys.stdout.buffer.write(report.encode())
-        sys.stdout.buffer.flush()
+    return listen
 
 
 def restore(request: ColdRequest) -> None:
     """Restores the requested replicas, as far as it can, and closes the stores."""
     clock = SystemClock()
     place = RocksDBStorage(Path(request.root), clock, RocksDBOptions(profile=Profile.WRITE_HEAVY))
-    listener = ReportingListener(clock)
+    listener = reporting_listener(clock)
     replicas = [
         Replica(ReplicaId(store, partition), topic, storage=place, clock=clock, listener=listener)
         for store, partition, topic in request.replicas

@@ -13,7 +13,7 @@ import structlog
 from state.changelog.batch import PartitionBatch, fold
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
-from state.changelog.listener import RestoreListener, RestoreProgress
+from state.changelog.listener import RestoreEvent, RestoreListener, RestoreProgress
 from state.changelog.log_reader import LogEnd
 from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
 from state.changelog.skipped import SkippedRecord, SkippedTotals
@@ -27,7 +27,7 @@ from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
 from state.replicas.source_progress import SourceProgress
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
-from state.stores.bytes_store import BytesStore
+from state.stores.bytes_store import BytesStore, is_empty
 from state.stores.row import HEADER_BYTES
 
 log = structlog.get_logger(__name__)
@@ -152,7 +152,7 @@ class Replica(ReplicaRows):
             found = store.metadata(METADATA_KEY)
             checkpoint = None if found is None else Checkpoint.decode(found)
             behind_ms = 0 if checkpoint is None else self._behind_ms(checkpoint)
-            plan = plan_restore(checkpoint, empty=_is_empty(store), log=changelog, behind_ms=behind_ms)
+            plan = plan_restore(checkpoint, empty=is_empty(store), log=changelog, behind_ms=behind_ms)
             waits = plan.reason is RestoreReason.TOMBSTONES_EXPIRED and not self._may_rebuild()
             if plan.action is RestoreAction.WIPE and not waits:
                 log.warning("replica_wiped", replica=str(self.replica_id), reason=plan.reason.value)
@@ -307,7 +307,7 @@ class Replica(ReplicaRows):
     def close(self) -> None:
         """Flushes and closes the store. Safe to call twice."""
         if self._state is ReplicaState.RESTORING and self._plan is not None:
-            self._listener.on_restore_suspended(self._progress(self._plan))
+            self._listener(RestoreEvent.SUSPENDED, self._progress(self._plan))
         self._release()
         self._state = ReplicaState.CLOSED
 
@@ -324,7 +324,7 @@ class Replica(ReplicaRows):
         if self._behind_since_s is None:
             self._behind_since_s = self._restore_began_s
         self._state = ReplicaState.RESTORING
-        self._listener.on_restore_start(self._progress(plan))
+        self._listener(RestoreEvent.STARTED, self._progress(plan))
         if plan.completed_at(plan.offset):
             self._whole_at_s = self._clock.monotonic_s()
             self._checkpoint = checkpoint.moved(checkpoint.offset, self._whole_at_ms(checkpoint))
@@ -337,9 +337,9 @@ class Replica(ReplicaRows):
             self._state = ReplicaState.RUNNING
             self._serving = True
             self._note_restore()
-            self._listener.on_restore_end(progress)
+            self._listener(RestoreEvent.ENDED, progress)
         else:
-            self._listener.on_batch_restored(progress)
+            self._listener(RestoreEvent.PROGRESS, progress)
 
     def _note_restore(self) -> None:
         if self._behind_since_s is not None:
@@ -397,12 +397,7 @@ class Replica(ReplicaRows):
 
     def _pause(self, state: ReplicaState, error: Exception) -> None:
         if self._state is ReplicaState.RESTORING and self._plan is not None:
-            self._listener.on_restore_suspended(self._progress(self._plan))
+            self._listener(RestoreEvent.SUSPENDED, self._progress(self._plan))
         self._state = state
         self._error = str(error)
         self._log_changed = False
-
-
-def _is_empty(store: BytesStore) -> bool:
-    with store.scan(None, None) as rows:
-        return next(rows, None) is None

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Self, TypeVar
 
 from state.errors import ConfigurationError
-from state.keys.sessions import session_end_ms
-from state.keys.windows import window_start_ms
 from state.serdes.serde import Serde
 from state.serdes.timestamped import TimestampedSerde, ValueAndTimestamp, with_unknown_timestamp
-from state.stores.bytes_store import BytesStore
+from state.stores.bytes_store import BytesStore, is_empty
 from state.stores.caching import CacheBudget, CachingStore
 from state.stores.change_logging import ChangeLoggingStore
 from state.stores.changelog_writer import ChangelogWriter
@@ -21,11 +19,11 @@ from state.stores.layers import StoreLayers
 from state.stores.lru import LruStore
 from state.stores.metered import MeteredStore
 from state.stores.record_context import RecordContext
-from state.stores.segmented import SegmentedStore, segment_interval_ms
+from state.stores.segmented import SegmentedStore, session_segments, window_segments
 from state.stores.session import SessionStore, check_session_retention
 from state.stores.suppliers import MemorySupplier, StoreSupplier
 from state.stores.ttl import TtlKeyValueStore, check_ttl
-from state.stores.upgrading import UpgradingStore, is_empty
+from state.stores.upgrading import UpgradingStore
 from state.stores.versioned import VersionedKeyValueStore, check_history_retention
 from state.stores.window import WindowStore, check_retention
 
@@ -134,9 +132,8 @@ class StoreBuilder:
             ConfigurationError: the sizes can't work, nothing was opened; or the supplier's rows may be evicted.
         """
         check_retention(window_size_ms, retention_ms)
-        interval_ms = segment_interval_ms(retention_ms)
         return WindowStore(
-            self._layers(lambda inner: SegmentedStore(inner, window_start_ms, interval_ms)),
+            self._layers(lambda inner: window_segments(inner, retention_ms)),
             key_serde,
             value_serde,
             window_size_ms=window_size_ms,
@@ -151,8 +148,7 @@ class StoreBuilder:
             ConfigurationError: the retention is below 1, nothing was opened; or the supplier's rows may be evicted.
         """
         check_session_retention(retention_ms)
-        interval_ms = segment_interval_ms(retention_ms)
-        layers = self._layers(lambda inner: SegmentedStore(inner, session_end_ms, interval_ms))
+        layers = self._layers(lambda inner: session_segments(inner, retention_ms))
         return SessionStore(layers, key_serde, value_serde, retention_ms=retention_ms)
 
     def _layers(self, arrange: Wrap | None = None, *, upgrade: bool = False) -> StoreLayers:

@@ -113,3 +113,9 @@ class BytesStore(Protocol):
     def close(self) -> None:
         """Flushes and frees everything; open iterators become unusable. Safe to call twice."""
         ...
+
+
+def is_empty(store: BytesStore) -> bool:
+    """Whether a store has no rows at all."""
+    with store.scan(None, None) as rows:
+        return next(rows, None) is None

@@ -18,7 +18,7 @@ from sortedcontainers import SortedSet
 from state.errors import InvalidArgumentError, StoreClosedError
 from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
 from state.stores.change_logging import ChangeLoggingStore
-from state.stores.overlay import overlaid
+from state.stores.derived_iterator import overlaid
 from state.stores.record_context import RecordContext
 from state.stores.wrapped import WrappedStore
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from state.errors import IteratorClosedError
-from state.stores.bytes_store import BytesIterator
+from state.stores.bytes_store import BytesIterator, Entry
 from state.stores.iterators import OpenIterators, Row
 
 
@@ -54,3 +54,27 @@ class DerivedIterator(Iterator[Row]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def merged(changes: Sequence[Entry], rows: Iterator[Row], *, reverse: bool) -> Iterator[Row]:
+    """Rows with changes applied: both in the same order; a change wins over a row, a None value hides it."""
+    pending = iter(changes)
+    change = next(pending, None)
+    row = next(rows, None)
+    while change is not None or row is not None:
+        if change is None or (row is not None and row[0] != change[0] and (row[0] < change[0]) != reverse):
+            assert row is not None  # noqa: S101 (one of the two is there)
+            yield row
+            row = next(rows, None)
+            continue
+        key, value = change
+        if row is not None and row[0] == key:
+            row = next(rows, None)
+        if value is not None:
+            yield key, value
+        change = next(pending, None)
+
+
+def overlaid(changes: Sequence[Entry], rows: BytesIterator, registry: OpenIterators, *, reverse: bool) -> BytesIterator:
+    """A scan of the store below with changes merged in."""
+    return DerivedIterator(merged(changes, rows, reverse=reverse), (rows,), registry)

@@ -13,19 +13,18 @@ from typing import Any, NoReturn
 
 from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch, WriteOptions
 
-from state.errors import DiskFullError, StateError, StoreClosedError, StoreCorruptedError
+from state.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
 from state.stores.backend import Backend
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
 from state.stores.durable_mark import FILE_NAME, DurableMark, check_whole, observed_mark, read_mark, write_mark
 from state.stores.iterators import Row, RowIterator
-from state.stores.rocksdb_errors import translated
 from state.stores.rocksdb_options import RocksDBOptions, metadata_options, row_options
-from state.stores.set_aside import set_aside
-
-__all__ = ["RocksDBStore", "open_rocksdb", "set_aside"]
 
 METADATA_FAMILY = "metadata"
 _PROBE_SLACK_BYTES = 1 << 20
+# RocksDB's errors are plain exceptions with a message.
+_DISK_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+_CORRUPTED = ("Corruption", "No such file or directory", "checksum mismatch", "Column family not found")
 
 
 def open_rocksdb(path: str | Path, name: str, options: RocksDBOptions | None = None) -> RocksDBStore:
@@ -349,3 +348,17 @@ def _expected_mark(path: Path) -> DurableMark | None:
         msg = f"{path} holds files but no durable mark, so it is no whole store; set it aside and restore it"
         raise StoreCorruptedError(msg)
     return mark
+
+
+def translated(error: BaseException, path: str) -> StateError:
+    """The error of our tree for what rocksdict raised about the store at `path`."""
+    text = str(error)
+    if type(error).__name__ == "DbClosedError":
+        return StoreClosedError(f"the store at {path} is closed; open it again first")
+    if any(sign in text for sign in _DISK_FULL):
+        return DiskFullError(f"no space left for the store at {path}; free some, then write again: {text}")
+    if any(sign in text for sign in _CORRUPTED):
+        return StoreCorruptedError(f"the store at {path} is damaged; set it aside and restore it: {text}")
+    if "lock hold by" in text or "While lock file" in text:
+        return StorageError(f"the store at {path} is open elsewhere; one process at a time may open it: {text}")
+    return StorageError(f"the store at {path} failed: {text}")

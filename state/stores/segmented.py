@@ -9,6 +9,8 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from state.keys.sessions import session_end_ms
+from state.keys.windows import window_start_ms
 from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
 from state.stores.derived_iterator import DerivedIterator
 from state.stores.iterators import Row
@@ -19,11 +21,6 @@ MIN_INTERVAL_MS = 60_000
 _PREFIX_BYTES = 8
 
 TimeOf = Callable[[bytes], int]
-
-
-def segment_interval_ms(retention_ms: int) -> int:
-    """Half the retention, at least a minute, as Kafka Streams chooses it: three or four segments are alive."""
-    return max(retention_ms // 2, MIN_INTERVAL_MS)
 
 
 class SegmentedStore(WrappedStore):
@@ -139,3 +136,18 @@ def _present_segments(inner: BytesStore) -> tuple[int, ...]:
             return tuple(segments)
         segments.append(int.from_bytes(first[0][:_PREFIX_BYTES], "big"))
         start = (segments[-1] + 1).to_bytes(_PREFIX_BYTES, "big")
+
+
+def window_segments(inner: BytesStore, retention_ms: int) -> SegmentedStore:
+    """The segments of a window store, by the starts of its windows."""
+    return SegmentedStore(inner, window_start_ms, segment_interval_ms(retention_ms))
+
+
+def session_segments(inner: BytesStore, retention_ms: int) -> SegmentedStore:
+    """The segments of a session store, by the ends of its sessions."""
+    return SegmentedStore(inner, session_end_ms, segment_interval_ms(retention_ms))
+
+
+def segment_interval_ms(retention_ms: int) -> int:
+    """Half the retention, at least a minute, as Kafka Streams chooses it: three or four segments are alive."""
+    return max(retention_ms // 2, MIN_INTERVAL_MS)

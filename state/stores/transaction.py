@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from sortedcontainers import SortedList
 
 from state.stores.bytes_store import NO_METADATA, BytesIterator, BytesStore, Entry
-from state.stores.overlay import overlaid
+from state.stores.derived_iterator import overlaid
 from state.stores.wrapped import WrappedStore
 
 

@@ -105,12 +105,6 @@ class UpgradingStore(WrappedStore):
         self._old.close()
 
 
-def is_empty(store: BytesStore) -> bool:
-    """Whether a store has no rows at all: then there is nothing left to upgrade."""
-    with store.scan(None, None) as rows:
-        return next(rows, None) is None
-
-
 def _either(old: Iterator[Row], new: BytesIterator, *, reverse: bool) -> Iterator[Row]:
     """Rows of both in order; a key that is in both comes from the new store."""
     last: bytes | None = None

@@ -73,16 +73,6 @@ def count() -> Aggregator[Any, Any, int]:
     )
 
 
-def total() -> Aggregator[Any, int, int]:
-    """The sum of integers: minor units, never binary floats, so that the order of arrival doesn't matter."""
-    return Aggregator(
-        initialize=lambda: 0,
-        add=lambda _key, value, aggregate: aggregate + value,
-        merge=lambda _key, one, two: one + two,
-        subtract=lambda _key, value, aggregate: aggregate - value,
-    )
-
-
 def reduction(reducer: Callable[[V, V], V], undo: Callable[[V, V], V] | None = None) -> Aggregator[Any, V, V | None]:
     """Values combined two at a time; the first one stands for itself.
 

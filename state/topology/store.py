@@ -87,6 +87,6 @@ def options_of(store: str | Store[Any] | None) -> Store[Any] | None:
     return Store(store) if isinstance(store, str) else store
 
 
-def milliseconds(time: timedelta | None, otherwise: int = 0) -> int:
-    """A time in whole milliseconds."""
-    return otherwise if time is None else time // timedelta(milliseconds=1)
+def milliseconds(time: timedelta | None) -> int:
+    """A time in whole milliseconds; 0 for None."""
+    return 0 if time is None else time // timedelta(milliseconds=1)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from state.keys.sessions import session_end_ms
-from state.keys.windows import window_start_ms
 from state.serdes.serde import Serde
 from state.serdes.timestamped import STAMP_BYTES, TimestampedSerde, ValueAndTimestamp, stamp_of, stamped
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
@@ -14,7 +12,7 @@ from state.stores.expiry_index import ExpiryIndexStore
 from state.stores.key_value import KeyValueStore
 from state.stores.layers import StateStore, StoreLayers
 from state.stores.record_context import RecordContext
-from state.stores.segmented import SegmentedStore, segment_interval_ms
+from state.stores.segmented import SegmentedStore, session_segments, window_segments
 from state.stores.session import SessionStore
 from state.stores.suppliers import StoreSupplier
 from state.stores.transaction import TransactionStore
@@ -213,9 +211,9 @@ def restore(
 
 def _arranged(spec: StoreSpec, inner: BytesStore) -> BytesStore:
     if spec.kind is StoreKind.WINDOW:
-        return SegmentedStore(inner, window_start_ms, segment_interval_ms(spec.retention_ms))
+        return window_segments(inner, spec.retention_ms)
     if spec.kind is StoreKind.SESSION:
-        return SegmentedStore(inner, session_end_ms, segment_interval_ms(spec.retention_ms))
+        return session_segments(inner, spec.retention_ms)
     return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
 
 

@@ -5,10 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from state.topology.aggregator import Aggregator, count, reduction, total
+from state.topology.aggregator import Aggregator, count, reduction
 from tests.conformance.adapter import UnsupportedCaseError
 
 Named = Callable[[dict[str, Any]], Aggregator[Any, Any, Any]]
+
+
+def total() -> Aggregator[Any, int, int]:
+    """The sum of integers."""
+    return Aggregator(
+        initialize=lambda: 0,
+        add=lambda _key, value, aggregate: aggregate + value,
+        merge=lambda _key, one, two: one + two,
+        subtract=lambda _key, value, aggregate: aggregate - value,
+    )
 
 
 def _concat(config: dict[str, Any]) -> Aggregator[Any, Any, Any]:

@@ -10,7 +10,8 @@ import pytest
 
 from state.clock import ManualClock
 from state.errors import StateError, StorageError, StoreCorruptedError
-from state.stores.rocksdb import open_rocksdb, set_aside
+from state.stores.rocksdb import open_rocksdb
+from state.stores.set_aside import set_aside
 from tests.faults.damage import OPTIONS, States, build_store, random_damage, wrong_answers
 
 ALL = tuple(b"%d" % position for position in range(6))

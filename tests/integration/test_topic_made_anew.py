@@ -17,7 +17,7 @@ import pytest
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
 from harness.waiting import eventually
-from state.changelog.listener import LoggingRestoreListener
+from state.changelog.listener import logging_listener
 from state.changelog.reader import ReaderSettings
 from state.clock import SystemClock
 from state.errors import StateError
@@ -55,7 +55,7 @@ def following(broker: Broker, folder: Path, topics: Mapping[str, str]) -> Iterat
     clock = SystemClock()
     specs = [ReplicaSpec(ReplicaId(store, 0), topic, ReplicaRole.ACTIVE) for store, topic in topics.items()]
     place, reader = RocksDBStorage(folder, clock), ReaderSettings(broker.bootstrap)
-    with ReplicaSet(specs, storage=place, reader=reader, clock=clock, listener=LoggingRestoreListener(clock)) as held:
+    with ReplicaSet(specs, storage=place, reader=reader, clock=clock, listener=logging_listener(clock)) as held:
         yield held
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from state.changelog.batch import PartitionBatch
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.headers import STORE, schema_version_of
-from state.changelog.listener import LoggingRestoreListener
+from state.changelog.listener import logging_listener
 from state.changelog.position import Position
 from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan_restore
 from state.clock import ManualClock
@@ -166,7 +166,7 @@ class RestoreAdapter(Adapter):
         return None if offset is None else offset - 1
 
     def _replica(self) -> Replica:
-        listener = LoggingRestoreListener(self.clock)
+        listener = logging_listener(self.clock)
         return Replica(_ID, "t", storage=self.place, clock=self.clock, listener=listener)
 
 

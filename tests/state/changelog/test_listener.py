@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from state.changelog.listener import LoggingRestoreListener, RestoreProgress
+from state.changelog.listener import RestoreEvent, RestoreProgress, logging_listener
 from state.clock import ManualClock
 
 
@@ -31,12 +31,12 @@ def test_nothing_remains_at_the_end_or_past_it() -> None:
 
 def test_progress_is_logged_now_and_then() -> None:
     clock = ManualClock()
-    listener = LoggingRestoreListener(clock, every_s=10)
+    listener = logging_listener(clock)
     with structlog.testing.capture_logs() as logs:
-        listener.on_restore_start(progress(100, 0, 0))
-        listener.on_batch_restored(progress(200, 10, 1))
+        listener(RestoreEvent.STARTED, progress(100, 0, 0))
+        listener(RestoreEvent.PROGRESS, progress(200, 10, 1))
         clock.advance(10_000)
-        listener.on_batch_restored(progress(300, 20, 11))
-        listener.on_batch_restored(progress(400, 30, 12))
-        listener.on_restore_end(progress(500, 40, 13))
+        listener(RestoreEvent.PROGRESS, progress(300, 20, 11))
+        listener(RestoreEvent.PROGRESS, progress(400, 30, 12))
+        listener(RestoreEvent.ENDED, progress(500, 40, 13))
     assert [entry["event"] for entry in logs] == ["restore_started", "restore_progress", "restore_ended"]

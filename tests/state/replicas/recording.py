@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from state.changelog.batch import PartitionBatch
-from state.changelog.listener import RestoreProgress
+from state.changelog.listener import RestoreEvent, RestoreProgress
 from state.changelog.restore import LogState
 from state.clock import ManualClock
 from state.replicas.replica import Replica
@@ -22,20 +22,8 @@ class RecordingListener:
     def __init__(self) -> None:
         self.events: list[tuple[str, int, int]] = []
 
-    def on_restore_start(self, progress: RestoreProgress) -> None:
-        self._note("start", progress)
-
-    def on_batch_restored(self, progress: RestoreProgress) -> None:
-        self._note("batch", progress)
-
-    def on_restore_end(self, progress: RestoreProgress) -> None:
-        self._note("end", progress)
-
-    def on_restore_suspended(self, progress: RestoreProgress) -> None:
-        self._note("suspended", progress)
-
-    def _note(self, event: str, progress: RestoreProgress) -> None:
-        self.events.append((event, progress.offset, progress.records))
+    def __call__(self, event: RestoreEvent, progress: RestoreProgress) -> None:
+        self.events.append((event.name.lower(), progress.offset, progress.records))
 
 
 def make_replica(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from state.changelog.listener import LoggingRestoreListener
+from state.changelog.listener import logging_listener
 from state.clock import ManualClock
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore, spread
 from state.replicas.cold_worker import ColdReport, ColdRequest
@@ -25,7 +25,7 @@ def replica_behind(partition: int, records: int) -> Replica:
         "t",
         storage=MemoryStorage(),
         clock=clock,
-        listener=LoggingRestoreListener(clock),
+        listener=logging_listener(clock),
     )
     replica.open(log_of(0, records))
     return replica

@@ -82,7 +82,7 @@ def test_a_restore_from_nothing(make: Callable[[], Replica], listener: Recording
     assert state_of(replica) is ReplicaState.RUNNING
     assert values(replica) == {b"k": b"v3"}
     assert replica.get(b"j") is None
-    assert listener.events == [("start", 0, 0), ("batch", 2, 2), ("end", 4, 4)]
+    assert listener.events == [("started", 0, 0), ("progress", 2, 2), ("ended", 4, 4)]
 
 
 def test_the_end_may_be_a_gap(make: Callable[[], Replica]) -> None:

@@ -7,8 +7,7 @@ import pytest
 
 from state.errors import DiskFullError, InvalidNameError, StorageError, StoreClosedError, StoreCorruptedError
 from state.stores.durable_mark import DurableMark, read_mark, write_mark
-from state.stores.rocksdb import open_rocksdb
-from state.stores.rocksdb_errors import translated
+from state.stores.rocksdb import open_rocksdb, translated
 from state.stores.rocksdb_options import (
     MIB,
     Profile,

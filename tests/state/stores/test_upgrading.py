@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from state.serdes.serde import Utf8Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.builder import StoreBuilder
-from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.bytes_store import NO_METADATA, Entry, is_empty
 from state.stores.memory import MemoryStore
 from state.stores.suppliers import RocksDBSupplier
-from state.stores.upgrading import UpgradingStore, is_empty
+from state.stores.upgrading import UpgradingStore
 
 UTF8 = Utf8Serde()
 KEYS = st.sampled_from([b"", b"a", b"b", b"ba", b"\xff"])

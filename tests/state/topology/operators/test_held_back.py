@@ -7,11 +7,12 @@ from typing import Any
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.windowed import Windowed
-from state.topology.aggregator import count, total
+from state.topology.aggregator import count
 from state.topology.operators.session_aggregation import SessionAggregation
 from state.topology.operators.windowed_aggregation import WindowedAggregation
 from state.topology.table import Table
 from state.topology.windows import SessionWindows, TimeWindows
+from tests.conformance.aggregators import total
 
 from .built import grouped, over, source_table
 from .dict_stores import DictSessions, DictTable, DictWindows

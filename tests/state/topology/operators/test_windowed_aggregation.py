@@ -11,12 +11,13 @@ from state.serdes.serde import Utf8Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.windowed import Windowed
 from state.topology import StreamsBuilder
-from state.topology.aggregator import Aggregator, count, total
+from state.topology.aggregator import Aggregator, count
 from state.topology.dropped_records import DropReason
 from state.topology.operators.suppress import until_window_closes
 from state.topology.operators.windowed_aggregation import WindowedAggregation
 from state.topology.stream_time import StreamTime
 from state.topology.windows import EmitStrategy, TimeWindows, UnlimitedWindows, WindowedSerde
+from tests.conformance.aggregators import total
 
 from .built import over, suppressed_table
 from .dict_stores import DictWindows

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from state.errors import IteratorClosedError
 from state.stores.bytes_store import Entry
+from state.stores.derived_iterator import merged, overlaid
 from state.stores.memory import MemoryStore
-from state.stores.overlay import merged, overlaid
 
 KEYS = st.binary(max_size=2)
 ROWS = st.dictionaries(KEYS, st.just(b"row"), max_size=8)
