@@ -32,7 +32,7 @@ from harness.failover.load import BareLoad, ClientLoad, Outcome
 from harness.failover.nodes import STORE, TROUBLED, running_cluster
 from harness.failover.oracle import PARTITIONS, Oracle, Writer
 from state.changelog.partitioner import partition_for
-from state.query.assignment import holders
+from state.cluster.assignment import holders
 
 KEYS = 2000
 WINDOW_KEYS = 300

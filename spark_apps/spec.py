@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from spark_apps.settings import AppSettings
 from state.names import changelog_topic, checked_name
-from state.query.definitions import StoreDefinition, StoreKind
+from state.store_definitions import StoreDefinition, StoreKind
 from state.topology.builder import StreamsBuilder
 
 

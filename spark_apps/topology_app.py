@@ -15,8 +15,8 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec
 from spark_apps.value_fields import value_fields
 from state.names import changelog_topic, dead_letter_topic
-from state.query.definitions import StoreKind as ServedKind
 from state.serdes.struct import StructSerde
+from state.store_definitions import StoreKind as ServedKind
 from state.topology import StoreKind, StreamsBuilder
 from state.topology.describe import transport
 from state.topology.node import StoreSpec as TopologyStore

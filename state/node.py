@@ -16,31 +16,31 @@ from typing import Any
 import structlog
 
 from state.clock import Clock, SystemClock
-from state.cluster.part import cluster_part
+from state.cluster.catalog import Catalog
+from state.cluster.node_runtime import node_runtime
 from state.cluster.view import ViewSettings
 from state.errors import ConfigurationError
 from state.names import checked_name
 from state.node_log import configure_log
 from state.query.app import make_app
-from state.query.catalog import Catalog
-from state.query.connection import ConnectionLimits
-from state.query.cursor import CursorCodec
-from state.query.demand_gate import DemandGate
-from state.query.gather import Gatherer
-from state.query.guard import Guard, GuardLimits
-from state.query.metrics import make_registry
-from state.query.pages import PageLimits
-from state.query.peers import FORWARD_TIMEOUT_MS, Peers
-from state.query.point import PointQueries
-from state.query.ranked import RankedQueries
-from state.query.router import Router
-from state.query.scans import ScanQueries
-from state.query.scrapes import Scrapes
-from state.query.server import serve
-from state.query.services import QueryLimits, QueryServices
-from state.query.snapshot_fallback import SnapshotFallback
-from state.query.streams import Streams
-from state.query.traffic import Traffic
+from state.query.forwarding.peers import FORWARD_TIMEOUT_MS, Peers
+from state.query.forwarding.router import Router
+from state.query.http.connection import ConnectionLimits
+from state.query.http.server import serve
+from state.query.observing.metrics import make_registry
+from state.query.observing.scrapes import Scrapes
+from state.query.protection.guard import Guard, GuardLimits
+from state.query.protection.traffic import Traffic
+from state.query.reads.cursor import CursorCodec
+from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.gather import Gatherer
+from state.query.reads.pages import PageLimits
+from state.query.reads.point import PointQueries
+from state.query.reads.ranked import RankedQueries
+from state.query.reads.scans import ScanQueries
+from state.query.reads.snapshot_fallback import SnapshotFallback
+from state.query.reads.streams import Streams
+from state.query.routes.services import QueryLimits, QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex
 from state.replicas.states import ReplicaId
 from state.security.node_security import NodeSecurity
@@ -71,7 +71,7 @@ class Node:
         self._index_budget = IndexBudget(settings.ranked_memory_mib << 20)
         self._stop = asyncio.Event()
         self._name_taken = False
-        self._part = cluster_part(
+        self._runtime = node_runtime(
             name,
             settings,
             self._catalog,
@@ -100,7 +100,7 @@ class Node:
             transport=self._security.transport,
         )
         router = Router(self._catalog, peers)
-        gate = DemandGate(self._clock, self._part.replicas.end_offset_poller.ask_soon)
+        gate = FreshnessGate(self._clock, self._runtime.replicas.end_offset_poller.ask_soon)
         point = PointQueries(
             self._catalog,
             router,
@@ -121,7 +121,9 @@ class Node:
             longest_s=FORWARD_TIMEOUT_MS / 1000,
         )
         traffic = Traffic()
-        registry = make_registry(self._catalog, point, router, heartbeats=self._part.membership.counts, traffic=traffic)
+        registry = make_registry(
+            self._catalog, point, router, heartbeats=self._runtime.membership.counts, traffic=traffic
+        )
         services = QueryServices(
             catalog=self._catalog,
             point=point,
@@ -133,7 +135,7 @@ class Node:
             scrapes=Scrapes(registry, gatherer.turns, self._clock),
             limits=limits,
             backend=settings.backend,
-            following=lambda: self._part.following,
+            following=lambda: self._runtime.following,
         )
         try:
             guard = self._guard(make_app(services), traffic)
@@ -152,7 +154,7 @@ class Node:
             )
         finally:
             await peers.close()
-            self._part.close()
+            self._runtime.close()
             log.info("node_stopped", node=self._catalog.node)
         if self._name_taken:
             msg = f"another node {self._catalog.node!r} was started: every node needs a name of its own"
@@ -161,11 +163,11 @@ class Node:
     @asynccontextmanager
     async def _membership(self) -> AsyncIterator[None]:
         """A member while the server listens. After it leaves, it answers until the other nodes know that."""
-        self._part.start()
+        self._runtime.start()
         try:
             yield
         finally:
-            await asyncio.to_thread(self._part.leave)
+            await asyncio.to_thread(self._runtime.leave)
             await asyncio.sleep(2 * ViewSettings().interval_s)
 
     def _give_up_name(self) -> None:

@@ -13,9 +13,9 @@ from pydantic_settings import SettingsConfigDict
 
 from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
-from state.query.definitions import StoreDefinition, parse_definitions
 from state.run_dir import RunDirSettings
 from state.security.peer_address import PeerRules
+from state.store_definitions import StoreDefinition, parse_definitions
 
 EXIT_CONFIGURATION = 78
 """Exit code of a process whose settings can't work: restarting it would not help."""

@@ -18,7 +18,7 @@ from state.client import NodeLag
 from state.client.answers import NO_ANSWER_WITHIN
 from state.maintenance.check_verdict import CheckVerdict
 from state.names import store_of
-from state.query.definitions import StoreKind
+from state.store_definitions import StoreKind
 
 RUNNING = "RUNNING"
 """The supervisor's word for a process that runs."""

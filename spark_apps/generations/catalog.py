@@ -22,7 +22,7 @@ from spark_apps.topology_app import (
     with_topology,
 )
 from state.errors import ConfigurationError
-from state.query.definitions import WINDOWED, StoreKind
+from state.store_definitions import WINDOWED, StoreKind
 from state.topology.operators.repartition import RepartitionSource
 from state.topology.operators.source import Source
 from state.topology.plan import Topology

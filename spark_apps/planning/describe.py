@@ -26,10 +26,10 @@ from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.errors import ConfigurationError, StateError
 from state.migration.contract import AppTopology, Description, RunningStore
-from state.query.definitions import StoreKind
 from state.snapshots.columns import sql_types
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
+from state.store_definitions import StoreKind
 
 _log = structlog.get_logger(__name__)
 

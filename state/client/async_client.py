@@ -27,7 +27,7 @@ from state.client.readings import NodeLag, Reading
 from state.client.wire import http_of, reply_of, request_of
 from state.clock import Clock, SystemClock
 from state.errors import StateError
-from state.query.position_token import PositionToken
+from state.protocol.position_token import PositionToken
 
 T = TypeVar("T")
 

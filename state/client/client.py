@@ -21,7 +21,7 @@ from state.client.readings import NodeLag, Reading
 from state.client.stores import RemoteKeyValueStore, RemoteRankedStore, RemoteSessionStore, RemoteWindowStore
 from state.clock import Clock, SystemClock
 from state.errors import StateError
-from state.query.position_token import PositionToken
+from state.protocol.position_token import PositionToken
 
 T = TypeVar("T")
 

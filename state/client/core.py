@@ -14,7 +14,7 @@ from state.client.nodes import Nodes
 from state.client.positions import SeenPositions
 from state.client.questions import Question, document
 from state.client.readings import Reading
-from state.query.position_token import PositionToken
+from state.protocol.position_token import PositionToken
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from state.errors import InvalidArgumentError
-from state.query.freshness import Demand, Stale
-from state.query.position_token import PositionToken
+from state.protocol.freshness import Demand, Stale
+from state.protocol.position_token import PositionToken
 
 
 class Demands(TypedDict, total=False):

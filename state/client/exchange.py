@@ -20,7 +20,7 @@ from state.client.limits import ClientLimits
 from state.client.nodes import Nodes
 from state.client.questions import Question
 from state.errors import StateError
-from state.query.freshness import Demand
+from state.protocol.freshness import Demand
 
 _NEVER_S = float("inf")
 _RESTORING = "restoring"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from state.errors import InvalidArgumentError
-from state.query.freshness import Demand
-from state.query.position_token import PositionToken
+from state.protocol.freshness import Demand
+from state.protocol.position_token import PositionToken
 
 _WAIT_MS = 500
 

@@ -14,8 +14,8 @@ from state.client.answers import Reply
 from state.client.demands import Demands, demand_of
 from state.client.readings import Page, Rank, RankedRow, Row, SessionRow, WindowedRow
 from state.errors import InvalidArgumentError
-from state.query.freshness import NO_DEMAND, Demand
-from state.query.raw_path import key_segments
+from state.protocol.freshness import NO_DEMAND, Demand
+from state.protocol.keys import key_segments
 
 T = TypeVar("T")
 R = TypeVar("R")

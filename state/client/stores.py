@@ -13,7 +13,7 @@ from state.client.demands import Demands
 from state.client.questions import Key, Question, StoreQuestions, optional
 from state.client.readings import Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
 from state.client.rows import Rows
-from state.query.position_token import PositionToken
+from state.protocol.position_token import PositionToken
 
 T = TypeVar("T")
 

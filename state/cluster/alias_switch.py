@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import structlog
 
 from state.cluster.aliases import Alias
-from state.cluster.member import ReplicaReport
+from state.cluster.heartbeat import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance
 from state.cluster.view import Member
 from state.names import variant_name

@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewTopic
 
 from state.changelog.errors import BrokerUnavailableError
 from state.cluster.aliases import ALIASES_TOPIC, Alias, AliasError, newest, opened_alias, signature_of
-from state.cluster.member import SIGNATURE
+from state.cluster.heartbeat import SIGNATURE
 from state.kafka_clients import new_admin, new_consumer, new_producer
 
 log = structlog.get_logger(__name__)

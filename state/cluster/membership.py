@@ -11,9 +11,9 @@ import structlog
 
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
-from state.cluster.channel import HeartbeatChannel, Record
-from state.cluster.member import Heartbeat, HeartbeatError, ReplicaReport, opened, signed
-from state.cluster.seats import Seats
+from state.cluster.heartbeat import Heartbeat, HeartbeatError, ReplicaReport, opened, signed
+from state.cluster.heartbeat_topic import HeartbeatChannel, Record
+from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.view import ClusterView, Member, ViewSettings
 
 log = structlog.get_logger(__name__)
@@ -60,8 +60,8 @@ class Membership:
         view: the members of the cluster; used by this thread only.
         settings: how often heartbeats are sent, and how long silence may last.
         clock: wall-clock time for stamps, monotonic for silence.
-        seats: how long this node reports itself as settling when it joins. A member that comes back before it expires
-            doesn't settle: it still has its seat.
+        rebalance: how long this node reports itself as settling when it joins. A member that comes back before it
+            expires doesn't settle: it still has its partitions.
         allows: whether an announced address may be connected to.
         reports: returns the reports on this node's current replicas.
         on_members: called on this thread after heartbeats were heard, and about every interval.
@@ -77,7 +77,7 @@ class Membership:
         view: ClusterView,
         settings: ViewSettings,
         clock: Clock,
-        seats: Seats,
+        rebalance: RebalancePolicy,
         allows: Callable[[str], bool],
         reports: Callable[[], Sequence[ReplicaReport]],
         on_members: Callable[[Sequence[Member]], None],
@@ -90,7 +90,7 @@ class Membership:
         self._view = view
         self._settings = settings
         self._clock = clock
-        self._seats = seats
+        self._rebalance = rebalance
         self._allows = allows
         self._reports = reports
         self._on_members = on_members
@@ -188,7 +188,7 @@ class Membership:
             self._caught_up = True
             if not self._view.was_member(self.identity.name):
                 others = [member for member in self._view.members() if member.name != self.identity.name]
-                self._settled_at_s = self._clock.monotonic_s() + self._seats.settling_s(others)
+                self._settled_at_s = self._clock.monotonic_s() + self._rebalance.settling_s(others)
             log.info("node_joined", node=self.identity.name, incarnation=self._incarnation)
 
     def _hear_one(self, record: Record, value: bytes) -> bool:

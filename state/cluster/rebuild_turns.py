@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from state.cluster.member import ReplicaReport
+from state.cluster.heartbeat import ReplicaReport
 from state.cluster.view import Member
 from state.replicas.states import ReplicaId, ReplicaState
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from state.cluster.member import ReplicaReport
+from state.cluster.assignment import Assignment
+from state.cluster.heartbeat import ReplicaReport
 from state.cluster.view import Member
-from state.query.assignment import Assignment
 from state.replicas.states import ReplicaId
 
 

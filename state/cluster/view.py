@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from state.cluster.member import Heartbeat, ReplicaReport
+from state.cluster.heartbeat import Heartbeat, ReplicaReport
 from state.replicas.states import ReplicaId, ReplicaState
 
 

@@ -13,7 +13,7 @@ from state.client.credentials import Credentials
 from state.errors import StoreUnavailableError
 from state.maintenance.copies import Copy, Fold
 from state.maintenance.verification import differing_buckets
-from state.query.digests import bucket_of
+from state.query.reads.digests import bucket_of
 from state.snapshots.digest import from_hex
 
 _ASKED_BUCKETS = 8

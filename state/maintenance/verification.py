@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from state.maintenance.copies import MAX_DIFFERENCES, Copy, Difference, Differences, Fold, differences
 from state.maintenance.kafka_log import Changelog
 from state.masking import masked_key
-from state.query.digests import bucket_of
+from state.query.reads.digests import bucket_of
 from state.snapshots.digest import moved
 
 CopiesOf = Callable[[int], Sequence[Copy]]

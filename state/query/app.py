@@ -8,26 +8,26 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from state.errors import InvalidArgumentError, StateError
-from state.query.answer import SERVED_BY, Answer
-from state.query.hot_route import HotRoute
-from state.query.known_parameters import refuse_unknown_parameters
+from state.query.answers.answer import SERVED_BY, Answer
+from state.query.answers.problems import Problem, problem_of
 from state.query.page.routes import page_routes
-from state.query.problems import Problem, problem_of
 from state.query.routes.cluster import cluster_routes
 from state.query.routes.digests import digest_routes
 from state.query.routes.documentation import documentation_routes
 from state.query.routes.health import health_routes
+from state.query.routes.hot_route import HotRoute
 from state.query.routes.instances import instance_routes
 from state.query.routes.internal import internal_routes
 from state.query.routes.keyvalue import keyvalue_routes
+from state.query.routes.known_parameters import refuse_unknown_parameters
 from state.query.routes.ranked import ranked_routes
+from state.query.routes.services import QueryServices
 from state.query.routes.sessions import session_routes
 from state.query.routes.several_keys import internal_keys_routes, several_keys_routes
 from state.query.routes.stores import store_routes
 from state.query.routes.topology import topology_routes
+from state.query.routes.variant_route import VariantRoute
 from state.query.routes.windowed import windowed_routes
-from state.query.services import QueryServices
-from state.query.variant_route import VariantRoute
 
 log = structlog.get_logger(__name__)
 

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.partitioner import partition_for
-from state.query.freshness import END_GOOD_FOR_MS
-from state.query.position_token import PositionToken
+from state.protocol.freshness import END_GOOD_FOR_MS
+from state.protocol.position_token import PositionToken
 
 
 @dataclass(frozen=True, slots=True)

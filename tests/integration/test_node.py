@@ -48,7 +48,10 @@ def pair(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProce
     """Two ready nodes, each holding every partition, and 500 rows."""
     write(broker, topic, _encoded(ROWS))
     one, other = make_nodes(
-        broker, tmp_path / "run", f"rewards={topic}", constants={"state.query.services:QueryLimits.max_key_bytes": 1000}
+        broker,
+        tmp_path / "run",
+        f"rewards={topic}",
+        constants={"state.query.routes.services:QueryLimits.max_key_bytes": 1000},
     )
     for node in (one, other):
         node.start()
@@ -68,7 +71,7 @@ def split(broker: Broker, topic: str, tmp_path: Path) -> Iterator[tuple[NodeProc
         tmp_path / "run",
         f"rewards={topic}",
         replicas=0,
-        constants={"state.query.peers:FORWARD_TIMEOUT_MS": 1500},
+        constants={"state.query.forwarding.peers:FORWARD_TIMEOUT_MS": 1500},
     )
     for node in (one, other):
         node.start()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from pydantic import BaseModel
 
-from state.cluster.member import ReplicaReport
+from state.cluster.catalog import Catalog
+from state.cluster.heartbeat import ReplicaReport
 from state.cluster.view import Member
-from state.query.answer import EPOCH
-from state.query.catalog import Catalog
+from state.query.answers.answer import EPOCH
 from state.replicas.states import ReplicaId
 
 

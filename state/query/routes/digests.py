@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.query.digests import BUCKETS, digest_of, entries_as_json
-from state.query.reader_threads import ReaderThreads
-from state.query.services import QueryServices
+from state.query.reads.digests import BUCKETS, digest_of, entries_as_json
+from state.query.reads.reader_threads import ReaderThreads
+from state.query.routes.services import QueryServices
 from state.snapshots.digest import to_hex
 
 _MAX_WANTED = 8

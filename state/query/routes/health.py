@@ -6,9 +6,9 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
-from state.query.health import readiness
+from state.query.observing.health import readiness
+from state.query.routes.services import QueryServices
 from state.query.routes.stores import ReplicaView, replica_view
-from state.query.services import QueryServices
 
 
 class HealthView(BaseModel):

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
+from state.cluster.catalog import Catalog
 from state.names import store_of
-from state.query.catalog import Catalog
-from state.query.raw_path import key_behind
+from state.query.routes.paths import key_behind
 
 
 class Instance(BaseModel):

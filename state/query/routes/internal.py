@@ -7,12 +7,12 @@ from typing import TypeVar
 from fastapi import APIRouter, Request, Response
 
 from state.errors import InvalidArgumentError, StoreRestoringError
-from state.query import counts, ranked, scans
-from state.query.gather import Answered, Question
-from state.query.page_wire import MEDIA_TYPE, encode_page, parse_scan_query
-from state.query.pages import PageLimits
+from state.query.reads import counts, ranked, scans
+from state.query.reads.gather import Answered, Question
+from state.query.reads.page_wire import MEDIA_TYPE, encode_page, parse_scan_query
+from state.query.reads.pages import PageLimits
 from state.query.routes.paged import JSON, asked_by
-from state.query.services import QueryServices
+from state.query.routes.services import QueryServices
 
 _T = TypeVar("_T")
 

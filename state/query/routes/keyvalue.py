@@ -6,17 +6,17 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.query.counts import CountQuestion, saturating_sum
-from state.query.gather import Gathered, complete
-from state.query.hot_route import is_forwarded
-from state.query.json_rows import decode_base64url
-from state.query.kinds import KEYED_KINDS, require_kind
-from state.query.origin import origin_headers
-from state.query.pages import KeyRange, Scan
-from state.query.raw_path import key_behind, raw_tail, two_keys_behind
+from state.protocol.keys import decode_base64url
+from state.query.answers.origin import origin_headers
+from state.query.reads.counts import CountQuestion, saturating_sum
+from state.query.reads.gather import Gathered, complete
+from state.query.reads.kinds import KEYED_KINDS, require_kind
+from state.query.reads.pages import KeyRange, Scan
+from state.query.routes.hot_route import is_forwarded
 from state.query.routes.paged import STREAMED, answer_scan, asked_by, check_keys
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
-from state.query.services import QueryServices
+from state.query.routes.paths import key_behind, raw_tail, two_keys_behind
+from state.query.routes.services import QueryServices
 
 
 class KeyedRow(BaseModel):

@@ -10,16 +10,16 @@ from urllib.parse import quote, urlencode
 from fastapi import Request, Response
 
 from state.errors import InvalidArgumentError
-from state.query.answer import NEXT_CURSOR
-from state.query.freshness import Demand
-from state.query.gather import Asked
-from state.query.origin import origin_headers
-from state.query.pages import PageLimits, Scan
-from state.query.problems import KeyTooLongError
-from state.query.row_times import RowLayout
-from state.query.services import QueryServices
-from state.query.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow
-from state.query.variant_route import asked_path
+from state.protocol.freshness import Demand
+from state.query.answers.answer import NEXT_CURSOR
+from state.query.answers.origin import origin_headers
+from state.query.answers.problems import KeyTooLongError
+from state.query.answers.row_times import RowLayout
+from state.query.reads.gather import Asked
+from state.query.reads.pages import PageLimits, Scan
+from state.query.reads.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow
+from state.query.routes.services import QueryServices
+from state.query.routes.variant_route import asked_path
 
 JSON = "application/json"
 _ROWS_AT_A_TIME = 64

@@ -6,16 +6,17 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.query.definitions import StoreKind
-from state.query.json_rows import decode_base64url, key_json, ranked_row_json
-from state.query.kinds import require_kind
-from state.query.origin import origin_headers
-from state.query.ranked import ListQuestion, RankedRow, score_in
-from state.query.raw_path import key_behind
+from state.protocol.keys import decode_base64url
+from state.query.answers.json_rows import key_json, ranked_row_json
+from state.query.answers.origin import origin_headers
+from state.query.reads.kinds import require_kind
+from state.query.reads.ranked import ListQuestion, RankedRow, score_in
 from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
-from state.query.services import QueryServices
+from state.query.routes.paths import key_behind
+from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import Score
+from state.store_definitions import StoreKind
 
 
 class RankedRowView(BaseModel):

@@ -9,16 +9,16 @@ from pydantic import BaseModel
 
 from state.keys.escaping import after_key, ended
 from state.keys.windows import MAX_TIMESTAMP_MS
-from state.query.definitions import StoreKind
-from state.query.json_rows import decode_base64url
-from state.query.kinds import require_kind
-from state.query.pages import KeyRange, Scan
-from state.query.raw_path import key_behind, segments_behind
+from state.protocol.keys import decode_base64url
+from state.query.answers.row_times import RowLayout, RowTimes
+from state.query.reads.kinds import require_kind
+from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, check_keys
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
+from state.query.routes.paths import key_behind, segments_behind
+from state.query.routes.services import QueryServices
 from state.query.routes.windowed import time_in
-from state.query.row_times import RowLayout, RowTimes
-from state.query.services import QueryServices
+from state.store_definitions import StoreKind
 
 _Time = Annotated[int, Query(ge=0, le=MAX_TIMESTAMP_MS, description="Epoch milliseconds.")]
 _Gap = Annotated[int, Query(ge=0, le=MAX_TIMESTAMP_MS, description="The sessions' gap of inactivity, milliseconds.")]

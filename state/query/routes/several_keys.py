@@ -9,13 +9,13 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.query.batch import INTERNAL_PATH, BatchQueries, KeysQuestion, parse_keys, parse_wire_keys
-from state.query.json_rows import decode_base64url
-from state.query.kinds import KEYED_KINDS, require_kind
-from state.query.origin import origin_headers
+from state.protocol.keys import decode_base64url
+from state.query.answers.origin import origin_headers
+from state.query.reads.kinds import KEYED_KINDS, require_kind
+from state.query.reads.many import INTERNAL_PATH, BatchQueries, KeysQuestion, parse_keys, parse_wire_keys
 from state.query.routes.paged import JSON, asked_by
 from state.query.routes.parameters import KeyFormat, ReadRoute
-from state.query.services import QueryServices
+from state.query.routes.services import QueryServices
 
 
 class KeysBody(BaseModel):

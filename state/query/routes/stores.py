@@ -7,14 +7,14 @@ from dataclasses import asdict
 from fastapi import APIRouter
 from pydantic import BaseModel
 
+from state.cluster.catalog import Catalog
 from state.names import store_of
-from state.query.catalog import Catalog
-from state.query.counts import saturating_sum
-from state.query.definitions import StoreKind
-from state.query.kinds import ROUTES
-from state.query.topology import holders_of
+from state.query.observing.topology import holders_of
+from state.query.reads.counts import saturating_sum
+from state.query.reads.kinds import ROUTES
 from state.replicas.ranked_index import RankedIndex, RankedView
 from state.replicas.states import ReplicaStatus
+from state.store_definitions import StoreKind
 
 
 class StoreView(BaseModel):

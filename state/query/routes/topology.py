@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
+from state.cluster.catalog import Catalog
 from state.names import store_of
-from state.query.catalog import Catalog
-from state.query.json_rows import decode_base64url
-from state.query.raw_path import key_behind
+from state.protocol.keys import decode_base64url
+from state.query.observing.topology import Topology, mermaid, topology_of
 from state.query.routes.parameters import KeyFormat
-from state.query.topology import Topology, mermaid, topology_of
+from state.query.routes.paths import key_behind
 
 
 class KeyMetadata(BaseModel):

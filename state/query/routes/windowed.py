@@ -7,15 +7,15 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.keys.windows import MAX_TIMESTAMP_MS, window_bounds
-from state.query.definitions import StoreKind
-from state.query.json_rows import decode_base64url
-from state.query.kinds import require_kind
-from state.query.pages import KeyRange, Scan
-from state.query.raw_path import segments_behind
+from state.protocol.keys import decode_base64url
+from state.query.answers.row_times import RowLayout, RowTimes
+from state.query.reads.kinds import require_kind
+from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, check_keys
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
-from state.query.row_times import RowLayout, RowTimes
-from state.query.services import QueryServices
+from state.query.routes.paths import segments_behind
+from state.query.routes.services import QueryServices
+from state.store_definitions import StoreKind
 
 
 class WindowStart(BaseModel):

@@ -20,7 +20,7 @@ from harness.waiting import eventually
 from state.client import StateClient
 from state.cluster.alias_topic import publish_alias
 from state.cluster.aliases import Alias
-from state.query.position_token import PositionToken
+from state.protocol.position_token import PositionToken
 from state.security.cluster_secret import load_cluster_secret
 
 pytestmark = pytest.mark.broker
@@ -116,8 +116,8 @@ def nodes(broker: Broker, store: Store, tmp_path: Path) -> Iterator[list[NodePro
         served,
         replicas=0,
         constants={
-            "state.cluster.holding:HoldingSettings.handover_s": 0.5,
-            "state.query.peers:FORWARD_TIMEOUT_MS": patience_ms,
+            "state.cluster.replica_reconciler:ReconcilerSettings.handover_s": 0.5,
+            "state.query.forwarding.peers:FORWARD_TIMEOUT_MS": patience_ms,
         },
     )
     with started(made):

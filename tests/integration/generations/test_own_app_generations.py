@@ -183,7 +183,7 @@ def node(place: Place) -> Iterator[NodeProcess]:
         place.apps.run_dir,
         stores,
         names=("alpha",),
-        constants={"state.cluster.holding:HoldingSettings.handover_s": 0.5},
+        constants={"state.cluster.replica_reconciler:ReconcilerSettings.handover_s": 0.5},
     )
     with started([made]):
         yield made

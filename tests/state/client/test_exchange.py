@@ -15,8 +15,8 @@ from state.client.limits import ClientLimits
 from state.client.nodes import Nodes
 from state.client.questions import Question, StoreQuestions
 from state.errors import ConfigurationError, InvalidArgumentError, StoreUnavailableError
-from state.query.freshness import Demand
-from state.query.position_token import PositionToken
+from state.protocol.freshness import Demand
+from state.protocol.position_token import PositionToken
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
 LIMITS = ClientLimits(timeout_s=10, attempt_s=2, pause_s=0.1, max_pause_s=1)

@@ -9,8 +9,8 @@ import pytest
 
 from state.client import ClientLimits, TooStaleError
 from state.client.positions import SeenPositions
-from state.query.freshness import NO_DEMAND, Demand
-from state.query.position_token import PositionToken
+from state.protocol.freshness import NO_DEMAND, Demand
+from state.protocol.position_token import PositionToken
 from tests.state.client.both import Either
 from tests.state.client.fake_node import Behaviour, Connection, fake_node, resets
 

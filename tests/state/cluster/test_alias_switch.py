@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from state.cluster.alias_switch import AliasSwitch
 from state.cluster.aliases import Alias
-from state.cluster.member import ReplicaReport
+from state.cluster.assignment import Assignment
+from state.cluster.heartbeat import ReplicaReport
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
 from state.cluster.view import Member
-from state.query.assignment import Assignment
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 OLD, NEW = "old-log", "new-log"

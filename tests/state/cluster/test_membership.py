@@ -12,10 +12,10 @@ import pytest
 from harness.waiting import eventually
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import SystemClock
-from state.cluster.channel import Record
-from state.cluster.member import Heartbeat, ReplicaReport, signed
+from state.cluster.heartbeat import Heartbeat, ReplicaReport, signed
+from state.cluster.heartbeat_topic import Record
 from state.cluster.membership import Identity, Membership, static_view
-from state.cluster.seats import Seats
+from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.view import Member, ViewSettings
 
 SECRET = b"s" * 32
@@ -93,7 +93,7 @@ class Node:
             view=static_view({}, identity, SETTINGS),
             settings=SETTINGS,
             clock=SystemClock(),
-            seats=Seats(needed=2, join_delay_s=join_delay_s),
+            rebalance=RebalancePolicy(needed=2, join_delay_s=join_delay_s),
             allows=lambda address: address.startswith("http://127.0.0.1:"),
             reports=reports,
             on_members=self._told,
@@ -201,7 +201,7 @@ def test_a_third_node_settles_for_a_while_and_one_that_comes_back_in_time_does_n
         with running(Node("c", topic, join_delay_s=1e9)):
             eventually(lambda: nodes[0].names() == ["a", "b", "c"], 60, "the third came")
             assert nodes[0].settling() == ["c"]
-        # It ended without a good-bye, and is a member still: its seat is its own.
+        # It ended without a good-bye, and is still a member: its partitions are its own.
         with running(Node("c", topic, join_delay_s=1e9)):
             eventually(lambda: not nodes[0].settling(), 60, "it is back")
             assert nodes[0].names() == ["a", "b", "c"]

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from state.cluster.member import Heartbeat, ReplicaReport
+from state.cluster.heartbeat import Heartbeat, ReplicaReport
 from state.cluster.rebuild_turns import RebuildTurns, turns_of
 from state.cluster.view import ClusterView, Member, ViewSettings
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from state.cluster.assignment import Assignment
 from state.cluster.handover import plan_handover
-from state.cluster.member import ReplicaReport
+from state.cluster.heartbeat import ReplicaReport
 from state.cluster.routing import Tolerance, routing_table
 from state.cluster.view import Member
-from state.query.assignment import Assignment
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 REPLICA = ReplicaId("s", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state.cluster.member import Heartbeat
+from state.cluster.heartbeat import Heartbeat
 from state.cluster.view import ClusterView, ViewSettings
 
 SETTINGS = ViewSettings(interval_s=0.25, suspect_after_s=1.0, expire_after_s=10.0)

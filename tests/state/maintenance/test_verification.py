@@ -15,7 +15,7 @@ from state.maintenance.log_record import LogRecord
 from state.maintenance.node_copies import NodeCopies
 from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.verification import Verification, verify_copies
-from state.query.digests import BUCKETS, bucket_of
+from state.query.reads.digests import BUCKETS, bucket_of
 from state.snapshots.digest import digest, entry_hash, to_hex
 from state.snapshots.vouched import VouchedVersion
 from tests.snapshot_tables import manifest_of, rows_of, write_snapshot

@@ -12,28 +12,28 @@ from state.changelog.batch import PartitionBatch
 from state.changelog.partitioner import partition_for
 from state.changelog.restore import LogState
 from state.clock import SystemClock
+from state.cluster.assignment import Assignment
+from state.cluster.catalog import Catalog
 from state.keys.sessions import session_row_key
 from state.keys.windows import window_row_key
 from state.query.app import make_app
-from state.query.assignment import Assignment
-from state.query.catalog import Catalog
-from state.query.cursor import CursorCodec
-from state.query.definitions import parse_definitions
-from state.query.demand_gate import DemandGate
-from state.query.gather import Gatherer
-from state.query.pages import PageLimits
-from state.query.peers import Peers
-from state.query.point import PointQueries
-from state.query.ranked import RankedQueries
-from state.query.router import Router
-from state.query.scans import ScanQueries
-from state.query.scrapes import Scrapes
-from state.query.services import QueryLimits, QueryServices
-from state.query.streams import Streams
+from state.query.forwarding.peers import Peers
+from state.query.forwarding.router import Router
+from state.query.observing.scrapes import Scrapes
+from state.query.reads.cursor import CursorCodec
+from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.gather import Gatherer
+from state.query.reads.pages import PageLimits
+from state.query.reads.point import PointQueries
+from state.query.reads.ranked import RankedQueries
+from state.query.reads.scans import ScanQueries
+from state.query.reads.streams import Streams
+from state.query.routes.services import QueryLimits, QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId
+from state.store_definitions import parse_definitions
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener
 
@@ -90,7 +90,7 @@ class Node:
         gatherer = Gatherer(
             self.catalog,
             self.router,
-            DemandGate(cluster.clock, lambda: None),
+            FreshnessGate(cluster.clock, lambda: None),
             cluster.clock,
             max_reads=cluster.max_reads,
             longest_s=5,

@@ -1,0 +1,177 @@
+"""Carries out the assignment on this node: opens replicas, drops them, and keeps the routing table current."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import structlog
+
+from state.clock import Clock
+from state.cluster.alias_switch import AliasSwitch
+from state.cluster.aliases import Alias
+from state.cluster.assignment import Assignment
+from state.cluster.catalog import Catalog
+from state.cluster.first_counts import Counted
+from state.cluster.handover import plan_handover
+from state.cluster.heartbeat import ReplicaReport
+from state.cluster.rebalance_policy import RebalancePolicy
+from state.cluster.routing import RoutingTable, Tolerance, routing_table
+from state.cluster.view import Member
+from state.names import store_of
+from state.replicas.replica import Replica
+from state.replicas.replica_set import ReplicaSpec
+from state.replicas.states import ReplicaId, ReplicaRole
+
+log = structlog.get_logger(__name__)
+
+_SWEEP_EVERY_S = 60.0
+
+
+class HeldReplicas(Protocol):
+    """The replicas of this node; see `ReplicaSet`."""
+
+    @property
+    def replicas(self) -> Mapping[ReplicaId, Replica]:
+        """The replicas by id."""
+        ...
+
+    def gain(self, spec: ReplicaSpec) -> None:
+        """Holds one more."""
+        ...
+
+    def drop(self, replica_id: ReplicaId) -> None:
+        """Drops one."""
+        ...
+
+    def assign_role(self, replica_id: ReplicaId, role: ReplicaRole) -> None:
+        """Changes a role."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilerSettings:
+    """How replicas are spread, and when they are dropped.
+
+    Attributes:
+        replicas: standbys of each partition, unless `replicas_of` has a number for the store.
+        replicas_of: the same by store.
+        everywhere: stores of which every node holds every partition.
+        rebalance: which members they are spread over.
+        tolerance: how far behind a replica may be to count as ready.
+        handover_s: how long others must have been ready before a replica is dropped.
+    """
+
+    replicas: int
+    replicas_of: Mapping[str, int] = field(default_factory=dict)
+    everywhere: frozenset[str] = frozenset()
+    rebalance: RebalancePolicy = field(default_factory=RebalancePolicy)
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    handover_s: float = 2.0
+
+
+class ReplicaReconciler:
+    """See the module. `update` belongs to one thread, the other methods to any.
+
+    Args:
+        catalog: updated with every change.
+        held: the replicas.
+        counts: returns the partition counts known so far, by store.
+        settings: how to spread replicas and when to drop them.
+        clock: for waiting and staleness.
+        aliases: returns the aliases by store; None until they are known, and nothing is opened before that.
+        sweep: deletes the rows of replicas that aren't held, if they are old enough.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        held: HeldReplicas,
+        counts: Callable[[], Mapping[str, Counted]],
+        settings: ReconcilerSettings,
+        clock: Clock,
+        *,
+        aliases: Callable[[], Mapping[str, Alias] | None] = dict,
+        sweep: Callable[[frozenset[ReplicaId]], None] = lambda _: None,
+    ) -> None:
+        self._catalog = catalog
+        self._held = held
+        self._counts = counts
+        self._settings = settings
+        self._clock = clock
+        self._aliases = aliases
+        self._switch = AliasSwitch({name: found.topic for name, found in catalog.definitions.items()})
+        self._sweep = sweep
+        self._spare_since_s: dict[ReplicaId, float] = {}
+        self._next_sweep_s = clock.monotonic_s() + _SWEEP_EVERY_S
+        self._epoch = ""
+
+    def reports(self) -> Sequence[ReplicaReport]:
+        """The reports on this node's replicas, for its heartbeats."""
+        now_s = self._clock.monotonic_s()
+        found = self._held.replicas
+        return [
+            ReplicaReport.of(found[replica].status(), found[replica].tracker.staleness_ms(now_s))
+            for replica in sorted(found)
+        ]
+
+    def update(self, members: Sequence[Member]) -> None:
+        """Applies what follows from the members and their reports. Cheap; repeating it does nothing."""
+        aliases = self._aliases()
+        if aliases is None:
+            return
+        now_s = self._clock.monotonic_s()
+        self._switch.hear(aliases, now_s)
+        wanted = self._switch.wanted
+        self._catalog.heed(aliases)
+        self._catalog.want(wanted)
+        counted = {variant: count for variant, count in self._counts().items() if variant in wanted}
+        counts = {variant: count.partitions for variant, count in counted.items()}
+        if not counts or not members:
+            return
+        table = routing_table(self._assignment(members, counts), members, self._settings.tolerance)
+        if table.epoch != self._epoch:
+            self._epoch = table.epoch
+            log.info("assignment_changed", epoch=table.epoch, members=list(table.addresses))
+        self._switch.turn(table, self._settings.tolerance, now_s)
+        self._adjust(table)
+        for replica, held in self._held.replicas.items():
+            if replica.store in counted:
+                held.known_topic_id = counted[replica.store].topic_id
+        self._catalog.follow(table, self._held.replicas, self._switch.serving)
+        if self._clock.monotonic_s() >= self._next_sweep_s:
+            self._next_sweep_s = self._clock.monotonic_s() + _SWEEP_EVERY_S
+            self._sweep(frozenset(self._held.replicas))
+
+    def _assignment(self, members: Sequence[Member], counts: Mapping[str, int]) -> Assignment:
+        stores = {variant: store_of(variant) for variant in counts}
+        return Assignment(
+            nodes=tuple(member.name for member in self._settings.rebalance.assignable(members)),
+            partitions=counts,
+            replicas=self._settings.replicas,
+            replicas_of={
+                variant: replicas
+                for variant, store in stores.items()
+                if (replicas := self._settings.replicas_of.get(store)) is not None
+            },
+            racks={member.name: member.rack for member in members if member.rack},
+            everywhere=frozenset(variant for variant, store in stores.items() if store in self._settings.everywhere),
+        )
+
+    def _adjust(self, table: RoutingTable) -> None:
+        plan = plan_handover(table, self._catalog.node, frozenset(self._held.replicas))
+        wanted = self._switch.wanted
+        retired = {replica for replica in self._held.replicas if replica.store not in wanted}
+        for replica, role in plan.gained:
+            log.info("replica_gained", replica=str(replica), role=role.value)
+            self._held.gain(ReplicaSpec(replica, self._catalog.topic(replica.store), role))
+        for replica, role in plan.roles.items():
+            if self._held.replicas[replica].role is not role:
+                self._held.assign_role(replica, role)
+        now_s = self._clock.monotonic_s()
+        self._spare_since_s = {replica: self._spare_since_s.get(replica, now_s) for replica in plan.spare | retired}
+        for replica, since_s in self._spare_since_s.items():
+            if now_s - since_s >= self._settings.handover_s:
+                log.info("replica_dropped", replica=str(replica))
+                self._held.drop(replica)

@@ -1,0 +1,1 @@
+"""Questions to other nodes: which node to ask, and one request within its deadline."""

@@ -1,0 +1,289 @@
+"""Sends a question to a node that can answer it: the first holder, and the next one when that is slow or gone.
+
+If a holder refuses the connection or can't answer, the next one is asked at once. If it is merely slow, the next one is
+asked as well after a short delay (hedging), and the first answer wins. Hedging is limited to a share of all requests,
+so that it doesn't double the load of an overloaded cluster. The limit doesn't apply if the slow node is suspect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import orjson
+import structlog
+
+from state.cluster.catalog import Catalog
+from state.errors import StoreUnavailableError
+from state.query.answers.answer import Answer
+from state.query.forwarding.peers import PeerRequest, Peers, PeerUnavailableError
+
+log = structlog.get_logger(__name__)
+
+_HEDGE_SHARE = 0.1
+_HEDGE_BURST = 20.0
+_MISDIRECTED = 421
+
+
+class NoHolderAnsweredError(StoreUnavailableError):
+    """None of the nodes that hold a partition can answer now.
+
+    Attributes:
+        asked: how many nodes were asked; 0 if no other node holds the partition.
+        answers: the answers of nodes that refused.
+    """
+
+    def __init__(self, message: str, *, asked: int = 0, answers: Sequence[Answer] = ()) -> None:
+        super().__init__(message)
+        self.asked = asked
+        self.answers = tuple(answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One node's answer for some partitions."""
+
+    partitions: tuple[int, ...]
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """The answers for many partitions. `missing` are those that no node answered for.
+
+    `reasons` say why, `refusals` are the answers of nodes that refused.
+    """
+
+    parts: tuple[Part, ...]
+    missing: tuple[int, ...]
+    reasons: tuple[str, ...]
+    refusals: tuple[Answer, ...] = ()
+
+
+@dataclass(slots=True)
+class _Question:
+    """A question, its deadline, and the outcome of its attempts so far.
+
+    Attributes:
+        store: the store's name.
+        request: makes the request for a set of partitions.
+        deadline_s: the deadline, on the monotonic clock.
+        reasons: why nodes that were asked did not answer.
+        answers: the answers of nodes that refused.
+        hints: holders that other nodes named, by partition.
+    """
+
+    store: str
+    request: Callable[[Sequence[int]], PeerRequest]
+    deadline_s: float
+    reasons: list[str] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    hints: dict[int, list[str]] = field(default_factory=dict)
+
+    def failed(self, error: PeerUnavailableError) -> None:
+        """Notes a failed attempt."""
+        self.reasons.append(str(error))
+        if error.answer is not None:
+            self.answers.append(error.answer)
+
+
+class Router:
+    """Sends questions on to other nodes. Belongs to one event loop.
+
+    Attributes:
+        forwarded_total: requests sent to other nodes.
+        hedged_total: times that other nodes were asked because an earlier one was slow.
+        corrected_total: times that another node corrected the holders.
+    """
+
+    def __init__(self, catalog: Catalog, peers: Peers, *, on_stale_map: Callable[[], None] = lambda: None) -> None:
+        self._catalog = catalog
+        self._peers = peers
+        self._on_stale_map = on_stale_map
+        self._hedges_left = _HEDGE_BURST
+        self.forwarded_total = 0
+        self.hedged_total = 0
+        self.corrected_total = 0
+
+    def deadline_s(self) -> float:
+        """The deadline, on the monotonic clock, of a question that arrives now without one."""
+        return self._peers.deadline_s()
+
+    async def forward(
+        self,
+        store: str,
+        partition: int,
+        request: str | PeerRequest,
+        *,
+        deadline_s: float | None = None,
+        exclude: Iterable[str] = (),
+    ) -> Answer:
+        """The answer of another node that holds the partition.
+
+        Args:
+            store: the store's name.
+            partition: the partition asked for.
+            request: path with query string, or the whole request.
+            deadline_s: the deadline, on the monotonic clock; None takes the node's own limit.
+            exclude: nodes not to ask.
+
+        Raises:
+            NoHolderAnsweredError: none can answer in time; its message names the reasons.
+            UnknownStoreError: if there is no such store.
+            StoreRestoringError: if the node doesn't know the store's partitions yet.
+        """
+        wanted = _as_request(request)
+        question = self._question(store, lambda _: wanted, deadline_s)
+        found = await self._ask_holders(question, [partition], frozenset(exclude))
+        if found:
+            return found[0].answer
+        told = "; ".join(question.reasons) or "none is left"
+        msg = f"no replica of partition {partition} of {store} can answer now: {told}"
+        raise NoHolderAnsweredError(msg, asked=len(question.reasons), answers=question.answers)
+
+    async def scatter(
+        self,
+        store: str,
+        partitions: Iterable[int],
+        request: Callable[[Sequence[int]], str | PeerRequest],
+        *,
+        deadline_s: float | None = None,
+        exclude: Iterable[str] = (),
+    ) -> Scattered:
+        """Asks other nodes for many partitions, each partition at one of its holders.
+
+        Args:
+            store: the store's name.
+            partitions: those asked for.
+            request: makes the request for the partitions that one node is asked for together.
+            deadline_s: as for `forward`.
+            exclude: nodes not to ask.
+
+        Raises:
+            UnknownStoreError: if there is no such store.
+            StoreRestoringError: if the node doesn't know the store's partitions yet.
+        """
+        wanted = sorted(set(partitions))
+        question = self._question(store, lambda numbers: _as_request(request(numbers)), deadline_s)
+        parts = await self._ask_holders(question, wanted, frozenset(exclude))
+        answered = {partition for part in parts for partition in part.partitions}
+        missing = tuple(number for number in wanted if number not in answered)
+        return Scattered(tuple(parts), missing, tuple(question.reasons), tuple(question.answers))
+
+    def _question(
+        self, store: str, request: Callable[[Sequence[int]], PeerRequest], deadline_s: float | None
+    ) -> _Question:
+        return _Question(store, request, self.deadline_s() if deadline_s is None else deadline_s)
+
+    async def _ask_holders(self, question: _Question, partitions: Sequence[int], asked: frozenset[str]) -> list[Part]:
+        """Asks for each partition at its best holder that wasn't asked yet. Partitions without one are left out."""
+        by_node: dict[str, list[int]] = {}
+        for partition in partitions:
+            node = next(iter(self._holders(question, partition, asked)), None)
+            if node is not None:
+                by_node.setdefault(node, []).append(partition)
+        if len(by_node) == 1:
+            ((node, numbers),) = by_node.items()
+            return await self._ask_with_hedge(question, node, numbers, asked | {node})
+        found = await asyncio.gather(
+            *(self._ask_with_hedge(question, node, numbers, asked | {node}) for node, numbers in by_node.items())
+        )
+        return [part for parts in found for part in parts]
+
+    def _holders(self, question: _Question, partition: int, asked: frozenset[str]) -> list[str]:
+        known = self._catalog.holders(question.store, partition)
+        hinted = [node for node in question.hints.get(partition, ()) if node not in known]
+        return [node for node in self._peers.ordered([*known, *hinted]) if node not in asked]
+
+    async def _ask_with_hedge(
+        self, question: _Question, node: str, partitions: list[int], asked: frozenset[str]
+    ) -> list[Part]:
+        """One node's answer, or the answers of the next nodes if it is slow or can't answer."""
+        request = question.request(partitions)
+        first = asyncio.ensure_future(self._peers.ask(node, request, deadline_s=question.deadline_s))
+        self.forwarded_total += 1
+        self._hedges_left = min(_HEDGE_BURST, self._hedges_left + _HEDGE_SHARE)
+        try:
+            await self._wait_for(first, node, question, partitions, asked)
+            if not first.done():
+                return await self._race(first, node, question, partitions, asked)
+            try:
+                return [Part(tuple(partitions), first.result())]
+            except PeerUnavailableError as error:
+                self._note_refusal(question, partitions, error)
+                return await self._ask_holders(question, partitions, asked)
+        finally:
+            first.cancel()
+
+    async def _wait_for(
+        self,
+        first: asyncio.Future[Answer],
+        node: str,
+        question: _Question,
+        /,
+        partitions: list[int],
+        asked: frozenset[str],
+    ) -> None:
+        """Returns once the node has answered, or it is time to ask others as well."""
+        health = self._peers.health(node)
+        others = any(self._holders(question, partition, asked) for partition in partitions)
+        while not first.done():
+            await asyncio.wait((first,), timeout=health.hedge_delay_s if others else None)
+            if first.done() or health.suspect:
+                return
+            if self._hedges_left >= 1:
+                self._hedges_left -= 1
+                return
+
+    async def _race(
+        self,
+        first: asyncio.Future[Answer],
+        node: str,
+        question: _Question,
+        /,
+        partitions: list[int],
+        asked: frozenset[str],
+    ) -> list[Part]:
+        """The first answer for all partitions: from the slow node, or from those that are asked after it."""
+        self.hedged_total += 1
+        second = asyncio.ensure_future(self._ask_holders(question, partitions, asked))
+        try:
+            await asyncio.wait((first, second), return_when=asyncio.FIRST_COMPLETED)
+            if not first.done() and _covers(second.result(), partitions):
+                self._peers.health(node).failed()
+                return second.result()
+            try:
+                return [Part(tuple(partitions), await first)]
+            except PeerUnavailableError as error:
+                question.failed(error)
+                return await second
+        finally:
+            second.cancel()
+
+    def _note_refusal(self, question: _Question, partitions: list[int], error: PeerUnavailableError) -> None:
+        """Notes a refusal; from the first one that names other holders, these are kept as hints."""
+        question.failed(error)
+        if error.answer is None or error.answer.status != _MISDIRECTED:
+            return
+        self.corrected_total += 1
+        self._on_stale_map()
+        if not question.hints:
+            question.hints.update(dict.fromkeys(partitions, _holders_told(error.answer)))
+
+
+def _as_request(request: str | PeerRequest) -> PeerRequest:
+    return PeerRequest(request) if isinstance(request, str) else request
+
+
+def _covers(parts: Sequence[Part], partitions: Sequence[int]) -> bool:
+    return sum(len(part.partitions) for part in parts) == len(partitions)
+
+
+def _holders_told(answer: Answer) -> list[str]:
+    """The holders that a 421 names."""
+    try:
+        told = orjson.loads(answer.body).get("holders", [])
+    except (orjson.JSONDecodeError, AttributeError):
+        return []
+    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []

@@ -1,0 +1,1 @@
+"""The HTTP server: accepts connections and answers frequent requests as they arrive."""

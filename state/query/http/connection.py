@@ -1,0 +1,304 @@
+"""One HTTP connection: the most frequent request is answered as it arrives, all others go to the application.
+
+A plain request for a hot path, whole in one segment, is answered without a task and without a parser of every header.
+Everything else goes unchanged to uvicorn's parser, which runs the ASGI application. The limits here hold for both:
+how long a request's head may be, and how long a peer may take to send a request or to read an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from state.query.protection.connection_places import PROVEN, Places
+from state.query.protection.hot_requests import NO_HOT_ANSWERS, HotAnswers, HotRequests
+from state.query.protection.traffic import Traffic
+
+_END = b"\r\n\r\n"
+_LINE_ENDS = b"\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Limits of a connection.
+
+    Attributes:
+        max_connections: the most proven connections at the same time; see `Places`.
+        max_client_connections: the most of these from one IP address.
+        max_head_bytes: the most bytes of a request line and its headers: what the guard allows, and some room.
+        request_s: from a request's first byte to its last, and for an answer to be taken.
+        idle_s: between requests.
+    """
+
+    max_connections: int = 1024
+    max_client_connections: int = 512
+    max_head_bytes: int = 52 << 10
+    request_s: float = 10.0
+    idle_s: float = 60.0
+
+
+class Connections:
+    """All connections of a server. Belongs to one event loop. `now_s` is the time of the last sweep.
+
+    Args:
+        app: the ASGI application.
+        limits: for each connection.
+        hot: the requests to answer in front of it, if any.
+        traffic: counts.
+    """
+
+    def __init__(
+        self, app: Any, limits: ConnectionLimits, hot: HotAnswers | None, traffic: Traffic | None = None
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.limits = limits
+        self.hot = HotRequests(hot or NO_HOT_ANSWERS).response
+        self.open: set[Connection] = set()
+        self.traffic = traffic or Traffic()
+        self.places = Places(limits.max_connections, limits.max_client_connections, self.traffic)
+        self.now_s = self.loop.time()
+        self._closed = asyncio.Event()
+        self._config = Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            # The sweep ends idle connections: the parser's timer doesn't see hot requests.
+            timeout_keep_alive=86_400,
+        )
+        self._config.load()
+        self._state = ServerState()
+
+    def __call__(self) -> Connection:
+        """A new connection's protocol."""
+        return Connection(self)
+
+    def opened(self, connection: Connection, client: str) -> None:
+        """Adds a new connection from an IP address."""
+        self.open.add(connection)
+        self.places.enter(connection, client)
+
+    def closed(self, connection: Connection) -> None:
+        """Removes a connection that has ended."""
+        self.open.discard(connection)
+        self.places.leave(connection)
+        self._closed.set()
+
+    def parser(self, proven: Callable[[], object]) -> AppProtocol:
+        """A parser that runs the application, which calls `proven` once it has read a whole request."""
+        return AppProtocol(self._config, self._state, {PROVEN: proven}, self.traffic, self.loop)
+
+    def sweep(self) -> None:
+        """Ends connections that take too long. To be called every second or so."""
+        now_s = self.now_s = self.loop.time()
+        for connection in list(self.open):
+            connection.end_if_late(now_s)
+
+    async def drain(self, timeout_s: float) -> None:
+        """Lets requests under way finish for at most `timeout_s`, then closes everything."""
+        for connection in list(self.open):
+            connection.finish()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.open:
+                    self._closed.clear()
+                    await self._closed.wait()
+        for connection in list(self.open):
+            connection.abort()
+
+
+class AppProtocol(HttpToolsProtocol):
+    """uvicorn's parser, which also tracks its position within a request."""
+
+    in_head = False
+    in_message = False
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        traffic: Traffic,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(config, server_state, app_state, loop)
+        self._traffic = traffic
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses a malformed request."""
+        self._traffic.refuse("malformed")
+        super().send_400_response(msg)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is partly read or unanswered."""
+        cycle: Any = self.cycle
+        return not self.in_message and not self.pipeline and (cycle is None or cycle.response_complete)
+
+    def on_message_begin(self) -> None:
+        """The request's first byte has arrived."""
+        self.in_head = self.in_message = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Its head is complete."""
+        self.in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The whole request has arrived."""
+        self.in_message = False
+        super().on_message_complete()
+
+
+class Connection(asyncio.Protocol):
+    """See the module."""
+
+    __slots__ = ("_app", "_head", "_head_bytes", "_paused", "_proven", "_server", "_since_s", "_transport")
+
+    def __init__(self, server: Connections) -> None:
+        self._server = server
+        self._transport: asyncio.Transport
+        self._app: AppProtocol | None = None
+        self._head = b""
+        self._head_bytes = 0
+        self._paused = False
+        self._proven = False
+        self._since_s = server.loop.time()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Adds the connection to its server."""
+        self._transport = transport  # type: ignore[assignment]
+        self._server.opened(self, (transport.get_extra_info("peername") or ("",))[0])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Removes the connection from its server."""
+        self._server.closed(self)
+        if self._app is not None:
+            self._app.connection_lost(exc)
+
+    def eof_received(self) -> bool:
+        """The peer sends no more. A request under way is still answered if it is complete."""
+        return self._app is not None and not self._app.idle and not self._app.in_message
+
+    def data_received(self, data: bytes) -> None:
+        """Takes bytes of requests."""
+        app = self._app
+        if app is not None and not app.idle:
+            self._feed(app, data)
+            return
+        server = self._server
+        if self._head:
+            data = self._head + data
+        else:
+            response = server.hot(data)
+            if response is not None:
+                if self._proven or self._prove():
+                    self._since_s = server.now_s
+                    self._transport.write(response)
+                return
+        self._to_app(data)
+
+    def pause_writing(self) -> None:
+        """The peer reads too slowly: nothing more is read from it."""
+        self._paused = True
+        self._since_s = self._server.loop.time()
+        self._transport.pause_reading()
+        if self._app is not None:
+            self._app.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self._paused = False
+        self._since_s = self._server.loop.time()
+        self._transport.resume_reading()
+        if self._app is not None:
+            self._app.resume_writing()
+
+    def end_if_late(self, now_s: float) -> None:
+        """Ends the connection if the peer is too slow, or idle for too long."""
+        limits = self._server.limits
+        if self._is_sent_to or self._paused:
+            if now_s - self._since_s > limits.request_s:
+                self._server.traffic.refuse("too-slow")
+                self._transport.abort()
+        elif (self._app is None or self._app.idle) and now_s - self._since_s > limits.idle_s:
+            self._transport.abort()
+
+    @property
+    def resting_since_s(self) -> float | None:
+        """Since when it has been idle; None while a request is under way."""
+        at_request = self._is_sent_to or self._paused or (self._app is not None and not self._app.idle)
+        return None if at_request else self._since_s
+
+    @property
+    def _is_sent_to(self) -> bool:
+        """Whether a request has arrived only partly."""
+        return bool(self._head) or (self._app is not None and self._app.in_message)
+
+    def finish(self) -> None:
+        """Closes the connection once all requests are answered."""
+        if self._app is None or self._app.idle:
+            self._transport.close()
+        else:
+            self._app.shutdown()
+
+    def abort(self) -> None:
+        """Closes the connection now."""
+        self._transport.abort()
+
+    def _prove(self) -> bool:
+        """Counts the connection as proven. False if there is no place for it: then it is closed."""
+        if not self._proven:
+            self._proven = self._server.places.prove(self)
+            if not self._proven:
+                self._transport.abort()
+        return self._proven
+
+    def _to_app(self, data: bytes) -> None:
+        """Hands over a request once its head is complete: an endless head is cut off here."""
+        if not self._head:
+            data = data.lstrip(_LINE_ENDS)  # blank lines in front of a request don't count
+            if not data:
+                return
+            self._since_s = self._server.loop.time()
+        if _END not in data:
+            self._head = data
+            if len(data) > self._server.limits.max_head_bytes:
+                self._refuse_head()
+            return
+        self._head = b""
+        if data.index(_END) > self._server.limits.max_head_bytes:
+            self._refuse_head()
+            return
+        if self._app is None:
+            self._app = self._server.parser(self._prove)
+            self._app.connection_made(self._transport)
+        self._feed(self._app, data)
+
+    def _feed(self, app: AppProtocol, data: bytes) -> None:
+        was_at_rest = not app.in_message
+        app.data_received(data)
+        if was_at_rest or not app.in_message:
+            # A request's time counts from its first byte, an answer's time from the last request.
+            self._since_s = self._server.loop.time()
+        self._head_bytes = self._head_bytes + len(data) if app.in_head else 0
+        if self._head_bytes > self._server.limits.max_head_bytes + len(data):
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        self._server.traffic.refuse("headers-too-large")
+        self._transport.write(
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )
+        self._transport.close()

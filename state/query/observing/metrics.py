@@ -1,0 +1,172 @@
+"""A node's metrics for Prometheus, read when they are scraped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+from state.cluster.catalog import Catalog
+from state.cluster.membership import HeartbeatCounts
+from state.metrics import names
+from state.metrics.latency import LatencyRecorder
+from state.metrics.names import Kind, Metric
+from state.query.answers.problems import REFUSALS
+from state.query.forwarding.router import Router
+from state.query.observing.health import readiness
+from state.query.protection.traffic import CONNECTION_REFUSALS, Traffic
+from state.query.reads.point import PointQueries
+from state.replicas.row_cache import RowCache
+from state.replicas.states import ReplicaRole, ReplicaState
+from state.stores.rocksdb_options import process_memory
+
+Family = CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+Samples = Mapping[tuple[str, ...], float]
+_NONE = -1
+
+
+class NodeCollector(Collector):
+    """Prometheus collector over a node's catalog and queries."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        point: PointQueries,
+        router: Router,
+        *,
+        heartbeats: HeartbeatCounts | None = None,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._point = point
+        self._router = router
+        self._heartbeats = heartbeats or HeartbeatCounts()
+        self._traffic = traffic or Traffic()
+
+    def collect(self) -> Iterator[Family]:
+        """Every metric, read now."""
+        yield from self._replicas()
+        yield from self._reads()
+        yield from self._rocksdb()
+        reads = (((store, "get"), recorder) for store, recorder in self._point.latency.items())
+        yield _latency(names.STORE_OPERATION, reads)
+        yield _latency(names.QUERY_SECONDS, (((way,), recorder) for way, recorder in self._point.answered.items()))
+        # A counter that began at its first refusal would hide it: Prometheus counts increases from a known value.
+        refused = dict.fromkeys((*REFUSALS, *CONNECTION_REFUSALS), 0) | self._traffic.refused
+        yield _family(names.REFUSED_REQUESTS, {(reason,): count for reason, count in refused.items()})
+        yield _family(names.CONNECTIONS, {(): self._traffic.connections})
+        yield _family(names.FORWARDED_REQUESTS, {(): self._router.forwarded_total})
+        yield _family(names.HEDGED_REQUESTS, {(): self._router.hedged_total})
+        yield _family(names.MAP_CORRECTIONS, {(): self._router.corrected_total})
+        yield from self._cluster()
+        yield _family(names.INSTANCE_READY, {(): int(readiness(self._catalog).ready)})
+
+    def _cluster(self) -> Iterator[Family]:
+        members: dict[tuple[str, ...], float] = {("alive",): 0, ("suspect",): 0, ("unheard",): 0}
+        table = self._catalog.table
+        for member in () if table is None else table.members:
+            status = "suspect" if member.suspect else "alive" if member.heard else "unheard"
+            _add(members, (status,), 1)
+        yield _family(names.MEMBERS, members)
+        counts = self._heartbeats
+        results = {"sent": counts.sent, "heard": counts.heard, "refused": counts.refused, "repeated": counts.repeated}
+        yield _family(names.HEARTBEATS, {(result,): count for result, count in results.items()})
+
+    def _replicas(self) -> Iterator[Family]:
+        lag: dict[tuple[str, ...], float] = {}
+        restored: dict[tuple[str, ...], float] = {}
+        remaining: dict[tuple[str, ...], float] = {}
+        skipped: dict[tuple[str, ...], float] = {}
+        last_skipped: dict[tuple[str, ...], float] = {}
+        unranked: dict[tuple[str, ...], float] = {}
+        tasks: dict[tuple[str, ...], float] = {
+            (role.value, state.value.lower()): 0 for role in ReplicaRole for state in ReplicaState
+        }
+        for replica in self._catalog.replicas.values():
+            status = replica.status()
+            labels = (status.replica.store, str(status.replica.partition))
+            lag[labels] = status.offset_lag or 0
+            restored[labels] = status.restored_records
+            remaining[labels] = lag[labels] if status.state is ReplicaState.RESTORING else 0
+            skipped[labels] = status.skipped.records
+            last_skipped[labels] = _NONE if status.skipped.last_offset is None else status.skipped.last_offset
+            if status.unranked_rows is not None:
+                unranked[labels] = status.unranked_rows
+            _add(tasks, (status.role.value, status.state.value.lower()), 1)
+        yield _family(names.STANDBY_LAG, lag)
+        yield _family(names.RESTORE_RECORDS, restored)
+        yield _family(names.RESTORE_REMAINING, remaining)
+        yield _family(names.SKIPPED_RECORDS, skipped)
+        yield _family(names.LAST_SKIPPED_OFFSET, last_skipped)
+        yield _family(names.UNRANKED_ROWS, unranked)
+        yield _family(names.TASKS, tasks)
+
+    def _reads(self) -> Iterator[Family]:
+        iterators: dict[tuple[str, ...], float] = {}
+        caches: dict[str, RowCache] = {}
+        restores: dict[str, LatencyRecorder] = {}
+        for replica_id, replica in self._catalog.replicas.items():
+            _add(iterators, (replica_id.store,), replica.open_iterators())
+            restores[replica_id.store] = replica.restores
+            if replica.cache is not None:
+                caches[replica_id.store] = replica.cache
+        yield _family(names.OPEN_ITERATORS, iterators)
+        yield _latency(names.RESTORE_SECONDS, (((store,), recorder) for store, recorder in restores.items()))
+        lookups: dict[tuple[str, ...], float] = {}
+        for store, cache in caches.items():
+            lookups |= {(store, "hit"): cache.hits, (store, "miss"): cache.misses}
+        yield _family(names.CACHE_LOOKUPS, lookups)
+
+    def _rocksdb(self) -> Iterator[Family]:
+        """Each property as the sum over the partitions that this node holds of a store, and the process's memory."""
+        held = False
+        for native, metric in names.ROCKSDB_PROPERTIES.items():
+            sums: dict[tuple[str, ...], float] = {}
+            for replica_id, replica in self._catalog.replicas.items():
+                value = replica.property_int(native)
+                if value is not None:
+                    _add(sums, (replica_id.store,), value)
+            held = held or bool(sums)
+            yield _family(metric, sums)
+        if not held:
+            return
+        memory = process_memory()
+        yield _family(names.ROCKSDB_CACHE_USAGE, {(): memory.usage_bytes()})
+        yield _family(names.ROCKSDB_CACHE_PINNED, {(): memory.pinned_bytes()})
+        yield _family(names.ROCKSDB_CACHE_BOUND, {(): memory.bound_bytes})
+
+
+def make_registry(
+    catalog: Catalog,
+    point: PointQueries,
+    router: Router,
+    *,
+    heartbeats: HeartbeatCounts | None = None,
+    traffic: Traffic | None = None,
+) -> CollectorRegistry:
+    """A registry with a node's metrics."""
+    registry = CollectorRegistry()
+    registry.register(NodeCollector(catalog, point, router, heartbeats=heartbeats, traffic=traffic))
+    return registry
+
+
+def _add(samples: dict[tuple[str, ...], float], labels: tuple[str, ...], value: float) -> None:
+    samples[labels] = samples.get(labels, 0) + value
+
+
+def _family(metric: Metric, samples: Samples) -> Family:
+    kind = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
+    family = kind(metric.name, metric.help, labels=metric.labels)
+    for labels, value in sorted(samples.items()):
+        family.add_metric(labels, value)
+    return family
+
+
+def _latency(metric: Metric, recorders: Iterable[tuple[tuple[str, ...], LatencyRecorder]]) -> Family:
+    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for labels, recorder in recorders:
+        buckets = [("+Inf" if bound == float("inf") else repr(bound), count) for bound, count in recorder.cumulative()]
+        family.add_metric(labels, buckets, recorder.total_ns / 1e9)
+    return family

@@ -1,0 +1,250 @@
+"""The guard in front of a node's routes: requests that are too large, too slow, too many or not allowed stop here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from state.clock import Clock
+from state.errors import InvalidArgumentError, StateError
+from state.query.answers.answer import SERVED_BY, Answer
+from state.query.answers.problems import (
+    BodyTooLargeError,
+    BodyTooSlowError,
+    DeadlineExceededError,
+    HeadersTooLargeError,
+    TooManyRequestsError,
+    UrlTooLongError,
+    problem_of,
+)
+from state.query.page.routes import is_of_page
+from state.query.protection.connection_places import PROVEN
+from state.query.protection.guarded_send import GuardedSend, hardened
+from state.query.protection.hot_requests import HotAnswers
+from state.query.protection.request_body import read_body, replayed
+from state.query.protection.traffic import Traffic
+from state.security.access import (
+    INTERNAL_PREFIX,
+    LIVE_PATH,
+    ForbiddenError,
+    UnauthenticatedError,
+    check_access,
+    check_plain,
+)
+from state.security.caller import Caller, RequestContext, current_request
+from state.security.gate import Gate
+from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
+from state.security.host_rule import HostRule
+
+log = structlog.get_logger(__name__)
+
+_HOP, _DEADLINE = HOP.encode(), DEADLINE.encode()
+_HOST, _LENGTH, _CHUNKED, _AUTHORIZATION = b"host", b"content-length", b"transfer-encoding", b"authorization"
+_SITE, _MODE, _ORIGIN = b"sec-fetch-site", b"sec-fetch-mode", b"origin"
+_WATCHED = frozenset(
+    {_HOP, _DEADLINE, CALLER.encode(), SIGNATURE.encode(), _LENGTH, _CHUNKED, _AUTHORIZATION, _SITE, _MODE, _ORIGIN}
+)
+_BODILESS = frozenset({"GET", "HEAD"})
+_INTERNAL = INTERNAL_PREFIX.decode()
+_DEADLINE_QUERY = b"deadline_ms="
+
+Scope = dict[str, Any]
+Watched = Mapping[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardLimits:
+    """Limits of one request, and of requests at once."""
+
+    max_url_bytes: int = 32_768
+    max_headers: int = 64
+    max_header_bytes: int = 16_384
+    max_body_bytes: int = 1 << 20
+    max_requests: int = 1024
+    body_timeout_s: float = 5.0
+    max_deadline_s: float = 30.0
+
+
+class Guard:
+    """ASGI: checks a request, then hands it to `app`. Belongs to one event loop.
+
+    The server may answer some requests in front of the guard: see `hot_answers`.
+
+    Args:
+        app: the application behind the guard.
+        node: this node's name.
+        limits: the limits of requests.
+        gate: identifies callers.
+        hops: verifies requests of other nodes.
+        hosts: which Host headers are accepted; None for any.
+        clock: for deadlines.
+        traffic: counts refusals.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        node: str,
+        *,
+        limits: GuardLimits,
+        gate: Gate,
+        hops: HopVerifier,
+        hosts: HostRule | None,
+        clock: Clock,
+        traffic: Traffic | None = None,
+    ) -> None:
+        self._app = app
+        self._origin = (SERVED_BY, node.encode())
+        self._limits = limits
+        self._gate = gate
+        self._hops = hops
+        self._hosts = hosts
+        self._clock = clock
+        self._traffic = traffic or Traffic()
+        self._running = 0
+
+    @property
+    def hot_answers(self) -> HotAnswers | None:
+        """The requests that may be answered in front of the guard, for callers that it would let through."""
+        found: HotAnswers | None = getattr(self._app, "hot_answers", None)
+        if found is None:
+            return None
+        found = replace(found, gate=self._gate, max_body_bytes=self._limits.max_body_bytes)
+        return found if self._hosts is None else replace(found, accepts_host=self._hosts.accepts)
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Answers one ASGI connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._running >= self._limits.max_requests:
+            await self._refuse(TooManyRequestsError("the node answers as many requests as it may: ask again"), send)
+            return
+        self._running += 1
+        try:
+            await self._admit(scope, receive, send, self._inspect(scope))
+        except StateError as error:
+            await self._refuse(error, send)
+        finally:
+            self._running -= 1
+
+    def _inspect(self, scope: Scope) -> Watched:
+        """Checks sizes and the host; returns the headers that matter here."""
+        limits = self._limits
+        if len(scope["raw_path"]) + len(scope["query_string"]) > limits.max_url_bytes:
+            msg = f"the path and query string are over the limit of {limits.max_url_bytes} bytes"
+            raise UrlTooLongError(msg)
+        headers = scope["headers"]
+        watched: dict[bytes, bytes] = {}
+        size = hosts = 0
+        for name, value in headers:
+            size += len(name) + len(value)
+            if name == _HOST:
+                hosts += 1
+                if self._hosts is not None and not self._hosts.accepts(value):
+                    raise ForbiddenError("the Host header names another host: STOREKEEPER_ALLOWED_HOSTS can name it")
+            elif name in _WATCHED:
+                if name in watched:
+                    raise InvalidArgumentError("a header is there twice that may be there once")
+                watched[name] = value
+        if size > limits.max_header_bytes or len(headers) > limits.max_headers:
+            msg = f"the headers are over the limit of {limits.max_headers} and {limits.max_header_bytes} bytes"
+            raise HeadersTooLargeError(msg)
+        if hosts != 1:
+            raise InvalidArgumentError("a request has one Host header: send the name and port of the node in it")
+        return watched
+
+    async def _admit(self, scope: Scope, receive: Any, send: Any, watched: Watched) -> None:
+        _check_site(watched)
+        check_plain(scope["raw_path"])
+        hop: Hop | None = None
+        if _HOP in watched:
+            target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+            hop = self._hops.verify(scope["method"], target, watched)
+        elif scope["path"].startswith(_INTERNAL):
+            raise HopRefusedError("this path is for the other nodes of the cluster")
+        caller = self._caller(scope, watched, hop)
+        body = b""
+        if scope["method"] not in _BODILESS or _LENGTH in watched or _CHUNKED in watched:
+            if caller is None and hop is None and not self._gate.open:
+                raise UnauthenticatedError("a token is needed to send a body, also where anybody may look")
+            body = await self._body(receive, watched)
+            receive = replayed(body, receive)
+        if hop is not None:
+            hop.check_body(body)
+        if hop is not None or caller is not None or self._gate.open:
+            scope.get("state", {}).get(PROVEN, _nothing)()
+        left_s = self._left_s(scope, watched, hop)
+        current_request.set(RequestContext(caller, None if left_s is None else self._clock.monotonic_s() + left_s))
+        await self._run(scope, receive, send, left_s or self._limits.max_deadline_s)
+
+    async def _body(self, receive: Any, watched: Watched) -> bytes:
+        limits = self._limits
+        announced = watched.get(_LENGTH)
+        if announced is None and _CHUNKED not in watched:
+            return b""
+        return await read_body(receive, announced, max_bytes=limits.max_body_bytes, timeout_s=limits.body_timeout_s)
+
+    def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
+        """The caller, after checking their rights; None where no caller is required."""
+        if self._gate.open or scope["raw_path"] == LIVE_PATH or is_of_page(scope["raw_path"]):
+            return None
+        caller = self._gate.caller(watched.get(_AUTHORIZATION)) if hop is None else self._gate.caller_of(hop)
+        if hop is None or not scope["path"].startswith(_INTERNAL):
+            check_access(caller, scope["raw_path"])
+        return caller
+
+    def _left_s(self, scope: Scope, watched: Watched, hop: Hop | None) -> float | None:
+        """How long the answer may take, by `deadline_ms` and by another node's time left. None if neither is given."""
+        asked = [value[len(_DEADLINE_QUERY) :] for value in scope["query_string"].split(b"&") if _is_deadline(value)]
+        if hop is not None and _DEADLINE in watched:
+            asked.append(watched[_DEADLINE])
+        if not asked:
+            return None
+        if not all(value.isdigit() and len(value) <= 18 and int(value) for value in asked):
+            raise InvalidArgumentError("deadline_ms is a whole number of milliseconds, 1 or more")
+        return min(self._limits.max_deadline_s, *(int(value) / 1000 for value in asked))
+
+    async def _run(self, scope: Scope, receive: Any, send: Any, left_s: float) -> None:
+        guarded: GuardedSend | None = None
+        try:
+            async with asyncio.timeout(left_s) as until_start:
+                guarded = GuardedSend(send, until_start, self._limits.max_deadline_s, self._traffic)
+                await self._app(scope, receive, guarded)
+        except TimeoutError as error:
+            if guarded is not None and guarded.started:
+                log.info("client_takes_no_answer", path=scope["path"])
+                raise
+            raise DeadlineExceededError("the answer was not ready before the deadline") from error
+
+    async def _refuse(self, error: StateError, send: Any) -> None:
+        answer = Answer.problem(problem_of(error), self._origin, *_AFTER.get(type(error), ()))
+        self._traffic.answered(answer.status, answer.body)
+        await Answer(answer.status, hardened(answer.headers), answer.body).send(send)
+
+
+_CLOSE = ((b"connection", b"close"),)  # the rest of the body is not read
+_AFTER: Mapping[type[StateError], tuple[tuple[bytes, bytes], ...]] = {
+    BodyTooLargeError: _CLOSE,
+    BodyTooSlowError: _CLOSE,
+    HopRefusedError: _CLOSE,
+    UnauthenticatedError: ((b"www-authenticate", b"Bearer"), *_CLOSE),
+}
+
+
+def _nothing() -> None:
+    """For requests that don't arrive on a connection of the server."""
+
+
+def _is_deadline(parameter: bytes) -> bool:
+    return parameter.startswith(_DEADLINE_QUERY)
+
+
+def _check_site(watched: Watched) -> None:
+    """Pages of other sites may link to a node but not call it. Programs send none of these headers."""
+    if watched.get(_SITE) in {b"cross-site", b"same-site"} and watched.get(_MODE) != b"navigate":
+        raise ForbiddenError("pages of other sites may not call this node")

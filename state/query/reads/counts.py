@@ -1,0 +1,47 @@
+"""The number of rows of partitions, as estimated by their stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from state.errors import SerializationError
+from state.query.answers.origin import Origin
+from state.replicas.replica import Replica
+
+INTERNAL_PATH = "/internal/count/"
+_LARGEST_COUNT = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class CountQuestion:
+    """The number of rows of a store."""
+
+    store: str
+
+    def path(self) -> str:
+        """As the internal route reads it."""
+        return f"{INTERNAL_PATH}{self.store}?of=rows"
+
+    def local(self, replicas: Sequence[Replica]) -> int:
+        """The sum over replicas of this node."""
+        return sum(replica.approximate_num_entries() for replica in replicas)
+
+    def encode(self, found: int, origins: Sequence[Origin]) -> bytes:
+        """As `decode` reads it."""
+        return orjson.dumps({"origins": [origin.as_json() for origin in origins], "rows": found})
+
+    def decode(self, body: bytes) -> tuple[int, list[Origin]]:
+        """Reads another node's count."""
+        try:
+            fields = orjson.loads(body)
+            return int(fields["rows"]), [Origin.of_json(found) for found in fields["origins"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SerializationError("another node's count can't be read: let all nodes have one version") from error
+
+
+def saturating_sum(counts: Iterable[int]) -> int:
+    """The sum, at most the largest signed 64-bit number: like Kafka Streams' sum it saturates and never wraps."""
+    return min(sum(counts), _LARGEST_COUNT)

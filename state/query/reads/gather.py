@@ -1,0 +1,339 @@
+"""One question to many partitions: answered by this node for those that it holds, by other holders for the rest.
+
+Every part of an answer carries its origins, so that the whole answer can report its freshness and the partitions that
+are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar, runtime_checkable
+
+import structlog
+
+from state.clock import Clock
+from state.cluster.catalog import Catalog
+from state.errors import (
+    InvalidStateStoreError,
+    SerializationError,
+    StateError,
+    StoreRestoringError,
+    StoreUnavailableError,
+)
+from state.protocol.freshness import Demand
+from state.protocol.too_stale import Freshest, TooStaleError, freshest
+from state.query.answers.origin import Origin
+from state.query.answers.problems import TooManyScansError
+from state.query.forwarding.peers import AT_CAPACITY, PeerRequest
+from state.query.forwarding.router import Router
+from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.turns import Steps, Turns
+from state.replicas.freshness import ReplicaFreshness
+from state.replicas.replica import Replica
+
+log = structlog.get_logger(__name__)
+
+_T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+
+
+class Question(Protocol[_T_co]):
+    """A question about partitions of one store, the same for every node."""
+
+    @property
+    def store(self) -> str:
+        """The store."""
+        ...
+
+    def path(self) -> str:
+        """The path and query string to ask another node; partitions and demand are appended."""
+        ...
+
+    def local(self, replicas: Sequence[Replica]) -> _T_co | Steps[_T_co]:
+        """The answer from replicas of this node, in steps if it may take long.
+
+        Raises InvalidStateStoreError if one of them can't answer.
+        """
+        ...
+
+    def decode(self, body: bytes) -> tuple[_T_co, list[Origin]]:
+        """Reads another node's answer. Raises SerializationError if it can't be read."""
+        ...
+
+
+@runtime_checkable
+class BodiedQuestion(Protocol):
+    """A question too long for a path: it is posted."""
+
+    def body(self, partitions: Sequence[int]) -> bytes:
+        """The body that asks for some partitions."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request's demand, arrival time and deadline (monotonic seconds)."""
+
+    demand: Demand
+    arrived_s: float
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[_T]):
+    """One node's answer for some partitions."""
+
+    partitions: tuple[int, ...]
+    found: _T
+    origins: tuple[Origin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered(Generic[_T]):
+    """All answers.
+
+    Attributes:
+        answers: the answers.
+        missing: partitions that no node answered for.
+        reasons: why not, as far as it is known.
+        freshest: the freshest of the replicas that were not fresh enough; None if none is known.
+    """
+
+    answers: tuple[Answered[_T], ...]
+    missing: tuple[int, ...]
+    reasons: tuple[str, ...]
+    freshest: Freshest | None = None
+
+    @property
+    def origins(self) -> list[Origin]:
+        """Where all of it comes from."""
+        return [origin for answer in self.answers for origin in answer.origins]
+
+
+class Gatherer:
+    """Asks this node's replicas and other nodes. Belongs to one event loop.
+
+    Args:
+        catalog: the stores and their holders.
+        router: the way to other nodes.
+        gate: holds questions back until their demand is met.
+        clock: for deadlines.
+        max_reads: how many requests that read many rows this node answers at a time.
+        longest_s: the longest that a request may take.
+
+    Attributes:
+        turns: for work that reads or writes many rows.
+    """
+
+    def __init__(
+        self, catalog: Catalog, router: Router, gate: FreshnessGate, clock: Clock, *, max_reads: int, longest_s: float
+    ) -> None:
+        self._catalog = catalog
+        self._router = router
+        self._gate = gate
+        self._clock = clock
+        self._free_reads = max_reads
+        self.turns = Turns()
+        self._longest_s = longest_s
+
+    def asked(self, demand: Demand) -> Asked:
+        """A request that arrives now."""
+        now_s = self._clock.monotonic_s()
+        return Asked(demand, now_s, demand.deadline_s(now_s, self._longest_s))
+
+    def partitions(self, store: str) -> range:
+        """The partitions of a store. Raises UnknownStoreError, and StoreRestoringError while they aren't known."""
+        return range(self._catalog.partitions(store))
+
+    def renewed(self, asked: Asked) -> Asked:
+        """The same demand, arriving now: for the next step of a long answer."""
+        return self.asked(asked.demand)
+
+    def check_free(self) -> None:
+        """Checks that this node can read many rows now. Call it first, so that other nodes don't read in vain.
+
+        Raises:
+            TooManyScansError: as many such reads as allowed are under way.
+        """
+        if not self._free_reads:
+            raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
+
+    async def gather(
+        self, question: Question[_T], asked: Asked, partitions: Iterable[int] | None = None
+    ) -> Gathered[_T]:
+        """Asks all partitions of the store, or some.
+
+        Raises:
+            UnknownStoreError: if there is no such store.
+            StoreRestoringError: if the node doesn't know the store's partitions yet.
+            TooManyScansError: if this node has too many such reads under way.
+        """
+        wanted = self.partitions(question.store) if partitions is None else partitions
+        left = sorted(set(wanted))
+        mine = [number for number in left if self._answers_best(question.store, number, asked)]
+        others = [number for number in left if number not in mine]
+        here, elsewhere = await asyncio.gather(
+            self._here(question, mine, asked), self._elsewhere(question, others, asked)
+        )
+        answers, told = [*here, *elsewhere.answers], [elsewhere]
+        if again := [number for number in _missing(left, answers) if number in mine]:
+            told.append(await self._elsewhere(question, again, asked))
+            answers += told[-1].answers
+        if left_over := [number for number in _missing(left, answers) if number not in mine]:
+            answers += await self._here(question, left_over, asked)
+        missing = _missing(left, answers)
+        reasons = tuple(reason for heard in told for reason in heard.reasons)
+        if not missing or not asked.demand.asks_freshness:
+            return Gathered(tuple(answers), tuple(missing), reasons)
+        known = freshest([self._freshest(question.store, missing, asked), *(heard.freshest for heard in told)])
+        return Gathered(tuple(answers), tuple(missing), reasons, known)
+
+    async def local(self, question: Question[_T], asked: Asked, partitions: Iterable[int]) -> Answered[_T]:
+        """The answer from this node's replicas alone, for another node that asks.
+
+        Raises:
+            StoreMigratedError: if this node doesn't hold one of the partitions.
+            StoreRestoringError: if one has not caught up.
+            TooStaleError: if one doesn't meet the demand within its wait.
+            TooManyScansError: if this node has too many such reads under way.
+        """
+        replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
+        admitted = await asyncio.gather(*(self._admitted(replica, asked, share=1.0) for replica in replicas))
+        for replica, fresh in zip(replicas, admitted, strict=True):
+            if not fresh:
+                known = self._known(replica, asked)
+                msg = f"{replica.replica_id} on node {self._catalog.node} is not as fresh as was demanded"
+                raise TooStaleError(msg, known)
+        return await self._read(question, replicas, asked)
+
+    async def _here(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> list[Answered[_T]]:
+        held = [self._serving(question.store, number) for number in partitions]
+        replicas = [replica for replica in held if replica is not None]
+        # Another node may be fresher, so some of the wait is left to it.
+        admitted = await asyncio.gather(*(self._admitted(replica, asked, share=0.5) for replica in replicas))
+        ready = [replica for replica, fresh in zip(replicas, admitted, strict=True) if fresh]
+        if not ready:
+            return []
+        try:
+            return [await self._read(question, ready, asked)]
+        except InvalidStateStoreError as error:
+            # Closed or damaged during the query: another replica may answer.
+            log.warning("local_read_failed", store=question.store, error=str(error))
+            return []
+
+    async def _read(self, question: Question[_T], replicas: Sequence[Replica], asked: Asked) -> Answered[_T]:
+        fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]
+        found = await self._local(question, replicas)
+        if not all(replica.serving for replica in replicas):
+            msg = f"a replica of {question.store} on node {self._catalog.node} was closed meanwhile"
+            raise StoreUnavailableError(msg)
+        origins = [Origin.of(self._catalog.node, *pair) for pair in zip(replicas, fresh, strict=True)]
+        return Answered(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
+
+    async def _local(self, question: Question[_T], replicas: Sequence[Replica]) -> _T:
+        found = question.local(replicas)
+        if not isinstance(found, Generator):
+            return found
+        self.check_free()
+        self._free_reads -= 1
+        try:
+            return await self.turns.finish(found)
+        finally:
+            self._free_reads += 1
+
+    async def _elsewhere(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
+        if not partitions:
+            return Gathered((), (), ())
+        left_ms = int((asked.deadline_s - self._clock.monotonic_s()) * 1000)
+        spent_ms = int((self._clock.monotonic_s() - asked.arrived_s) * 1000)
+        demand = asked.demand.sent_on(left_ms, spent_ms).query()
+        found = await self._router.scatter(
+            question.store,
+            partitions,
+            lambda numbers: _request(question, numbers, self._catalog.partitions(question.store), demand),
+            deadline_s=asked.deadline_s,
+        )
+        answers: list[Answered[_T]] = []
+        reasons = list(found.reasons)
+        for part in found.parts:
+            try:
+                if part.answer.status != 200:
+                    msg = f"another node answered with status {part.answer.status}"
+                    raise SerializationError(msg)
+                decoded, origins = question.decode(part.answer.body)
+            except StateError as error:
+                log.warning("peer_answer_unreadable", store=question.store, error=str(error))
+                reasons.append(str(error))
+            else:
+                answers.append(Answered(part.partitions, decoded, tuple(origins)))
+        known = freshest(Freshest.told_by(refusal.body) for refusal in found.refusals)
+        return Gathered(tuple(answers), found.missing, tuple(reasons), known)
+
+    def _serving(self, store: str, partition: int) -> Replica | None:
+        replica = self._catalog.replica(store, partition)
+        return replica if replica is not None and replica.serving else None
+
+    def _answers_best(self, store: str, partition: int, asked: Asked) -> bool:
+        replica = self._serving(store, partition)
+        return replica is not None and self._catalog.answers_best(replica, asked.arrived_s)
+
+    async def _admitted(self, replica: Replica, asked: Asked, *, share: float) -> bool:
+        """Whether a replica meets the demand, maybe after a share of the wait."""
+        if not asked.demand.asks_freshness:
+            return True
+        until_s = min(asked.deadline_s, asked.arrived_s + asked.demand.wait_ms / 1000 * share)
+        return await self._gate.admit(replica, asked.demand, asked.arrived_s, until_s) is not None
+
+    def _freshest(self, store: str, partitions: Iterable[int], asked: Asked) -> Freshest | None:
+        """This node's own freshest replica of some partitions."""
+        held = [self._serving(store, number) for number in partitions]
+        return freshest(self._known(replica, asked) for replica in held if replica is not None)
+
+    def _known(self, replica: Replica, asked: Asked) -> Freshest | None:
+        """The freshness of a refused replica; None if it is fresh enough by now."""
+        found = replica.freshness(asked.arrived_s)
+        return None if asked.demand.met_by(found) else Freshest.of(self._catalog.node, found)
+
+    def _held(self, store: str, partition: int) -> Replica:
+        replica = self._catalog.replica(store, partition)
+        if replica is None:
+            raise self._catalog.not_held(store, partition)
+        if not replica.serving:
+            msg = f"partition {partition} of {store} has not caught up on node {self._catalog.node}"
+            raise StoreRestoringError(msg)
+        return replica
+
+
+def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
+    """Returns the answer if no partition is missing, or with `partial=ok`.
+
+    Raises:
+        TooStaleError: if partitions are missing because no replica is as fresh as demanded.
+        TooManyScansError: if partitions are missing because their nodes are too busy.
+        StoreUnavailableError: if partitions are missing for another reason.
+    """
+    if not found.missing or asked.demand.partial_ok:
+        return found
+    missing = ", ".join(map(str, found.missing))
+    told = f" ({'; '.join(found.reasons)[:400]})" if found.reasons else ""
+    what = "as fresh as was demanded " if found.freshest is not None else ""
+    msg = f"no replica {what}of partition {missing} of {store} can answer now: ask again, or with partial=ok{told}"
+    if found.freshest is not None:
+        raise TooStaleError(msg, found.freshest)
+    if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):
+        raise TooManyScansError(msg)
+    raise StoreUnavailableError(msg)
+
+
+def _request(question: Question[_T], numbers: Sequence[int], of: int, demand: str) -> PeerRequest:
+    path = f"{question.path()}&partitions={','.join(map(str, numbers))}&of={of}&{demand}"
+    if isinstance(question, BodiedQuestion):
+        return PeerRequest(path, "POST", question.body(numbers))
+    return PeerRequest(path)
+
+
+def _missing(wanted: Iterable[int], answers: Sequence[Answered[_T]]) -> list[int]:
+    answered = {number for answer in answers for number in answer.partitions}
+    return [number for number in wanted if number not in answered]

@@ -1,0 +1,59 @@
+"""Which questions a kind of store answers, and the refusal of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from state.query.answers.problems import WrongKindError
+from state.store_definitions import StoreDefinition, StoreKind
+
+_KEYED = (
+    "/state/keyvalue/{store}/{key}",
+    "/state/keyvalues/{store}",
+    "/state/keyvalues/{store}/all",
+    "/state/keyvalues/{store}/range/{from}/{to}",
+    "/state/keyvalues/{store}/prefix/{prefix}",
+)
+_ANY = ("/state/keyvalues/{store}/count", "/state/metadata/{store}/{key}")
+
+ROUTES: Mapping[StoreKind, tuple[str, ...]] = MappingProxyType(
+    {
+        StoreKind.KEY_VALUE: (*_KEYED, *_ANY),
+        StoreKind.GLOBAL: (*_KEYED, *_ANY),
+        StoreKind.RANKED: (
+            *_KEYED,
+            "/state/ranked/{store}/top",
+            "/state/ranked/{store}/rank/{key}",
+            "/state/ranked/{store}/scores/{from}/{to}",
+            *_ANY,
+        ),
+        StoreKind.WINDOW: (
+            "/state/windowed/{store}/{key}/{from}/{to}",
+            "/state/windowed/{store}/all/{from}/{to}",
+            *_ANY,
+        ),
+        StoreKind.SESSION: (
+            "/state/sessions/{store}/{key}",
+            "/state/sessions/{store}/active",
+            "/state/sessions/{store}/ended/{from}/{to}",
+            *_ANY,
+        ),
+    }
+)
+"""The routes that answer for each kind of store."""
+
+KEYED_KINDS = (StoreKind.KEY_VALUE, StoreKind.RANKED, StoreKind.GLOBAL)
+"""Kinds whose changelog key is the key itself."""
+
+
+def require_kind(definition: StoreDefinition, *kinds: StoreKind) -> None:
+    """Lets only stores of some kinds pass.
+
+    Raises:
+        WrongKindError: if the store is of another kind.
+    """
+    if definition.kind not in kinds:
+        routes = ", ".join(route.replace("{store}", definition.name) for route in ROUTES[definition.kind])
+        msg = f"{definition.name} is a {definition.kind.value} store, which this route can't read: ask {routes}"
+        raise WrongKindError(msg)

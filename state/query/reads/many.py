@@ -1,0 +1,169 @@
+"""Several keys in one request: this node's keys are read together, others with one request per node."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from state.cluster.catalog import Catalog
+from state.errors import InvalidArgumentError, SerializationError
+from state.protocol.keys import decode_base64url
+from state.query.answers.json_rows import no_row_json, row_json
+from state.query.answers.origin import Origin
+from state.query.answers.problems import KeyTooLongError
+from state.query.reads.gather import Asked, Gathered, Gatherer, complete
+from state.query.reads.hot_rows import HotRows
+from state.query.reads.turns import Steps, finished
+from state.replicas.replica import Replica
+
+INTERNAL_PATH = "/internal/keys/"
+_READ_AT_ONCE = 256
+_NEWLINE = b"\n"
+
+Rows = Mapping[bytes, bytes | None]
+"""A row as JSON by key; None where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeysQuestion:
+    """A question for the rows of some keys of a store, by partition."""
+
+    store: str
+    keys: Mapping[int, Sequence[bytes]]
+
+    def path(self) -> str:
+        """As the internal route reads it."""
+        return f"{INTERNAL_PATH}{self.store}?of=keys"
+
+    def body(self, partitions: Sequence[int]) -> bytes:
+        """The request body for the keys of some partitions."""
+        return orjson.dumps(
+            [base64.urlsafe_b64encode(key).decode() for number in partitions for key in self.keys[number]]
+        )
+
+    def local(self, replicas: Sequence[Replica]) -> dict[bytes, bytes | None] | Steps[dict[bytes, bytes | None]]:
+        """The rows of this node's replicas."""
+        steps = self._steps(replicas)
+        return steps if sum(map(len, self.keys.values())) > _READ_AT_ONCE else finished(steps)
+
+    def _steps(self, replicas: Sequence[Replica]) -> Steps[dict[bytes, bytes | None]]:
+        found: dict[bytes, bytes | None] = {}
+        for replica in replicas:
+            wanted = self.keys.get(replica.replica_id.partition, ())
+            for at in range(0, len(wanted), _READ_AT_ONCE):
+                if len(found) >= _READ_AT_ONCE:
+                    yield
+                keys = wanted[at : at + _READ_AT_ONCE]
+                for key, row in zip(keys, replica.get_many(keys), strict=True):
+                    found[key] = None if row is None else row_json(key, row.value)
+        return found
+
+    def encode(self, found: Rows, origins: Sequence[Origin]) -> bytes:
+        """As `decode` reads it: a line of JSON with the rows' lengths, then the rows, whose bytes stay as they are."""
+        head = {
+            "origins": [origin.as_json() for origin in origins],
+            "rows": [
+                [base64.urlsafe_b64encode(key).decode(), None if row is None else len(row)]
+                for key, row in found.items()
+            ],
+        }
+        return b"%b\n%b" % (orjson.dumps(head), b"".join(row for row in found.values() if row is not None))
+
+    def decode(self, body: bytes) -> tuple[dict[bytes, bytes | None], list[Origin]]:
+        """Reads another node's rows."""
+        try:
+            head, _, rows = body.partition(_NEWLINE)
+            fields = orjson.loads(head)
+            found: dict[bytes, bytes | None] = {}
+            at = 0
+            for key, length in fields["rows"]:
+                found[decode_base64url(key, "a key")] = None if length is None else rows[at : at + length]
+                at += length or 0
+            if at != len(rows):
+                raise ValueError("the rows don't have the lengths that were said")
+            return found, [Origin.of_json(origin) for origin in fields["origins"]]
+        except (ValueError, KeyError, TypeError, InvalidArgumentError) as error:
+            raise SerializationError("another node's rows can't be read: let all nodes have one version") from error
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """The answer for several keys, in the order asked; `found` has its origins and missing partitions."""
+
+    body: bytes
+    found: Gathered[dict[bytes, bytes | None]]
+
+
+class BatchQueries:
+    """Answers for several keys at a time. Belongs to one event loop."""
+
+    def __init__(
+        self, catalog: Catalog, gatherer: Gatherer, hot_rows: HotRows, *, max_keys: int, max_key_bytes: int
+    ) -> None:
+        self._catalog = catalog
+        self._gatherer = gatherer
+        self._hot_rows = hot_rows
+        self._max_keys = max_keys
+        self._max_key_bytes = max_key_bytes
+
+    async def answer(self, store: str, keys: Sequence[bytes], asked: Asked) -> FoundKeys:
+        """The rows of `keys`: `{"rows": [{"key": …, "value": …}, …], "complete": true}`, null for keys without one.
+
+        With `partial=ok`, keys of partitions that can't be asked now are left out and `complete` is false.
+
+        Raises:
+            InvalidArgumentError: if there are no keys, an empty one, or too many.
+            StateError: as `complete` of `gather` does.
+        """
+        question = KeysQuestion(store, self._by_partition(store, keys))
+        found = complete(store, await self._gatherer.gather(question, asked, question.keys), asked)
+        rows: dict[bytes, bytes | None] = {}
+        for answer in found.answers:
+            rows.update(answer.found)
+        written = [rows[key] or no_row_json(key) for key in keys if key in rows]
+        flag = b"false" if found.missing else b"true"
+        return FoundKeys(b'{"rows":[%b],"complete":%b}' % (b",".join(written), flag), found)
+
+    def _by_partition(self, store: str, keys: Sequence[bytes]) -> dict[int, list[bytes]]:
+        if not 1 <= len(keys) <= self._max_keys:
+            msg = f"a request names 1 to {self._max_keys} keys, not {len(keys)}"
+            raise InvalidArgumentError(msg)
+        found: dict[int, list[bytes]] = {}
+        for key in dict.fromkeys(keys):
+            if not key:
+                raise InvalidArgumentError("a key is empty: every row has one of at least a byte")
+            if len(key) > self._max_key_bytes:
+                msg = f"a key has {len(key)} bytes, over the limit of {self._max_key_bytes}"
+                raise KeyTooLongError(msg)
+            found.setdefault(self._catalog.partition(store, key), []).append(key)
+        return found
+
+
+def parse_keys(body: bytes) -> list[bytes]:
+    """The keys of a request's body: `{"keys": ["a", "b"], "key_format": "string"}`; `key_format` may be absent.
+
+    Raises:
+        InvalidArgumentError: if the body has another form.
+    """
+    try:
+        fields = orjson.loads(body)
+        keys, key_format = fields["keys"], fields.get("key_format", "string")
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise TypeError("keys are text")
+        if fields.keys() - {"keys", "key_format"} or key_format not in {"string", "base64url"}:
+            raise ValueError("another field or format")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        msg = 'the body must be {"keys": ["…", …]}, with "key_format": "base64url" if they are so written'
+        raise InvalidArgumentError(msg) from error
+    return [decode_base64url(key, "a key") if key_format == "base64url" else key.encode() for key in keys]
+
+
+def parse_wire_keys(body: bytes) -> list[bytes]:
+    """Reads the keys that `KeysQuestion.body` wrote. Raises InvalidArgumentError if they can't be read."""
+    try:
+        return [decode_base64url(key, "a key") for key in orjson.loads(body)]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError("the body must be a list of keys") from error

@@ -1,0 +1,151 @@
+"""One page of a scan: a bounded run of rows in key order, and how pages of several partitions become one."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
+from typing import Self
+
+from state.keys.escaping import prefix_stop
+from state.names import store_of
+from state.query.answers.row_times import RowTimes
+from state.query.reads.turns import Steps, finished
+from state.replicas.replica import Replica
+
+Row = tuple[bytes, bytes]
+by_key = itemgetter(0)
+_ROWS_A_STEP = 32
+_BYTES_A_STEP = 32 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Keys with `start <= key < stop`, compared as unsigned bytes; None leaves that end open."""
+
+    start: bytes | None = None
+    stop: bytes | None = None
+
+    @classmethod
+    def between(cls, lower: bytes | None, upper: bytes | None) -> Self:
+        """Keys from `lower` to `upper`, both inclusive."""
+        return cls(lower, None if upper is None else upper + b"\0")
+
+    @classmethod
+    def starting_with(cls, prefix: bytes) -> Self:
+        """Keys that begin with `prefix`."""
+        return cls(prefix, prefix_stop(prefix))
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A scan of a store: the rows in a range of row keys, forwards or backwards, optionally filtered by time."""
+
+    store: str
+    keys: KeyRange = KeyRange()
+    reverse: bool = False
+    times: RowTimes | None = None
+
+    def beyond(self, reached: bytes) -> Scan:
+        """The rest of the scan behind the row at key `reached`."""
+        keys = KeyRange(self.keys.start, reached) if self.reverse else KeyRange(reached + b"\0", self.keys.stop)
+        return Scan(self.store, keys, self.reverse, self.times)
+
+    def identity(self) -> bytes:
+        """Bytes that are equal for equal scans only, whatever topic the rows come from. Cursors are bound to them."""
+        times = "" if self.times is None else self.times.encode()
+        return f"{store_of(self.store)}|{self.keys.start!r}|{self.keys.stop!r}|{self.reverse}|{times}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PageLimits:
+    """Where a page ends.
+
+    Attributes:
+        rows: the most rows of a page.
+        max_bytes: no more rows are added once keys and values have this many bytes.
+        examined: the most rows that are looked at, including those that the scan's times leave out.
+    """
+
+    rows: int
+    max_bytes: int
+    examined: int = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Rows in the order of the scan.
+
+    Attributes:
+        rows: the rows.
+        reached: the key up to which, inclusive, nothing is missing; None if nothing is missing at all.
+    """
+
+    rows: Sequence[Row]
+    reached: bytes | None = None
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be rows behind it."""
+        return self.reached is not None
+
+
+def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Steps[Page]:
+    """Reads, piece by piece, the first rows of a scan over several partitions of this node, all as of the first step.
+
+    Raises:
+        InvalidStateStoreError: if one of the replicas can't answer.
+    """
+    keys = scan.keys
+    with ExitStack() as stack:
+        scans = [stack.enter_context(replica.scan(keys.start, keys.stop, reverse=scan.reverse)) for replica in replicas]
+        rows = ((key, row.value) for key, row in heapq.merge(*scans, key=by_key, reverse=scan.reverse))
+        return (yield from _taken(rows, limits, None if scan.times is None else scan.times.accepts))
+
+
+def take_page(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None = None) -> Page:
+    """As many rows as the limits allow, at least one if there is one among those examined."""
+    return finished(_taken(rows, limits, accepts))
+
+
+def _taken(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None) -> Steps[Page]:
+    taken: list[Row] = []
+    size, paused_at, reached = 0, 0, None
+    for examined, row in enumerate(rows):
+        if examined >= limits.examined:
+            return Page(taken, reached)
+        if examined and (examined % _ROWS_A_STEP == 0 or size - paused_at > _BYTES_A_STEP):
+            paused_at = size
+            yield
+        if accepts is None or accepts(row[0]):
+            if len(taken) >= limits.rows or (taken and size + len(row[1]) > limits.max_bytes):
+                return Page(taken, reached)
+            taken.append(row)
+            size += len(row[0]) + len(row[1])
+        reached = row[0]
+    return Page(taken)
+
+
+def merge_pages(pages: Iterable[Page], limits: PageLimits, *, reverse: bool = False) -> Page:
+    """One page from those of disjoint partitions.
+
+    A page with more behind it has no information on keys after `reached`, so the merged page ends there too.
+    """
+    pages = list(pages)
+    horizon = horizon_of((page.reached for page in pages), reverse=reverse)
+    rows = sorted(chain.from_iterable(page.rows for page in pages), key=by_key, reverse=reverse)
+    if horizon is not None:
+        rows = [row for row in rows if row[0] == horizon or (row[0] > horizon) is reverse]
+    taken = take_page(iter(rows), PageLimits(limits.rows, limits.max_bytes, len(rows) + 1))
+    return Page(taken.rows, taken.reached if taken.more else horizon)
+
+
+def horizon_of(reached: Iterable[bytes | None], *, reverse: bool) -> bytes | None:
+    """The key that all parts of a scan have reached, None if all of them are at the end."""
+    stops = [key for key in reached if key is not None]
+    if not stops:
+        return None
+    return max(stops) if reverse else min(stops)

@@ -1,0 +1,331 @@
+"""Point queries: the row of one key, from this node's replica where it can, from another node's where it can't."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import structlog
+
+from state.clock import Clock, SystemClock
+from state.cluster.catalog import Catalog
+from state.errors import (
+    InvalidArgumentError,
+    InvalidStateStoreError,
+    StateError,
+    StoreRestoringError,
+    StoreUnavailableError,
+)
+from state.metrics.latency import LatencyRecorder
+from state.names import store_of
+from state.protocol.freshness import NO_DEMAND, Demand, Stale
+from state.protocol.keys import key_segments
+from state.protocol.too_stale import Freshest, TooStaleError, freshest
+from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer
+from state.query.answers.json_rows import row_json
+from state.query.answers.local_origin import LocalOrigin
+from state.query.answers.problems import KeyTooLongError, problem_of, unknown_key
+from state.query.forwarding.router import NoHolderAnsweredError, Router
+from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.hot_rows import NONE, OK, HotRows
+from state.query.reads.kinds import KEYED_KINDS
+from state.query.reads.snapshot_fallback import SnapshotFallback
+from state.replicas.replica import Replica
+
+log = structlog.get_logger(__name__)
+
+LOCAL, FORWARDED = "local", "forwarded"
+_MANY_AT_ONCE = 1000
+_READ_AT_ONCE = 256
+_LONGEST_S = 86_400.0
+_FRESHER_S = 1.0
+"""How long to wait for another node, or for this replica to catch up, if another node may be fresher."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """One key, when the request arrived and its deadline, on the monotonic clock."""
+
+    store: str
+    partition: int
+    key: bytes
+    demand: Demand
+    arrived_s: float
+    deadline_s: float
+
+
+class PointQueries:
+    """Answers for one key at a time. Belongs to one event loop.
+
+    Args:
+        catalog: the stores and their holders.
+        router: the way to other nodes.
+        max_key_bytes: longest key that is looked for.
+        max_keys: most keys that are looked for together.
+        clock: the clock that replicas are followed by.
+        gate: holds reads back until their demand is met; None makes one that waits for the regular end-offset polls.
+        snapshots: answers when no replica can, for callers that allow it.
+
+    Attributes:
+        hot_rows: answers for rows that have not changed since they were asked for.
+        latency: of reading a row from its store, by store; answers of `hot_rows` don't count.
+        answered: how long answers took, of this node (local) and of others (forwarded).
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        router: Router,
+        *,
+        max_key_bytes: int,
+        max_keys: int = _MANY_AT_ONCE,
+        clock: Clock | None = None,
+        gate: FreshnessGate | None = None,
+        snapshots: SnapshotFallback | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._router = router
+        self._max_key_bytes = max_key_bytes
+        self._max_keys = min(max_keys, _MANY_AT_ONCE)
+        self._clock = clock or SystemClock()
+        self._gate = gate or FreshnessGate(self._clock, lambda: None)
+        self._snapshots = snapshots
+        self._origin = LocalOrigin(catalog.node, lambda: catalog.epoch)
+        self.hot_rows = HotRows(catalog, self._clock, self._origin)
+        self.answered = {LOCAL: LatencyRecorder(), FORWARDED: LatencyRecorder()}
+        self.latency: dict[str, LatencyRecorder] = {store: LatencyRecorder() for store in catalog.topics}
+
+    def now(self, store: str, key: bytes, demand: Demand) -> bytes | None:
+        """The whole HTTP response, if this node has the row at hand and it is as fresh as demanded; None if not."""
+        catalog = self._catalog
+        try:
+            replica = catalog.replica(store, catalog.partition(store, key))
+            if replica is None or not replica.serving or len(key) > self._max_key_bytes:
+                return None
+            arrived_s = self._clock.monotonic_s()
+            if not catalog.answers_best(replica, arrived_s):
+                return None
+            if demand.asks_freshness and not demand.met_by(replica.freshness(arrived_s)):
+                return None
+            look = self._origin.look(replica, arrived_s)
+            writes = replica.writes
+            began_ns = time.perf_counter_ns()
+            row = replica.get(key)
+            self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
+        except StateError:
+            return None
+        _count_misses(replica, 1)
+        if row is None:
+            tail = self.hot_rows.keep_none(replica, store, key, writes)
+            return b"%b%b%b" % (NONE, self._origin.block(replica, look), tail)
+        tail = self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
+        return b"%b%b%b" % (OK, self._origin.block(replica, look), tail)
+
+    def many_now(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
+        """The same for several keys; rows that aren't cached are read first."""
+        if not 1 <= len(keys) <= self._max_keys:
+            return None
+        found = self.hot_rows.answer_many(store, keys)
+        if found is not None:
+            self.hot_rows.count_hits(store, len(keys))
+        elif self._warm(store.decode(), keys):
+            found = self.hot_rows.answer_many(store, keys)
+        return found
+
+    def _warm(self, store: str, keys: Sequence[bytes]) -> bool:
+        """Reads the rows that aren't cached into the cache; False if this node can't."""
+        catalog = self._catalog
+        by_replica: dict[Replica, list[bytes]] = {}
+        try:
+            if catalog.definition(store).kind not in KEYED_KINDS:
+                return False
+            for key in keys:
+                replica = catalog.replica(store, catalog.partition(store, key))
+                if replica is None or replica.cache is None or not 0 < len(key) <= self._max_key_bytes:
+                    return False
+                if replica.cache.get(key) is None:
+                    by_replica.setdefault(replica, []).append(key)
+                else:
+                    replica.cache.hits += 1
+            if sum(map(len, by_replica.values())) > _READ_AT_ONCE:
+                return False
+            for replica, wanted in by_replica.items():
+                writes = replica.writes
+                _count_misses(replica, len(wanted))
+                for key, row in zip(wanted, replica.get_many(wanted), strict=True):
+                    if row is None:
+                        self.hot_rows.keep_none(replica, store, key, writes)
+                    else:
+                        self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
+        except StateError:
+            return False
+        return True
+
+    async def answer(self, store: str, key: bytes, demand: Demand = NO_DEMAND, *, forwarded: bool) -> Answer:
+        """The answer for a key; errors come as problems, none is raised.
+
+        Args:
+            store: the store's name.
+            key: the row's key.
+            demand: how fresh it must be.
+            forwarded: the request comes from another node, so it is not sent on.
+        """
+        arrived_s, began_ns = self._clock.monotonic_s(), time.perf_counter_ns()
+        try:
+            partition = self._partition(store, key)
+            deadline_s = min(self._router.deadline_s(), demand.deadline_s(arrived_s, _LONGEST_S))
+            question = _Question(store, partition, key, demand, arrived_s, deadline_s)
+            answer = await self._answered(question, forwarded=forwarded)
+            way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
+            self.answered[way].record(time.perf_counter_ns() - began_ns)
+            return answer
+        except Exception as error:
+            if not isinstance(error, StateError):
+                log.exception("point_query_failed", store=store)
+            return Answer.problem(problem_of(error), (SERVED_BY, self._catalog.node.encode()))
+
+    async def _answered(self, question: _Question, *, forwarded: bool) -> Answer:
+        replica = self._catalog.replica(question.store, question.partition)
+        if replica is not None and question.demand.allows(replica.role, caught_up=replica.serving):
+            try:
+                if not forwarded and (fresher := await self._fresher(replica, question)) is not None:
+                    return fresher
+                if await self._admitted(replica, question, forwarded=forwarded):
+                    return self._local(replica, question)
+            except InvalidStateStoreError:
+                # Closed or damaged during the query: another replica may answer.
+                if forwarded:
+                    raise
+        if forwarded:
+            return self._late(replica, question) or self._refuse(replica, question)
+        return await self._elsewhere(replica, question)
+
+    async def _fresher(self, replica: Replica, question: _Question) -> Answer | None:
+        """Another node's answer, where it is likely to be fresher than this node's own; None if this node's will do.
+
+        This node's own will do as soon as it has caught up. After a pause of the process that takes only a moment.
+        """
+        if self._catalog.answers_best(replica, question.arrived_s):
+            return None
+        until_s = min(question.deadline_s, question.arrived_s + _FRESHER_S)
+        acceptable = Demand(max_staleness_ms=self._catalog.acceptable_staleness_ms)
+        elsewhere = asyncio.ensure_future(self._forwarded(question, until_s))
+        here = asyncio.ensure_future(self._gate.admit(replica, acceptable, question.arrived_s, until_s))
+        try:
+            await asyncio.wait((elsewhere, here), return_when=asyncio.FIRST_COMPLETED)
+            if here.done() and here.result() is not None:
+                return None
+            answer = await elsewhere
+        except NoHolderAnsweredError:
+            answer = None
+        finally:
+            elsewhere.cancel()
+            here.cancel()
+            await asyncio.gather(elsewhere, here, return_exceptions=True)
+        return self._if_fresher(answer, replica, question)
+
+    def _if_fresher(self, answer: Answer | None, replica: Replica, question: _Question) -> Answer | None:
+        mine_ms = self._origin.look(replica, question.arrived_s).staleness_ms
+        told = None if answer is None else dict(answer.headers).get(STALENESS)
+        if told is None or not told.isdigit() or (mine_ms is not None and int(told) >= mine_ms):
+            self._catalog.nobody_is_fresher(self._clock.monotonic_s())
+            return None
+        return answer
+
+    async def _admitted(self, replica: Replica, question: _Question, *, forwarded: bool) -> bool:
+        demand = question.demand
+        if not demand.asks_freshness:
+            return True
+        # Others may be fresher already: they get half of the time.
+        wait_s = demand.wait_ms / (1000 if forwarded else 2000)
+        until_s = min(question.arrived_s + wait_s, question.deadline_s)
+        return await self._gate.admit(replica, demand, question.arrived_s, until_s) is not None
+
+    def _partition(self, store: str, key: bytes) -> int:
+        if not key:
+            raise InvalidArgumentError("the key is empty: put it behind the store's name, percent-encoded")
+        if len(key) > self._max_key_bytes:
+            msg = f"the key has {len(key)} bytes, over the limit of {self._max_key_bytes}"
+            raise KeyTooLongError(msg)
+        return self._catalog.partition(store, key)
+
+    def _local(self, replica: Replica, question: _Question) -> Answer:
+        store, key = question.store, question.key
+        look = self._origin.look(replica, question.arrived_s)
+        began_ns = time.perf_counter_ns()
+        row = replica.get(key, restoring=question.demand.stale is Stale.OK)
+        self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
+        headers = self._origin.headers(replica, look)
+        if row is not None:
+            return Answer(200, [JSON, *headers], row_json(key, row.value))
+        if not replica.serving:
+            msg = f"{replica.replica_id} is restoring, and the key is not among its rows yet: ask again later"
+            raise StoreRestoringError(msg)
+        return Answer.problem(problem_of(unknown_key(store, key)), *headers)
+
+    def _late(self, replica: Replica | None, question: _Question) -> Answer | None:
+        """This node's answer if its replica is as fresh as demanded by now."""
+        if replica is None or not replica.serving or not question.demand.asks_freshness:
+            return None
+        met = question.demand.met_by(replica.freshness(question.arrived_s))
+        return self._local(replica, question) if met else None
+
+    def _refuse(self, replica: Replica | None, question: _Question) -> NoReturn:
+        if replica is None:
+            raise self._catalog.not_held(question.store, question.partition)
+        if replica.serving and question.demand.asks_freshness:
+            raise self._too_stale(question, [self._freshest(replica, question)])
+        replica.get(b"\0")
+        msg = f"{replica.replica_id} has just become ready on node {self._catalog.node}: ask again"
+        raise StoreUnavailableError(msg)
+
+    async def _elsewhere(self, replica: Replica | None, question: _Question) -> Answer:
+        try:
+            return await self._forwarded(question, question.deadline_s)
+        except NoHolderAnsweredError as error:
+            snapshots, demand = self._snapshots, question.demand
+            found = (
+                None if snapshots is None else await snapshots.answer(store_of(question.store), question.key, demand)
+            )
+            if found is not None:
+                return found
+            if (late := self._late(replica, question)) is not None:
+                return late
+            known = [Freshest.told_by(answer.body) for answer in error.answers] if demand.asks_freshness else []
+            if demand.asks_freshness and replica is not None and replica.serving:
+                known.append(self._freshest(replica, question))
+            if any(known):
+                raise self._too_stale(question, known) from error
+            if replica is not None and not error.asked:
+                self._refuse(replica, question)
+            raise
+
+    async def _forwarded(self, question: _Question, deadline_s: float) -> Answer:
+        (segment,), key_format = key_segments(question.key)
+        path = f"/state/keyvalue/{question.store}/{segment}?{key_format}{self._sent_on(question)}"
+        return await self._router.forward(question.store, question.partition, path, deadline_s=deadline_s)
+
+    def _sent_on(self, question: _Question) -> str:
+        if question.demand == NO_DEMAND:
+            return ""
+        now_s = self._clock.monotonic_s()
+        left_ms, spent_ms = (int(s * 1000) for s in (question.deadline_s - now_s, now_s - question.arrived_s))
+        return f"&{question.demand.sent_on(left_ms, spent_ms).query()}"
+
+    def _freshest(self, replica: Replica, question: _Question) -> Freshest | None:
+        """The freshness of a refused replica; None if it is fresh enough by now."""
+        found = replica.freshness(question.arrived_s)
+        return None if question.demand.met_by(found) else Freshest.of(self._catalog.node, found)
+
+    def _too_stale(self, question: _Question, known: list[Freshest | None]) -> TooStaleError:
+        where = f"partition {question.partition} of {question.store}"
+        msg = f"no replica of {where} is as fresh as demanded: ask for less, or wait longer"
+        return TooStaleError(msg, freshest(known))
+
+
+def _count_misses(replica: Replica, rows: int) -> None:
+    if replica.cache is not None:
+        replica.cache.misses += rows

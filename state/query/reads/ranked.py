@@ -1,0 +1,324 @@
+"""Ranked stores: the highest scores, a key's place, and scores in a range. Nothing here scans.
+
+Equal scores share a place, and the next lower score counts them all: 1, 2, 2, 4. A top list merges the lists of the
+partitions. A key's place is one more than the number of rows with a strictly higher score in all partitions. Its own
+partition is counted in the same view as the score is read from, the others right after.
+"""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+from state.errors import InvalidArgumentError, SerializationError, StoreUnavailableError
+from state.protocol.keys import decode_base64url
+from state.query.answers.origin import Origin
+from state.query.answers.problems import UnknownKeyError
+from state.query.reads.gather import Asked, Gathered, Gatherer, complete
+from state.query.reads.page_wire import count_in
+from state.replicas.ranked_index import Entry, Place, RankedIndex, Score, is_score, negated
+from state.replicas.replica import Replica
+
+INTERNAL_PATH = "/internal/ranked/"
+_NUMBER = re.compile(r"-?\d{1,400}(\.\d{1,400})?([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedPart:
+    """The part of a list that comes from some partitions.
+
+    Attributes:
+        entries: rows in order.
+        cut: whether more rows follow the last one.
+        before: rows before the place where the list begins.
+        above: rows with a score strictly higher than the question's `highest`; 0 if the list begins at the top.
+        rows: the total number of ranked rows.
+    """
+
+    entries: Sequence[Entry]
+    cut: bool
+    before: int
+    above: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A key's score, and in its partition the rows with a higher score and all rows. `score` None: not ranked."""
+
+    score: Score | None
+    above: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListQuestion:
+    """At most `limit` rows from a place on, down to a score. With `limit` 0 it only counts rows.
+
+    With `highest` None it begins at the top. With `after` it begins behind that key among the rows of score `highest`.
+    """
+
+    store: str
+    limit: int
+    max_bytes: int
+    highest: Score | None = None
+    after: bytes | None = None
+    lowest: Score | None = None
+
+    @property
+    def place(self) -> Place | None:
+        """Where the list begins."""
+        if self.highest is None:
+            return None
+        order = negated(self.highest)
+        return (order,) if self.after is None else (order, self.after + b"\0")
+
+    def path(self) -> str:
+        """As `parse` reads it."""
+        parts = [f"limit={self.limit + 1}", f"bytes={self.max_bytes}"]
+        for name, score in (("highest", self.highest), ("lowest", self.lowest)):
+            if score is not None:
+                parts.append(f"{name}={_quoted(score)}")
+        if self.after is not None:
+            parts.append(f"after={base64.urlsafe_b64encode(self.after).decode()}")
+        return f"{INTERNAL_PATH}{self.store}/list?{'&'.join(parts)}"
+
+    @classmethod
+    def parse(cls, store: str, query: Mapping[str, str]) -> ListQuestion:
+        """Reads the parameters that `path` wrote. Raises InvalidArgumentError."""
+        highest, lowest = (None if (text := query.get(name)) is None else score_in(text) for name in _BOUNDS)
+        after = query.get("after")
+        return cls(
+            store,
+            count_in(query, "limit") - 1,
+            count_in(query, "bytes"),
+            highest,
+            None if after is None else decode_base64url(after, "a key"),
+            lowest,
+        )
+
+    def local(self, replicas: Sequence[Replica]) -> RankedPart:
+        """Reads the indexes of this node's replicas, each in one view."""
+        views = [_index(replica).view() for replica in replicas]
+        place = self.place
+        merged = heapq.merge(*(view.behind(place, self.lowest) for view in views))
+        taken, cut = _cut(merged, self, None) if self.limit else ([], False)
+        before = 0 if place is None else sum(view.before(place) for view in views)
+        above = 0 if self.highest is None else sum(view.above(self.highest) for view in views)
+        return RankedPart(taken, cut, before, above, sum(map(len, views)))
+
+    def encode(self, found: RankedPart, origins: Sequence[Origin]) -> bytes:
+        """As `decode` reads it."""
+        rows = [[str(negated(order)), _text(key), _text(value)] for order, key, value in found.entries]
+        return _encoded(origins, rows=rows, cut=found.cut, before=found.before, above=found.above, of=found.rows)
+
+    def decode(self, body: bytes) -> tuple[RankedPart, list[Origin]]:
+        """Reads another node's part."""
+        fields, origins = _decoded(body)
+        entries = [
+            (negated(score_in(score)), decode_base64url(key, "a key"), decode_base64url(value, "a value"))
+            for score, key, value in fields["rows"]
+        ]
+        return RankedPart(entries, fields["cut"], fields["before"], fields["above"], fields["of"]), origins
+
+
+_BOUNDS = ("highest", "lowest")
+
+
+@dataclass(frozen=True, slots=True)
+class StandingQuestion:
+    """How a key stands in its partition."""
+
+    store: str
+    key: bytes
+
+    def path(self) -> str:
+        """As `parse` reads it."""
+        return f"{INTERNAL_PATH}{self.store}/standing?key={_text(self.key)}"
+
+    @classmethod
+    def parse(cls, store: str, query: Mapping[str, str]) -> StandingQuestion:
+        """Reads the parameter that `path` wrote. Raises InvalidArgumentError."""
+        return cls(store, decode_base64url(query.get("key", ""), "the key"))
+
+    def local(self, replicas: Sequence[Replica]) -> Standing:
+        """Reads the index of the only replica."""
+        (replica,) = replicas
+        entry, view = _index(replica).find(self.key)
+        if entry is None:
+            return Standing(None, 0, len(view))
+        score = negated(entry[0])
+        return Standing(score, view.above(score), len(view))
+
+    def encode(self, found: Standing, origins: Sequence[Origin]) -> bytes:
+        """As `decode` reads it."""
+        return _encoded(
+            origins, score=None if found.score is None else str(found.score), above=found.above, of=found.rows
+        )
+
+    def decode(self, body: bytes) -> tuple[Standing, list[Origin]]:
+        """Reads another node's answer."""
+        fields, origins = _decoded(body)
+        score = None if fields["score"] is None else score_in(fields["score"])
+        return Standing(score, fields["above"], fields["of"]), origins
+
+
+@dataclass(frozen=True, slots=True)
+class RankedRow:
+    """A row with its place, 1 being the highest score."""
+
+    rank: int
+    score: Score
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RankedList:
+    """Rows in the order of the ranking. `more`: the list was cut at its limit."""
+
+    rows: Sequence[RankedRow]
+    more: bool
+    origins: Sequence[Origin]
+    missing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RankOfKey:
+    """A key's place among `of` ranked rows."""
+
+    rank: int
+    score: Score
+    of: int
+    origins: Sequence[Origin]
+    missing: tuple[int, ...]
+
+
+class RankedQueries:
+    """Answers questions to ranked stores. Belongs to one event loop."""
+
+    def __init__(self, gatherer: Gatherer) -> None:
+        self.gatherer = gatherer
+
+    async def rows(self, question: ListQuestion, asked: Asked) -> RankedList:
+        """A list from all partitions. Raises as a scan does."""
+        found: Gathered[RankedPart] = await self.gatherer.gather(question, asked)
+        complete(question.store, found, asked)
+        parts = [answer.found for answer in found.answers]
+        # The rows behind the last one of a cut part aren't known, so the list ends there too.
+        horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
+        taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), question, horizon)
+        before, above = sum(part.before for part in parts), sum(part.above for part in parts)
+        rows = _placed(taken, before, above, question.highest if question.after is not None else None)
+        return RankedList(rows, cut, found.origins, found.missing)
+
+    async def rank(self, store: str, key: bytes, partition: int, asked: Asked) -> RankOfKey:
+        """A key's place.
+
+        Raises:
+            UnknownKeyError: if the store has no such key, or none with a numeric score.
+            StoreUnavailableError: if a partition is missing, as the place would be wrong.
+        """
+        own: Gathered[Standing] = await self.gatherer.gather(StandingQuestion(store, key), asked, [partition])
+        complete(store, own, asked)
+        standing = own.answers[0].found if own.answers else None
+        if standing is None or standing.score is None:
+            if own.missing:
+                msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
+                raise StoreUnavailableError(msg)
+            msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
+            raise UnknownKeyError(msg)
+        rest = [number for number in self.gatherer.partitions(store) if number != partition]
+        others: Gathered[RankedPart] = await self.gatherer.gather(
+            ListQuestion(store, 0, 1, highest=standing.score), asked, rest
+        )
+        complete(store, others, asked)
+        parts = [answer.found for answer in others.answers]
+        return RankOfKey(
+            1 + standing.above + sum(part.above for part in parts),
+            standing.score,
+            standing.rows + sum(part.rows for part in parts),
+            [*own.origins, *others.origins],
+            others.missing,
+        )
+
+
+def score_in(text: str) -> Score:
+    """Reads a score from text.
+
+    Raises:
+        InvalidArgumentError: if it is no number that a row could be ranked by.
+    """
+    found = _NUMBER.fullmatch(text)
+    if found is None:
+        msg = f"{text[:40]!r} is no score: give a decimal number"
+        raise InvalidArgumentError(msg)
+    score: Score = int(text) if found[1] is None and found[2] is None else Decimal(text)
+    if not is_score(score):
+        msg = f"{text[:40]!r} is too long for a score"
+        raise InvalidArgumentError(msg)
+    return score
+
+
+def _cut(
+    entries: Iterable[Entry], question: ListQuestion, horizon: tuple[Score, bytes] | None
+) -> tuple[list[Entry], bool]:
+    """The entries up to the limits and the horizon, at least one if there is one, and whether there may be more."""
+    taken: list[Entry] = []
+    size = 0
+    for entry in entries:
+        size += len(entry[1]) + len(entry[2])
+        full = len(taken) == question.limit or (taken and size > question.max_bytes)
+        if full or (horizon is not None and entry[:2] > horizon):
+            return taken, True
+        taken.append(entry)
+    return taken, horizon is not None
+
+
+def _placed(entries: Sequence[Entry], before: int, above: int, highest: Score | None) -> list[RankedRow]:
+    """Adds places. `highest`: the score of the previous page's last row, which has `above` rows above it."""
+    rows: list[RankedRow] = []
+    for index, (order, key, value) in enumerate(entries):
+        score = negated(order)
+        if rows and rows[-1].score == score:
+            rank = rows[-1].rank
+        elif not rows and highest is not None and score == highest:
+            rank = above + 1
+        else:
+            rank = before + index + 1
+        rows.append(RankedRow(rank, score, key, value))
+    return rows
+
+
+def _index(replica: Replica) -> RankedIndex:
+    if not isinstance(replica.index, RankedIndex):
+        msg = f"replica {replica.replica_id} keeps no ranking: start the node again with this store's kind"
+        raise StoreUnavailableError(msg)
+    return replica.index
+
+
+def _encoded(origins: Sequence[Origin], **fields: object) -> bytes:
+    return orjson.dumps({"origins": [origin.as_json() for origin in origins], **fields})
+
+
+def _decoded(body: bytes) -> tuple[dict[str, Any], list[Origin]]:
+    try:
+        fields = orjson.loads(body)
+        return fields, [Origin.of_json(found) for found in fields["origins"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SerializationError("another node's answer can't be read: let all nodes have one version") from error
+
+
+def _quoted(score: Score) -> str:
+    return str(score).replace("+", "%2B")
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode()

@@ -1,0 +1,185 @@
+"""The way to other nodes: the next one when the first refuses, is slow, or knows better who has it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import httpx2
+import orjson
+import pytest
+
+from state.clock import SystemClock
+from state.cluster.assignment import Assignment
+from state.cluster.catalog import Catalog
+from state.query.forwarding.peers import Peers
+from state.query.forwarding.router import NoHolderAnsweredError, Router
+from state.store_definitions import StoreDefinition
+
+Answering = Callable[[httpx2.Request], Awaitable[httpx2.Response]]
+NODES = ("a", "b", "c", "d")
+ADDRESSES = {node: f"http://127.0.0.1:{2000 + number}" for number, node in enumerate(NODES)}
+HOLDERS = Assignment(NODES, {"s": 4}, 2).holders("s", 0)
+
+
+class Network(httpx2.AsyncBaseTransport):
+    """Nodes that answer as they are told to, and who was asked."""
+
+    def __init__(self, nodes: Mapping[str, Answering]) -> None:
+        self.asked: list[str] = []
+        self._nodes = nodes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        node = next(name for name, address in ADDRESSES.items() if str(request.url).startswith(address + "/"))
+        self.asked.append(node)
+        return await self._nodes[node](request)
+
+
+async def good(_: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(200, headers={"storekeeper-served-by": "x"}, content=b"good")
+
+
+async def refused(_: httpx2.Request) -> httpx2.Response:
+    raise httpx2.ConnectError("refused")
+
+
+async def restoring(_: httpx2.Request) -> httpx2.Response:
+    return httpx2.Response(503, content=b"{}")
+
+
+async def hangs(_: httpx2.Request) -> httpx2.Response:
+    await asyncio.sleep(60)
+    raise AssertionError
+
+
+def made(asking: str = "d", **nodes: Answering) -> tuple[Router, Network, Catalog]:
+    catalog = Catalog(asking, ADDRESSES, {"s": StoreDefinition("s", "t")})
+    catalog.complete(Assignment(NODES, {"s": 4}, 2), {})
+    network = Network({node: nodes.get(node, good) for node in NODES})
+    peers = Peers(
+        asking,
+        lambda: ADDRESSES,
+        timeout_ms=1500,
+        clock=SystemClock(),
+        transport=lambda: network,
+        max_answer_bytes=5000,
+    )
+    return Router(catalog, peers), network, catalog
+
+
+def outsider() -> str:
+    return next(node for node in NODES if node not in HOLDERS)
+
+
+def test_the_first_holder_is_asked_and_nobody_else() -> None:
+    router, network, _ = made(outsider())
+    answer = asyncio.run(router.forward("s", 0, "/x"))
+    assert (answer.body, network.asked) == (b"good", HOLDERS[:1])
+
+
+@pytest.mark.parametrize("trouble", [refused, restoring])
+def test_a_node_that_refuses_is_followed_by_the_next_at_once(trouble: Answering) -> None:
+    router, network, _ = made(outsider(), **{HOLDERS[0]: trouble})
+    answer = asyncio.run(router.forward("s", 0, "/x"))
+    assert (answer.body, network.asked, router.hedged_total) == (b"good", HOLDERS[:2], 0)
+
+
+def test_a_node_that_hangs_costs_a_short_delay_and_is_asked_last_from_then_on() -> None:
+    router, network, _ = made(outsider(), **{HOLDERS[0]: hangs})
+
+    async def twice() -> None:
+        await asyncio.wait_for(router.forward("s", 0, "/x"), 1)
+        assert network.asked == HOLDERS[:2]
+        await asyncio.wait_for(router.forward("s", 0, "/x"), 1)
+        assert network.asked == [*HOLDERS[:2], HOLDERS[1]]
+
+    asyncio.run(twice())
+    assert router.hedged_total == 1
+
+
+def test_a_slow_node_is_heard_if_the_others_fail() -> None:
+    async def slow(_: httpx2.Request) -> httpx2.Response:
+        await asyncio.sleep(0.15)
+        return httpx2.Response(200, content=b"slow")
+
+    router, _, _ = made(outsider(), **{HOLDERS[0]: slow, HOLDERS[1]: refused, HOLDERS[2]: restoring})
+    assert asyncio.run(router.forward("s", 0, "/x")).body == b"slow"
+
+
+def test_an_answer_larger_than_any_nodes_is_not_taken() -> None:
+    sent: list[int] = []
+
+    async def parts() -> AsyncIterator[bytes]:
+        for number in range(1000):
+            sent.append(number)
+            yield b"x" * 1000
+
+    async def endless(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, content=parts())
+
+    router, network, _ = made(outsider(), **{HOLDERS[0]: endless})
+    answer = asyncio.run(router.forward("s", 0, "/x"))
+    assert (answer.body, network.asked, len(sent)) == (b"good", HOLDERS[:2], 6)
+
+
+def test_when_all_fail_the_error_says_why_and_keeps_what_they_said() -> None:
+    router, network, _ = made(outsider(), **{HOLDERS[0]: refused, HOLDERS[1]: restoring, HOLDERS[2]: refused})
+    with pytest.raises(NoHolderAnsweredError, match="status 503") as caught:
+        asyncio.run(router.forward("s", 0, "/x"))
+    assert network.asked == HOLDERS
+    assert (caught.value.asked, [answer.status for answer in caught.value.answers]) == (3, [503])
+
+
+def test_nodes_that_all_hang_cost_no_more_than_the_deadline() -> None:
+    router, _, _ = made(outsider(), **dict.fromkeys(HOLDERS, hangs))
+    with pytest.raises(NoHolderAnsweredError):
+        asyncio.run(asyncio.wait_for(router.forward("s", 0, "/x"), 4))
+
+
+def test_excluded_nodes_are_not_asked() -> None:
+    router, network, _ = made(outsider())
+    asyncio.run(router.forward("s", 0, "/x", exclude=HOLDERS[:1]))
+    assert network.asked == [HOLDERS[1]]
+
+
+def test_a_node_that_knows_better_who_holds_it_is_believed_once() -> None:
+    asker = HOLDERS[0]
+    elsewhere = outsider()
+
+    async def misdirected(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(421, content=orjson.dumps({"holders": [elsewhere, "unknown", 7], "epoch": "e"}))
+
+    router, network, _ = made(asker, **{HOLDERS[1]: misdirected, HOLDERS[2]: misdirected})
+    answer = asyncio.run(router.forward("s", 0, "/x"))
+    assert (answer.body, network.asked[-1]) == (b"good", elsewhere)
+    assert set(network.asked) == {HOLDERS[1], HOLDERS[2], elsewhere}
+
+
+def test_a_scatter_asks_every_partition_at_one_holder_and_tells_what_is_missing() -> None:
+    router, network, catalog = made("d", **dict.fromkeys(("a", "b", "c"), good))
+    found = asyncio.run(router.scatter("s", range(4), lambda numbers: f"/x?{','.join(map(str, numbers))}"))
+    assert sorted(number for part in found.parts for number in part.partitions) == [0, 1, 2, 3]
+    assert found.missing == ()
+    assert len(network.asked) == len(set(network.asked)) <= 3
+
+    dead = catalog.holders("s", 1)
+    router, _, _ = made("d", **dict.fromkeys([node for node in dead if node != "d"], refused))
+    found = asyncio.run(router.scatter("s", range(4), lambda _: "/x"))
+    assert 1 in found.missing
+    assert found.reasons
+
+
+def test_second_questions_are_bounded_to_a_share() -> None:
+    async def slowish(_: httpx2.Request) -> httpx2.Response:
+        await asyncio.sleep(0.05)
+        return httpx2.Response(200, content=b"good")
+
+    router, _, _ = made(outsider(), **dict.fromkeys(HOLDERS, slowish))
+
+    async def many() -> None:
+        deadline_s = time.monotonic() + 60
+        await asyncio.gather(*(router.forward("s", 0, "/x", deadline_s=deadline_s) for _ in range(200)))
+
+    asyncio.run(many())
+    assert router.hedged_total <= 60

@@ -1,0 +1,101 @@
+"""Pages and their merging."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from state.errors import SerializationError
+from state.query.answers.origin import Origin
+from state.query.answers.row_times import RowLayout, RowTimes
+from state.query.reads.page_wire import decode_page, encode_page, parse_scan_query, scan_query
+from state.query.reads.pages import KeyRange, Page, PageLimits, Scan, merge_pages, take_page
+
+rows = st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=5), max_size=30)
+
+
+@given(rows, st.integers(1, 4), st.integers(1, 10), st.integers(1, 30), st.booleans())
+def test_pages_of_partitions_make_up_the_whole(
+    table: dict[bytes, bytes], partitions: int, limit: int, max_bytes: int, reverse: bool
+) -> None:
+    parts = [
+        sorted((row for row in table.items() if row[0][0] % partitions == part), reverse=reverse)
+        for part in range(partitions)
+    ]
+    limits = PageLimits(limit, max_bytes)
+    seen: list[tuple[bytes, bytes]] = []
+    scan = Scan("s", reverse=reverse)
+    for _ in range(len(table) + 1):
+        pages = [take_page(iter([row for row in part if _within(scan, row[0])]), limits) for part in parts]
+        page = merge_pages(pages, limits, reverse=reverse)
+        assert len(page.rows) <= limit
+        seen.extend(page.rows)
+        if page.reached is None:
+            break
+        scan = scan.beyond(page.reached)
+    assert seen == sorted(table.items(), reverse=reverse)
+
+
+def _within(scan: Scan, key: bytes) -> bool:
+    keys = scan.keys
+    return (keys.start is None or keys.start <= key) and (keys.stop is None or key < keys.stop)
+
+
+def test_one_row_over_the_byte_limit_still_comes() -> None:
+    page = take_page(iter([(b"a", b"x" * 100), (b"b", b"")]), PageLimits(10, 10))
+    assert page == Page([(b"a", b"x" * 100)], b"a")
+
+
+def test_a_cut_page_hides_later_keys_of_the_others() -> None:
+    cut = Page([(b"a", b"1"), (b"c", b"1")], b"c")
+    whole = Page([(b"b", b"2"), (b"d", b"2")])
+    merged = merge_pages([cut, whole], PageLimits(10, 1000))
+    assert [key for key, _ in merged.rows] == [b"a", b"b", b"c"]
+    assert merged.reached == b"c"
+
+
+def test_a_search_that_has_looked_at_enough_says_how_far_it_came() -> None:
+    rows = [(b"%02d" % number, b"") for number in range(20)]
+    page = take_page(iter(rows), PageLimits(10, 1000, examined=5), lambda key: key == b"03")
+    assert page == Page([(b"03", b"")], b"04")
+    nothing = take_page(iter(rows), PageLimits(10, 1000, examined=5), lambda _: False)
+    assert merge_pages([nothing, Page([(b"03", b"")])], PageLimits(10, 1000)) == Page([(b"03", b"")], b"04")
+
+
+def test_ranges_and_prefixes() -> None:
+    assert KeyRange.between(b"a", b"b") == KeyRange(b"a", b"b\0")
+    assert KeyRange.between(None, None) == KeyRange()
+    assert KeyRange.starting_with(b"a\xff") == KeyRange(b"a\xff", b"b")
+    assert KeyRange.starting_with(b"\xff") == KeyRange(b"\xff", None)
+    assert Scan("s", KeyRange(b"a", b"z")).beyond(b"m").keys == KeyRange(b"m\0", b"z")
+    assert Scan("s", KeyRange(b"a", b"z"), reverse=True).beyond(b"m").keys == KeyRange(b"a", b"m")
+
+
+def test_a_scan_is_told_from_every_other_one() -> None:
+    scans = [
+        Scan("s"),
+        Scan("t"),
+        Scan("s", reverse=True),
+        Scan("s", KeyRange(b"a")),
+        Scan("s", KeyRange(None, b"a")),
+        Scan("s", times=RowTimes(RowLayout.WINDOW, 1)),
+        Scan("s", times=RowTimes(RowLayout.SESSION, 1)),
+    ]
+    assert len({scan.identity() for scan in scans}) == len(scans)
+
+
+@given(st.builds(RowTimes, st.sampled_from(RowLayout), *[st.integers(0, 2**63 - 1)] * 4))
+def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
+    scan, limits = Scan("s", KeyRange(b"\xff", b"\xff\x01"), reverse=True, times=times), PageLimits(3, 4, 5)
+    query = dict(part.split("=", 1) for part in scan_query(scan, limits).split("&"))
+    assert parse_scan_query("s", query) == (scan, limits)
+    page = Page([(b"k", b""), (b"\xff", b"v")], b"\xff")
+    origin = Origin("a", "t", 3, "active", 17, None, 12)
+    assert decode_page(encode_page(page, [origin])) == (page, [origin])
+
+
+@pytest.mark.parametrize("body", [b"", b"\0\0\0\x09{", b"\0\0\0\x02{}", b"\xff\xff\xff\xff"])
+def test_another_version_s_page_is_refused(body: bytes) -> None:
+    with pytest.raises(SerializationError):
+        decode_page(body)
