@@ -61,7 +61,7 @@ def scan(  # noqa: PLR0917 - each is an option of its own
 
 
 def _rows(
-    store: RemoteKeyValueStore,
+    store: RemoteKeyValueStore[StateClient],
     lower: str | None,
     upper: str | None,
     prefix: str | None,

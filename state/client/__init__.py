@@ -2,10 +2,10 @@
 
 from state.client.async_client import AsyncStateClient
 from state.client.client import StateClient
-from state.client.credentials import Credentials
-from state.client.errors import AccessDeniedError, Freshest, TooStaleError
+from state.client.credentials import AccessDeniedError, Credentials
 from state.client.limits import ClientLimits
 from state.client.readings import NodeLag, Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
+from state.protocol.too_stale import Freshest, TooStaleError
 
 __all__ = [
     "AccessDeniedError",

@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import Enum, auto
 from typing import Any, TypeVar
 
-from state.client.errors import AccessDeniedError, Freshest, TooStaleError
+from state.client.credentials import AccessDeniedError
 from state.client.readings import Reading
 from state.errors import (
     InvalidArgumentError,
@@ -20,6 +20,7 @@ from state.errors import (
     StoreUnavailableError,
     UnknownStoreError,
 )
+from state.protocol.too_stale import Freshest, TooStaleError
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ class Verdict(Enum):
     MISDIRECTED = auto()
     """This node no longer holds the partition that the client asked it for."""
     TOO_STALE = auto()
-    """No replica that this node knows of is as fresh as demanded."""
+    """No replica that this node knows of is as fresh as required."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +146,7 @@ def error_of(reply: Reply) -> StateError:
 
 def too_stale(reply: Reply) -> TooStaleError:
     """The error for a refusal for lack of freshness."""
-    told = reply.problem.get("freshest")
-    if not isinstance(told, dict):
-        return TooStaleError(reply.detail, None)
-    freshest = Freshest(
-        node=str(told.get("node", "")),
-        role=str(told.get("role", "")),
-        offset_lag=_number(told.get("offset_lag")),
-        staleness_ms=_number(told.get("staleness_ms")),
-    )
-    return TooStaleError(reply.detail, freshest)
+    return TooStaleError(reply.detail, Freshest.told_by(reply.content))
 
 
 def gave_up(path: str, timeout_s: float, reasons: Mapping[str, str], *, restoring: bool) -> InvalidStateStoreError:

@@ -11,19 +11,15 @@ from typing import Any, Self, TypeVar
 import httpx2
 
 from state.client.answers import Reply
-from state.client.async_stores import (
-    AsyncRemoteKeyValueStore,
-    AsyncRemoteRankedStore,
-    AsyncRemoteSessionStore,
-    AsyncRemoteWindowStore,
-)
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
 from state.client.exchange import Answered, Ask, Exchange
 from state.client.limits import ClientLimits
 from state.client.outcomes import Failure, failure_of, settle
 from state.client.questions import Question, document
-from state.client.readings import NodeLag, Reading
+from state.client.readings import NodeLag, Page, Reading
+from state.client.rows import AsyncRows
+from state.client.stores import Stores
 from state.client.wire import http_of, reply_of, request_of
 from state.clock import Clock, SystemClock
 from state.errors import StateError
@@ -34,7 +30,7 @@ T = TypeVar("T")
 _Running = dict[asyncio.Task[Reply | Failure], int]
 
 
-class AsyncStateClient:
+class AsyncStateClient(Stores):
     """`StateClient` for one event loop: the same questions, behaviour and errors. An async context manager."""
 
     def __init__(
@@ -62,26 +58,6 @@ class AsyncStateClient:
         self._http = http_of(self._credentials, transport)
         self._background: set[asyncio.Task[None]] = set()
 
-    def key_value(self, name: str) -> AsyncRemoteKeyValueStore:
-        """A key-value store. The first question fails if no store has that name."""
-        return AsyncRemoteKeyValueStore(self, name)
-
-    def global_store(self, name: str) -> AsyncRemoteKeyValueStore:
-        """A store with all partitions on every node."""
-        return AsyncRemoteKeyValueStore(self, name)
-
-    def ranked(self, name: str) -> AsyncRemoteRankedStore:
-        """A key-value store that is ranked by a score."""
-        return AsyncRemoteRankedStore(self, name)
-
-    def window(self, name: str) -> AsyncRemoteWindowStore:
-        """A window store."""
-        return AsyncRemoteWindowStore(self, name)
-
-    def session(self, name: str) -> AsyncRemoteSessionStore:
-        """A session store."""
-        return AsyncRemoteSessionStore(self, name)
-
     async def stores(self) -> list[dict[str, Any]]:
         """The stores, as one node lists them."""
         found: list[dict[str, Any]] = (await self.ask(document("/state/stores"))).value
@@ -101,9 +77,15 @@ class AsyncStateClient:
 
     async def ask(self, question: Question[T]) -> Reading[T]:
         """The answer to a question; the stores' methods make them. Raises as `StateClient` says."""
+        if question.known is not None:
+            return question.known
         reading = await self._answer(question)
         self._refresh_map()
         return reading
+
+    def rows(self, first: Question[Page[T]]) -> AsyncRows[T]:
+        """The rows of a page and of all that follow it."""
+        return AsyncRows(self.ask, first)
 
     def require(self, store: str, token: PositionToken) -> None:
         """From now on, answers about a store include everything up to the token's positions."""

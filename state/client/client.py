@@ -17,8 +17,9 @@ from state.client.exchange import Answered, Ask, Exchange
 from state.client.limits import ClientLimits
 from state.client.outcomes import Failure, Outcome, settle
 from state.client.questions import Question, document
-from state.client.readings import NodeLag, Reading
-from state.client.stores import RemoteKeyValueStore, RemoteRankedStore, RemoteSessionStore, RemoteWindowStore
+from state.client.readings import NodeLag, Page, Reading
+from state.client.rows import Rows
+from state.client.stores import Stores
 from state.clock import Clock, SystemClock
 from state.errors import StateError
 from state.protocol.position_token import PositionToken
@@ -29,7 +30,7 @@ _THREADS = 64
 _Running = dict[Future[Outcome], int]
 
 
-class StateClient:
+class StateClient(Stores):
     """Asks the nodes of a cluster. It is given the addresses of some and finds the others itself.
 
     A question goes to the node that holds the key. If that node fails, refuses or is slow, another one is asked, until
@@ -41,7 +42,7 @@ class StateClient:
     A context manager. Thread-safe. Every question raises
 
     - StoreUnavailableError: no node answered in time. It is retriable; so is its kind TooStaleError, with the freshest
-      replica, when none is as fresh as demanded.
+      replica, when none is as fresh as required.
     - StoreRestoringError: all nodes that hold it are still restoring.
     - UnknownStoreError, InvalidArgumentError: the question can't be answered as it is.
     - AccessDeniedError: the credentials don't suffice.
@@ -71,26 +72,6 @@ class StateClient:
         self._connections = Connections(credentials or Credentials(), self._clock)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="state-client")
 
-    def key_value(self, name: str) -> RemoteKeyValueStore:
-        """A key-value store. The first question fails if no store has that name."""
-        return RemoteKeyValueStore(self, name)
-
-    def global_store(self, name: str) -> RemoteKeyValueStore:
-        """A store with all partitions on every node."""
-        return RemoteKeyValueStore(self, name)
-
-    def ranked(self, name: str) -> RemoteRankedStore:
-        """A key-value store that is ranked by a score."""
-        return RemoteRankedStore(self, name)
-
-    def window(self, name: str) -> RemoteWindowStore:
-        """A window store."""
-        return RemoteWindowStore(self, name)
-
-    def session(self, name: str) -> RemoteSessionStore:
-        """A session store."""
-        return RemoteSessionStore(self, name)
-
     def stores(self) -> list[dict[str, Any]]:
         """The stores, as one node lists them."""
         found: list[dict[str, Any]] = self.ask(document("/state/stores")).value
@@ -110,9 +91,15 @@ class StateClient:
 
     def ask(self, question: Question[T]) -> Reading[T]:
         """The answer to a question; the stores' methods make them. Raises as the class says."""
+        if question.known is not None:
+            return question.known
         reading = self._answer(question)
         self._refresh_map()
         return reading
+
+    def rows(self, first: Question[Page[T]]) -> Rows[T]:
+        """The rows of a page and of all that follow it."""
+        return Rows(self.ask, first)
 
     def require(self, store: str, token: PositionToken) -> None:
         """From now on, answers about a store include everything up to the token's positions."""

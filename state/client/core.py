@@ -34,8 +34,10 @@ class ClientCore:
 
     def begin(self, question: Question[Any], now_s: float) -> Exchange:
         """The exchange for a question."""
-        demand = self._seen.added_to(question.demand, question.store)
-        return Exchange(question, demand, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s)
+        requirement = self._seen.added_to(question.requirement, question.store)
+        return Exchange(
+            question, requirement, nodes=self.nodes, limits=self.limits, draw=self._random.random, now_s=now_s
+        )
 
     def finish(self, question: Question[T], reply: Reply) -> Reading[T]:
         """The answer as a value.

@@ -10,6 +10,10 @@ from state.errors import ConfigurationError
 from state.private_files import check_regular, check_secret, read_secret
 
 
+class AccessDeniedError(ConfigurationError):
+    """The nodes refuse the credentials, or their rights don't cover the question. Use others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """Files are read when a client is made, the token's again with each question, as tokens are renewed on disk.

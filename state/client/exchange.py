@@ -20,7 +20,7 @@ from state.client.limits import ClientLimits
 from state.client.nodes import Nodes
 from state.client.questions import Question
 from state.errors import StateError
-from state.protocol.freshness import Demand
+from state.protocol.freshness import FreshnessRequirement
 
 _NEVER_S = float("inf")
 _RESTORING = "restoring"
@@ -28,7 +28,7 @@ _RESTORING = "restoring"
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send the question to `address`, and give up on it after `timeout_s`. `path` includes the demand.
+    """Send the question to `address`, and give up on it after `timeout_s`. `path` includes the requirement.
 
     Until `alone_until_s` there is nothing else to do.
     """
@@ -67,24 +67,24 @@ class Exchange:
     def __init__(
         self,
         question: Question[Any],
-        demand: Demand,
+        requirement: FreshnessRequirement,
         *,
         nodes: Nodes,
         limits: ClientLimits,
         draw: Callable[[], float],
         now_s: float,
     ) -> None:
-        """Begins at `now_s`. `demand` is the question's demand plus the client's additions."""
+        """Begins at `now_s`. `requirement` is the question's requirement plus the client's additions."""
         self._question = question
-        self._demand = demand
+        self._requirement = requirement
         self._nodes = nodes
         self._limits = limits
         self._draw = draw
         self._timeout_s = limits.timeout_s if question.timeout_s is None else question.timeout_s
         self._deadline_s = now_s + self._timeout_s
         # If a replica lacks what this client has seen itself, it is waited for until the deadline.
-        own = demand.position == question.demand.position
-        self._stale_until_s = now_s + question.demand.wait_ms / 1000 if own else self._deadline_s
+        own = requirement.position == question.requirement.position
+        self._stale_until_s = now_s + question.requirement.wait_ms / 1000 if own else self._deadline_s
         self._attempts: dict[int, _Attempt] = {}
         self._begun = 0
         self._rounds = -1
@@ -181,15 +181,17 @@ class Exchange:
         return None
 
     def _ask(self, address: str, now_s: float) -> Ask:
-        waits_s = max(0.0, min(self._demand.wait_ms / 1000, self._stale_until_s - now_s))
+        waits_s = max(0.0, min(self._requirement.wait_ms / 1000, self._stale_until_s - now_s))
         lasts_s = min(self._limits.attempt_in_round_s(self._rounds) + waits_s, self._deadline_s - now_s)
         self._begun += 1
         self._tried.add(address)
         self._attempts[self._begun] = _Attempt(address, now_s, now_s + lasts_s)
         self._next_s = now_s + waits_s + self._nodes.hedge_delay_s(keyed=self._question.key is not None)
-        demand = replace(self._demand, wait_ms=round(waits_s * 1000), deadline_ms=max(1, round(lasts_s * 1000)))
+        requirement = replace(
+            self._requirement, wait_ms=round(waits_s * 1000), deadline_ms=max(1, round(lasts_s * 1000))
+        )
         alone_until_s = min(self._next_s, now_s + lasts_s)
-        return Ask(self._begun, address, self._question.path_for(demand), lasts_s, alone_until_s)
+        return Ask(self._begun, address, self._question.path_for(requirement), lasts_s, alone_until_s)
 
     def _begin_round(self, now_s: float) -> None:
         question = self._question

@@ -1,11 +1,11 @@
-"""The positions that a client has seen of each store, as demands on later answers: monotonic reads. No I/O."""
+"""The positions that a client has seen of each store, as requirements of later answers: monotonic reads. No I/O."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from state.errors import InvalidArgumentError
-from state.protocol.freshness import Demand
+from state.protocol.freshness import FreshnessRequirement
 from state.protocol.position_token import PositionToken
 
 _WAIT_MS = 500
@@ -32,10 +32,10 @@ class SeenPositions:
         seen = self._seen.get(store)
         self._seen[store] = token if seen is None else seen.merged(token)
 
-    def added_to(self, demand: Demand, store: str) -> Demand:
-        """The demand plus the position seen. Nodes may wait a moment for a replica to reach it."""
+    def added_to(self, requirement: FreshnessRequirement, store: str) -> FreshnessRequirement:
+        """The requirement plus the position seen. Nodes may wait a moment for a replica to reach it."""
         seen = self._seen.get(store)
         if seen is None:
-            return demand
-        both = seen if demand.position is None else demand.position.merged(seen)
-        return replace(demand, position=both, wait_ms=max(demand.wait_ms, _WAIT_MS))
+            return requirement
+        both = seen if requirement.position is None else requirement.position.merged(seen)
+        return replace(requirement, position=both, wait_ms=max(requirement.wait_ms, _WAIT_MS))

@@ -22,7 +22,7 @@ class Reading(Generic[T]):
         offset: the replica's next changelog offset: all records before it are in the answer. None if unknown.
         offset_lag: how many changelog records were missing from it at most.
         staleness_ms: the age of the answer at most, in milliseconds. None if the node doesn't know.
-        position: the token of the positions that the answer includes, for a later demand. Empty if unknown.
+        position: the token of the positions that the answer includes, for a later requirement. Empty if unknown.
         complete: whether every partition took part.
     """
 

@@ -1,4 +1,4 @@
-"""The freshness that a caller demands of an answer, as query parameters of every read.
+"""The freshness that a caller requires of an answer, as query parameters of every read.
 
 | parameter           | an answer must                                                                           |
 |---------------------|------------------------------------------------------------------------------------------|
@@ -9,7 +9,7 @@
 | `stale=no`          | come from the active replica that has caught up, not from a standby                      |
 | `snapshot=ok`       | may come from the last verified snapshot when no replica can answer                      |
 | `partial=ok`        | may lack partitions, if it covers many                                                   |
-| `wait_ms=`          | wait that long for a replica that doesn't meet the demand yet, within the deadline       |
+| `wait_ms=`          | wait that long for a replica that doesn't meet the requirement yet, within the deadline  |
 | `deadline_ms=`      | come within that time, or not at all                                                     |
 
 `max_staleness_ms=0` with a wait is a linearizable read: the end offset is requested after the request has arrived, and
@@ -31,7 +31,7 @@ from state.replicas.states import ReplicaRole
 END_GOOD_FOR_MS = 1000
 """A lag counts only if its end offset was requested at most this long ago."""
 MAX_MS = 86_400_000 * 366
-"""The largest duration and lag that a demand may name."""
+"""The largest duration and lag that a requirement may name."""
 PARAMETERS = frozenset(
     {"max_staleness_ms", "max_lag", "position", "wait_ms", "stale", "deadline_ms", "snapshot", "partial"}
 )
@@ -50,8 +50,8 @@ class Stale(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """A caller's demand; see the module. None stands for a parameter that was not given."""
+class FreshnessRequirement:
+    """A caller's requirement; see the module. None stands for a parameter that was not given."""
 
     max_staleness_ms: int | None = None
     max_lag: int | None = None
@@ -101,7 +101,7 @@ class Demand:
 
     @property
     def asks_freshness(self) -> bool:
-        """Whether freshness is demanded. If not, any caught-up replica may answer, however old."""
+        """Whether freshness is required. If not, any caught-up replica may answer, however old."""
         return (
             self.max_staleness_ms is not None
             or self.max_lag is not None
@@ -125,17 +125,17 @@ class Demand:
         return caught_up or self.stale is Stale.OK
 
     def deadline_s(self, arrived_s: float, longest_s: float) -> float:
-        """The deadline: as demanded, but at most `longest_s` after the arrival."""
+        """The deadline: as required, but at most `longest_s` after the arrival."""
         wanted_s = longest_s if self.deadline_ms is None else self.deadline_ms / 1000
         return arrived_s + min(wanted_s, longest_s)
 
-    def sent_on(self, left_ms: int, spent_ms: int = 0) -> Demand:
-        """The demand for another node: with the time left until the deadline, and the wait less the time spent."""
+    def sent_on(self, left_ms: int, spent_ms: int = 0) -> FreshnessRequirement:
+        """The requirement for another node: with the time left until the deadline, and the wait less the time spent."""
         wait_ms = max(0, min(self.wait_ms - spent_ms, left_ms))
         return replace(self, deadline_ms=max(1, left_ms), wait_ms=wait_ms)
 
     def query(self) -> str:
-        """The query string, without `?`; empty if nothing is demanded."""
+        """The query string, without `?`; empty if nothing is required."""
         found: list[tuple[str, str]] = []
         for name in ("max_staleness_ms", "max_lag", "deadline_ms"):
             count: int | None = getattr(self, name)
@@ -162,8 +162,8 @@ class Demand:
         return (shown is None or replica.offset >= shown) and replica.source.reaches(self.position.source)
 
 
-NO_DEMAND = Demand()
-"""The demand of a request without any of the parameters."""
+NO_REQUIREMENT = FreshnessRequirement()
+"""The requirement of a request without any of the parameters."""
 
 
 def _at_most(found: int | None, limit: int | None) -> bool:

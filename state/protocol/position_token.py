@@ -1,4 +1,4 @@
-"""A position token: the positions that a caller has seen or written, as a demand on a later answer.
+"""A position token: the positions that a caller has seen or written, as a requirement of a later answer.
 
 An answer carries the token of the changelog positions that it shows. A producer makes one from the record that it
 wrote. If a read has it as `position=`, only a replica that has applied all of it answers. So reads never go back in

@@ -1,4 +1,4 @@
-"""The error for a demand that no replica meets. It names the freshest replica."""
+"""The error for a requirement that no replica meets. It names the freshest replica."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ _MAX_TOLD_BYTES = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Freshest:
-    """The freshest known replica: its node and its freshness. None: unknown."""
+    """The freshest known replica.
+
+    Attributes:
+        node: the node that holds it.
+        role: `active` or `standby`.
+        offset_lag: how many records it lacks at most; None if unknown.
+        staleness_ms: its age at most; None if unknown.
+        position: the token of the position that it shows.
+    """
 
     node: str
     role: str
@@ -49,7 +57,7 @@ class Freshest:
 
 
 class TooStaleError(StoreUnavailableError):
-    """No replica is as fresh as the caller demands. Ask for less, or wait longer.
+    """No replica is as fresh as the caller requires. Ask for less, or wait longer.
 
     Attributes:
         freshest: the freshest replica; None if none is known.

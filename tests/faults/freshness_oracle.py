@@ -30,11 +30,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One answer: when it was asked for, what was demanded, what came. `number` is None if there is no such key."""
+    """One answer: when it was asked for, what was required, what came. `number` is None if there is no such key."""
 
     key: str
     sent_s: float
-    demands: Mapping[str, str]
+    options: Mapping[str, str]
     number: int | None
     headers: Mapping[str, str]
 
@@ -83,7 +83,7 @@ class Oracle:
             return writes[-1] if writes else None
 
     def violations(self, seen: Seen) -> list[str]:
-        """What an answer says or was demanded to be, and is not."""
+        """What an answer says or was required to be, and is not."""
         with self._lock:
             writes = list(self._by_key.get(seen.key, ()))
             partition = partition_for(seen.key.encode(), self._partitions)
@@ -100,7 +100,7 @@ class Oracle:
         number = -1 if seen.number is None else seen.number
         for what, staleness_ms in (
             ("said", seen.headers.get("storekeeper-staleness-ms")),
-            ("demanded", seen.demands.get("max_staleness_ms")),
+            ("required", seen.options.get("max_staleness_ms")),
         ):
             if staleness_ms is not None:
                 before_s = seen.sent_s - int(staleness_ms) / 1000
@@ -110,7 +110,7 @@ class Oracle:
         offset = int(seen.headers.get("storekeeper-offset", 0))
         if _newest(writes, lambda write: write.offset < offset) > number:
             found.append(f"offset said {offset}, but a record below is missing: {seen}")
-        if (token := seen.demands.get("position")) is not None:
+        if (token := seen.options.get("position")) is not None:
             found += self._position(seen, PositionToken.parse(token), writes, partition, number)
         return found
 
@@ -151,9 +151,9 @@ def _too_new(seen: Seen, writes: Sequence[Write], topic: str, partition: int) ->
 
 
 def _lag(seen: Seen, log: Sequence[Write]) -> list[str]:
-    if "max_lag" not in seen.demands:
+    if "max_lag" not in seen.options:
         return []
     at = bisect.bisect_left([write.acked_s for write in log], seen.sent_s - END_GOOD_FOR_MS / 1000)
     end = max((write.offset + 1 for write in log[:at]), default=0)
     lag = end - int(seen.headers["storekeeper-offset"])
-    return [f"{lag} records were missing: {seen}"] if lag > int(seen.demands["max_lag"]) else []
+    return [f"{lag} records were missing: {seen}"] if lag > int(seen.options["max_lag"]) else []

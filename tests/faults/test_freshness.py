@@ -1,4 +1,4 @@
-"""Random queries with random demands against nodes that are stopped and woken: no answer is older than it may be."""
+"""Random queries with random options against nodes that are stopped and woken: no answer is older than it may be."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITE_EVERY_S = 0.002
 
 
 class Asker(threading.Thread):
-    """Asks nodes in turn, with demands of its own, and has each answer judged."""
+    """Asks nodes in turn, with options of its own, and has each answer judged."""
 
     def __init__(self, nodes: list[NodeProcess], oracle: Oracle, queries: int, seed: int) -> None:
         super().__init__()
@@ -56,10 +56,10 @@ class Asker(threading.Thread):
 
     def _ask(self) -> None:
         key = self._random.choice(KEYS)
-        demands = self._demands(key)
+        options = self._options(key)
         connection = self._random.choice(self._connections)
         sent_s = time.monotonic()
-        query = f"?{urlencode(demands)}" if demands else ""
+        query = f"?{urlencode(options)}" if options else ""
         connection.request("GET", f"/state/keyvalue/rewards/{key}{query}")
         answer = connection.getresponse()
         body = json.loads(answer.read())
@@ -71,26 +71,26 @@ class Asker(threading.Thread):
             self.tally.answered += 1
             number = body["value"]["n"] if answer.status == 200 else None
             self._position = headers["storekeeper-position"]
-            if demands.get("stale") == "no" and headers["storekeeper-role"] != "active":
+            if options.get("stale") == "no" and headers["storekeeper-role"] != "active":
                 self.tally.violations.append(f"a {headers['storekeeper-role']} answered")
-            self._seen.append(Seen(key, sent_s, demands, number, headers))
+            self._seen.append(Seen(key, sent_s, options, number, headers))
         else:
             self.tally.failed.append(f"{answer.status} {body}")
 
-    def _demands(self, key: str) -> dict[str, str]:
+    def _options(self, key: str) -> dict[str, str]:
         chance = self._random.random
-        demands: dict[str, str] = {}
+        options: dict[str, str] = {}
         if chance() < 0.5:
-            demands["max_staleness_ms"] = str(self._random.choice([0, 1, 10, 50, 100, 200, 500, 1000]))
+            options["max_staleness_ms"] = str(self._random.choice([0, 1, 10, 50, 100, 200, 500, 1000]))
         if chance() < 0.3:
-            demands["max_lag"] = str(self._random.choice([0, 1, 5, 20, 100]))
+            options["max_lag"] = str(self._random.choice([0, 1, 5, 20, 100]))
         if chance() < 0.4:
-            demands["position"] = self._some_position(key)
+            options["position"] = self._some_position(key)
         if chance() < 0.1:
-            demands["stale"] = "no"
+            options["stale"] = "no"
         if chance() < 0.6:
-            demands["wait_ms"] = str(self._random.choice([5, 50, 200, 400]))
-        return demands
+            options["wait_ms"] = str(self._random.choice([5, 50, 200, 400]))
+        return options
 
     def _some_position(self, key: str) -> str:
         write = self._oracle.last_write(key)
@@ -115,7 +115,7 @@ def running(target: object) -> Iterator[None]:
         thread.join()
 
 
-def test_no_answer_is_older_than_demanded(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_no_answer_is_older_than_required(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     queries = 10_000 if request.config.getoption("--long") else 1_200
     topic = f"freshness-{uuid.uuid4().hex[:8]}"
     broker.create_topic(topic, PARTITIONS, COMPACTED)

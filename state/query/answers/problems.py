@@ -22,7 +22,7 @@
 | `headers-too-large`        | 431    | too many headers, or too long ones                            |
 | `restoring`                | 503    | not caught up yet; ask again                                  |
 | `unavailable`              | 503    | no replica can answer now; ask again                          |
-| `too-stale`                | 503    | no replica is as fresh as demanded; `freshest` names the best |
+| `too-stale`                | 503    | no replica is as fresh as required; `freshest` names the best |
 | `deadline-exceeded`        | 503    | the answer was not ready before the deadline; ask again       |
 | `internal`                 | 500    | a defect; the node's log has it                               |
 """

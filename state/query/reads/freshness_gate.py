@@ -1,4 +1,4 @@
-"""Waits, within limits, until a replica meets a demand for freshness."""
+"""Waits, within limits, until a replica meets a requirement of freshness."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from state.clock import Clock
-from state.protocol.freshness import Demand, Stale
+from state.protocol.freshness import FreshnessRequirement, Stale
 from state.replicas.freshness import ReplicaFreshness
 from state.replicas.replica import Replica
 
@@ -24,21 +24,21 @@ class FreshnessGate:
         self._ask_soon = ask_soon
 
     async def admit(
-        self, replica: Replica, demand: Demand, arrived_s: float, wait_until_s: float
+        self, replica: Replica, requirement: FreshnessRequirement, arrived_s: float, wait_until_s: float
     ) -> ReplicaFreshness | None:
-        """The replica's freshness once it meets the demand; None if it doesn't by `wait_until_s`.
+        """The replica's freshness once it meets the requirement; None if it doesn't by `wait_until_s`.
 
         The follower wakes the waiting task: there is no polling. Rows read after this are at least as fresh.
         """
         found = replica.freshness(arrived_s)
-        if demand.met_by(found):
+        if requirement.met_by(found):
             return found
-        if self._clock.monotonic_s() >= wait_until_s or not _may_come(demand, replica):
+        if self._clock.monotonic_s() >= wait_until_s or not _may_come(requirement, replica):
             return None
-        return await self._wait(replica, demand, arrived_s, wait_until_s)
+        return await self._wait(replica, requirement, arrived_s, wait_until_s)
 
     async def _wait(
-        self, replica: Replica, demand: Demand, arrived_s: float, wait_until_s: float
+        self, replica: Replica, requirement: FreshnessRequirement, arrived_s: float, wait_until_s: float
     ) -> ReplicaFreshness | None:
         loop = asyncio.get_running_loop()
         changed = asyncio.Event()
@@ -54,7 +54,7 @@ class FreshnessGate:
                 while True:
                     changed.clear()
                     found = replica.freshness(arrived_s)
-                    if demand.met_by(found):
+                    if requirement.met_by(found):
                         return found
                     await changed.wait()
         except TimeoutError:
@@ -63,6 +63,6 @@ class FreshnessGate:
             leave()
 
 
-def _may_come(demand: Demand, replica: Replica) -> bool:
+def _may_come(requirement: FreshnessRequirement, replica: Replica) -> bool:
     """Whether waiting can help: it doesn't turn a standby into the active replica."""
-    return demand.stale is not Stale.NO or demand.allows(replica.role, caught_up=True)
+    return requirement.stale is not Stale.NO or requirement.allows(replica.role, caught_up=True)

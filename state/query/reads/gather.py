@@ -22,7 +22,7 @@ from state.errors import (
     StoreRestoringError,
     StoreUnavailableError,
 )
-from state.protocol.freshness import Demand
+from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
 from state.query.answers.origin import Origin
 from state.query.answers.problems import TooManyScansError
@@ -48,7 +48,7 @@ class Question(Protocol[_T_co]):
         ...
 
     def path(self) -> str:
-        """The path and query string to ask another node; partitions and demand are appended."""
+        """The path and query string to ask another node; partitions and requirement are appended."""
         ...
 
     def local(self, replicas: Sequence[Replica]) -> _T_co | Steps[_T_co]:
@@ -74,9 +74,9 @@ class BodiedQuestion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request's demand, arrival time and deadline (monotonic seconds)."""
+    """A request's requirement, arrival time and deadline (monotonic seconds)."""
 
-    demand: Demand
+    requirement: FreshnessRequirement
     arrived_s: float
     deadline_s: float
 
@@ -118,7 +118,7 @@ class Gatherer:
     Args:
         catalog: the stores and their holders.
         router: the way to other nodes.
-        gate: holds questions back until their demand is met.
+        gate: holds questions back until their requirement is met.
         clock: for deadlines.
         max_reads: how many requests that read many rows this node answers at a time.
         longest_s: the longest that a request may take.
@@ -138,18 +138,18 @@ class Gatherer:
         self.turns = Turns()
         self._longest_s = longest_s
 
-    def asked(self, demand: Demand) -> Asked:
+    def asked(self, requirement: FreshnessRequirement) -> Asked:
         """A request that arrives now."""
         now_s = self._clock.monotonic_s()
-        return Asked(demand, now_s, demand.deadline_s(now_s, self._longest_s))
+        return Asked(requirement, now_s, requirement.deadline_s(now_s, self._longest_s))
 
     def partitions(self, store: str) -> range:
         """The partitions of a store. Raises UnknownStoreError, and StoreRestoringError while they aren't known."""
         return range(self._catalog.partitions(store))
 
     def renewed(self, asked: Asked) -> Asked:
-        """The same demand, arriving now: for the next step of a long answer."""
-        return self.asked(asked.demand)
+        """The same requirement, arriving now: for the next step of a long answer."""
+        return self.asked(asked.requirement)
 
     def check_free(self) -> None:
         """Checks that this node can read many rows now. Call it first, so that other nodes don't read in vain.
@@ -185,7 +185,7 @@ class Gatherer:
             answers += await self._here(question, left_over, asked)
         missing = _missing(left, answers)
         reasons = tuple(reason for heard in told for reason in heard.reasons)
-        if not missing or not asked.demand.asks_freshness:
+        if not missing or not asked.requirement.asks_freshness:
             return Gathered(tuple(answers), tuple(missing), reasons)
         known = freshest([self._freshest(question.store, missing, asked), *(heard.freshest for heard in told)])
         return Gathered(tuple(answers), tuple(missing), reasons, known)
@@ -196,7 +196,7 @@ class Gatherer:
         Raises:
             StoreMigratedError: if this node doesn't hold one of the partitions.
             StoreRestoringError: if one has not caught up.
-            TooStaleError: if one doesn't meet the demand within its wait.
+            TooStaleError: if one doesn't meet the requirement within its wait.
             TooManyScansError: if this node has too many such reads under way.
         """
         replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
@@ -204,7 +204,7 @@ class Gatherer:
         for replica, fresh in zip(replicas, admitted, strict=True):
             if not fresh:
                 known = self._known(replica, asked)
-                msg = f"{replica.replica_id} on node {self._catalog.node} is not as fresh as was demanded"
+                msg = f"{replica.replica_id} on node {self._catalog.node} is not as fresh as was required"
                 raise TooStaleError(msg, known)
         return await self._read(question, replicas, asked)
 
@@ -248,11 +248,11 @@ class Gatherer:
             return Gathered((), (), ())
         left_ms = int((asked.deadline_s - self._clock.monotonic_s()) * 1000)
         spent_ms = int((self._clock.monotonic_s() - asked.arrived_s) * 1000)
-        demand = asked.demand.sent_on(left_ms, spent_ms).query()
+        requirement = asked.requirement.sent_on(left_ms, spent_ms).query()
         found = await self._router.scatter(
             question.store,
             partitions,
-            lambda numbers: _request(question, numbers, self._catalog.partitions(question.store), demand),
+            lambda numbers: _request(question, numbers, self._catalog.partitions(question.store), requirement),
             deadline_s=asked.deadline_s,
         )
         answers: list[Answered[_T]] = []
@@ -280,11 +280,11 @@ class Gatherer:
         return replica is not None and self._catalog.answers_best(replica, asked.arrived_s)
 
     async def _admitted(self, replica: Replica, asked: Asked, *, share: float) -> bool:
-        """Whether a replica meets the demand, maybe after a share of the wait."""
-        if not asked.demand.asks_freshness:
+        """Whether a replica meets the requirement, maybe after a share of the wait."""
+        if not asked.requirement.asks_freshness:
             return True
-        until_s = min(asked.deadline_s, asked.arrived_s + asked.demand.wait_ms / 1000 * share)
-        return await self._gate.admit(replica, asked.demand, asked.arrived_s, until_s) is not None
+        until_s = min(asked.deadline_s, asked.arrived_s + asked.requirement.wait_ms / 1000 * share)
+        return await self._gate.admit(replica, asked.requirement, asked.arrived_s, until_s) is not None
 
     def _freshest(self, store: str, partitions: Iterable[int], asked: Asked) -> Freshest | None:
         """This node's own freshest replica of some partitions."""
@@ -294,7 +294,7 @@ class Gatherer:
     def _known(self, replica: Replica, asked: Asked) -> Freshest | None:
         """The freshness of a refused replica; None if it is fresh enough by now."""
         found = replica.freshness(asked.arrived_s)
-        return None if asked.demand.met_by(found) else Freshest.of(self._catalog.node, found)
+        return None if asked.requirement.met_by(found) else Freshest.of(self._catalog.node, found)
 
     def _held(self, store: str, partition: int) -> Replica:
         replica = self._catalog.replica(store, partition)
@@ -310,15 +310,15 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     """Returns the answer if no partition is missing, or with `partial=ok`.
 
     Raises:
-        TooStaleError: if partitions are missing because no replica is as fresh as demanded.
+        TooStaleError: if partitions are missing because no replica is as fresh as required.
         TooManyScansError: if partitions are missing because their nodes are too busy.
         StoreUnavailableError: if partitions are missing for another reason.
     """
-    if not found.missing or asked.demand.partial_ok:
+    if not found.missing or asked.requirement.partial_ok:
         return found
     missing = ", ".join(map(str, found.missing))
     told = f" ({'; '.join(found.reasons)[:400]})" if found.reasons else ""
-    what = "as fresh as was demanded " if found.freshest is not None else ""
+    what = "as fresh as was required " if found.freshest is not None else ""
     msg = f"no replica {what}of partition {missing} of {store} can answer now: ask again, or with partial=ok{told}"
     if found.freshest is not None:
         raise TooStaleError(msg, found.freshest)
@@ -327,8 +327,8 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     raise StoreUnavailableError(msg)
 
 
-def _request(question: Question[_T], numbers: Sequence[int], of: int, demand: str) -> PeerRequest:
-    path = f"{question.path()}&partitions={','.join(map(str, numbers))}&of={of}&{demand}"
+def _request(question: Question[_T], numbers: Sequence[int], of: int, requirement: str) -> PeerRequest:
+    path = f"{question.path()}&partitions={','.join(map(str, numbers))}&of={of}&{requirement}"
     if isinstance(question, BodiedQuestion):
         return PeerRequest(path, "POST", question.body(numbers))
     return PeerRequest(path)

@@ -21,7 +21,7 @@ from state.errors import (
 )
 from state.metrics.latency import LatencyRecorder
 from state.names import store_of
-from state.protocol.freshness import NO_DEMAND, Demand, Stale
+from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement, Stale
 from state.protocol.keys import key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
 from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer
@@ -52,7 +52,7 @@ class _Question:
     store: str
     partition: int
     key: bytes
-    demand: Demand
+    requirement: FreshnessRequirement
     arrived_s: float
     deadline_s: float
 
@@ -66,7 +66,8 @@ class PointQueries:
         max_key_bytes: longest key that is looked for.
         max_keys: most keys that are looked for together.
         clock: the clock that replicas are followed by.
-        gate: holds reads back until their demand is met; None makes one that waits for the regular end-offset polls.
+        gate: holds reads back until their requirement is met; None makes one that waits for the regular polls of end
+            offsets.
         snapshots: answers when no replica can, for callers that allow it.
 
     Attributes:
@@ -98,8 +99,8 @@ class PointQueries:
         self.answered = {LOCAL: LatencyRecorder(), FORWARDED: LatencyRecorder()}
         self.latency: dict[str, LatencyRecorder] = {store: LatencyRecorder() for store in catalog.topics}
 
-    def now(self, store: str, key: bytes, demand: Demand) -> bytes | None:
-        """The whole HTTP response, if this node has the row at hand and it is as fresh as demanded; None if not."""
+    def now(self, store: str, key: bytes, requirement: FreshnessRequirement) -> bytes | None:
+        """The whole HTTP response, if this node has the row at hand and it is as fresh as required; None if not."""
         catalog = self._catalog
         try:
             replica = catalog.replica(store, catalog.partition(store, key))
@@ -108,7 +109,7 @@ class PointQueries:
             arrived_s = self._clock.monotonic_s()
             if not catalog.answers_best(replica, arrived_s):
                 return None
-            if demand.asks_freshness and not demand.met_by(replica.freshness(arrived_s)):
+            if requirement.asks_freshness and not requirement.met_by(replica.freshness(arrived_s)):
                 return None
             look = self._origin.look(replica, arrived_s)
             writes = replica.writes
@@ -164,20 +165,22 @@ class PointQueries:
             return False
         return True
 
-    async def answer(self, store: str, key: bytes, demand: Demand = NO_DEMAND, *, forwarded: bool) -> Answer:
+    async def answer(
+        self, store: str, key: bytes, requirement: FreshnessRequirement = NO_REQUIREMENT, *, forwarded: bool
+    ) -> Answer:
         """The answer for a key; errors come as problems, none is raised.
 
         Args:
             store: the store's name.
             key: the row's key.
-            demand: how fresh it must be.
+            requirement: how fresh it must be.
             forwarded: the request comes from another node, so it is not sent on.
         """
         arrived_s, began_ns = self._clock.monotonic_s(), time.perf_counter_ns()
         try:
             partition = self._partition(store, key)
-            deadline_s = min(self._router.deadline_s(), demand.deadline_s(arrived_s, _LONGEST_S))
-            question = _Question(store, partition, key, demand, arrived_s, deadline_s)
+            deadline_s = min(self._router.deadline_s(), requirement.deadline_s(arrived_s, _LONGEST_S))
+            question = _Question(store, partition, key, requirement, arrived_s, deadline_s)
             answer = await self._answered(question, forwarded=forwarded)
             way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
             self.answered[way].record(time.perf_counter_ns() - began_ns)
@@ -189,7 +192,7 @@ class PointQueries:
 
     async def _answered(self, question: _Question, *, forwarded: bool) -> Answer:
         replica = self._catalog.replica(question.store, question.partition)
-        if replica is not None and question.demand.allows(replica.role, caught_up=replica.serving):
+        if replica is not None and question.requirement.allows(replica.role, caught_up=replica.serving):
             try:
                 if not forwarded and (fresher := await self._fresher(replica, question)) is not None:
                     return fresher
@@ -211,7 +214,7 @@ class PointQueries:
         if self._catalog.answers_best(replica, question.arrived_s):
             return None
         until_s = min(question.deadline_s, question.arrived_s + _FRESHER_S)
-        acceptable = Demand(max_staleness_ms=self._catalog.acceptable_staleness_ms)
+        acceptable = FreshnessRequirement(max_staleness_ms=self._catalog.acceptable_staleness_ms)
         elsewhere = asyncio.ensure_future(self._forwarded(question, until_s))
         here = asyncio.ensure_future(self._gate.admit(replica, acceptable, question.arrived_s, until_s))
         try:
@@ -236,13 +239,13 @@ class PointQueries:
         return answer
 
     async def _admitted(self, replica: Replica, question: _Question, *, forwarded: bool) -> bool:
-        demand = question.demand
-        if not demand.asks_freshness:
+        requirement = question.requirement
+        if not requirement.asks_freshness:
             return True
         # Others may be fresher already: they get half of the time.
-        wait_s = demand.wait_ms / (1000 if forwarded else 2000)
+        wait_s = requirement.wait_ms / (1000 if forwarded else 2000)
         until_s = min(question.arrived_s + wait_s, question.deadline_s)
-        return await self._gate.admit(replica, demand, question.arrived_s, until_s) is not None
+        return await self._gate.admit(replica, requirement, question.arrived_s, until_s) is not None
 
     def _partition(self, store: str, key: bytes) -> int:
         if not key:
@@ -256,7 +259,7 @@ class PointQueries:
         store, key = question.store, question.key
         look = self._origin.look(replica, question.arrived_s)
         began_ns = time.perf_counter_ns()
-        row = replica.get(key, restoring=question.demand.stale is Stale.OK)
+        row = replica.get(key, restoring=question.requirement.stale is Stale.OK)
         self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         headers = self._origin.headers(replica, look)
         if row is not None:
@@ -267,16 +270,16 @@ class PointQueries:
         return Answer.problem(problem_of(unknown_key(store, key)), *headers)
 
     def _late(self, replica: Replica | None, question: _Question) -> Answer | None:
-        """This node's answer if its replica is as fresh as demanded by now."""
-        if replica is None or not replica.serving or not question.demand.asks_freshness:
+        """This node's answer if its replica is as fresh as required by now."""
+        if replica is None or not replica.serving or not question.requirement.asks_freshness:
             return None
-        met = question.demand.met_by(replica.freshness(question.arrived_s))
+        met = question.requirement.met_by(replica.freshness(question.arrived_s))
         return self._local(replica, question) if met else None
 
     def _refuse(self, replica: Replica | None, question: _Question) -> NoReturn:
         if replica is None:
             raise self._catalog.not_held(question.store, question.partition)
-        if replica.serving and question.demand.asks_freshness:
+        if replica.serving and question.requirement.asks_freshness:
             raise self._too_stale(question, [self._freshest(replica, question)])
         replica.get(b"\0")
         msg = f"{replica.replica_id} has just become ready on node {self._catalog.node}: ask again"
@@ -286,16 +289,13 @@ class PointQueries:
         try:
             return await self._forwarded(question, question.deadline_s)
         except NoHolderAnsweredError as error:
-            snapshots, demand = self._snapshots, question.demand
-            found = (
-                None if snapshots is None else await snapshots.answer(store_of(question.store), question.key, demand)
-            )
-            if found is not None:
+            requirement = question.requirement
+            if (found := await self._from_snapshot(question)) is not None:
                 return found
             if (late := self._late(replica, question)) is not None:
                 return late
-            known = [Freshest.told_by(answer.body) for answer in error.answers] if demand.asks_freshness else []
-            if demand.asks_freshness and replica is not None and replica.serving:
+            known = [Freshest.told_by(answer.body) for answer in error.answers] if requirement.asks_freshness else []
+            if requirement.asks_freshness and replica is not None and replica.serving:
                 known.append(self._freshest(replica, question))
             if any(known):
                 raise self._too_stale(question, known) from error
@@ -303,26 +303,31 @@ class PointQueries:
                 self._refuse(replica, question)
             raise
 
+    async def _from_snapshot(self, question: _Question) -> Answer | None:
+        if self._snapshots is None:
+            return None
+        return await self._snapshots.answer(store_of(question.store), question.key, question.requirement)
+
     async def _forwarded(self, question: _Question, deadline_s: float) -> Answer:
         (segment,), key_format = key_segments(question.key)
         path = f"/state/keyvalue/{question.store}/{segment}?{key_format}{self._sent_on(question)}"
         return await self._router.forward(question.store, question.partition, path, deadline_s=deadline_s)
 
     def _sent_on(self, question: _Question) -> str:
-        if question.demand == NO_DEMAND:
+        if question.requirement == NO_REQUIREMENT:
             return ""
         now_s = self._clock.monotonic_s()
         left_ms, spent_ms = (int(s * 1000) for s in (question.deadline_s - now_s, now_s - question.arrived_s))
-        return f"&{question.demand.sent_on(left_ms, spent_ms).query()}"
+        return f"&{question.requirement.sent_on(left_ms, spent_ms).query()}"
 
     def _freshest(self, replica: Replica, question: _Question) -> Freshest | None:
         """The freshness of a refused replica; None if it is fresh enough by now."""
         found = replica.freshness(question.arrived_s)
-        return None if question.demand.met_by(found) else Freshest.of(self._catalog.node, found)
+        return None if question.requirement.met_by(found) else Freshest.of(self._catalog.node, found)
 
     def _too_stale(self, question: _Question, known: list[Freshest | None]) -> TooStaleError:
         where = f"partition {question.partition} of {question.store}"
-        msg = f"no replica of {where} is as fresh as demanded: ask for less, or wait longer"
+        msg = f"no replica of {where} is as fresh as required: ask for less, or wait longer"
         return TooStaleError(msg, freshest(known))
 
 

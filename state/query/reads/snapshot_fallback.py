@@ -19,7 +19,7 @@ from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import StorageError
-from state.protocol.freshness import Demand, Stale
+from state.protocol.freshness import FreshnessRequirement, Stale
 from state.protocol.position_token import PositionToken
 from state.query.answers.answer import COMPLETE, JSON, OFFSET, PARTITION, POSITION, ROLE, SERVED_BY, STALENESS, Answer
 from state.query.answers.json_rows import row_json
@@ -99,9 +99,9 @@ class SnapshotFallback:
         self._held: dict[str, _Held] = {}
         self._lock = asyncio.Lock()
 
-    async def answer(self, store: str, key: bytes, demand: Demand) -> Answer | None:
-        """The row of a key as of the newest snapshot; None if there is no snapshot that meets the demand."""
-        if not demand.snapshot_ok or demand.max_staleness_ms is None:
+    async def answer(self, store: str, key: bytes, requirement: FreshnessRequirement) -> Answer | None:
+        """The row of a key as of the newest snapshot; None if there is no snapshot that meets the requirement."""
+        if not requirement.snapshot_ok or requirement.max_staleness_ms is None:
             return None
         snapshot = await self._current(store)
         if snapshot is None:
@@ -110,7 +110,7 @@ class SnapshotFallback:
         partition = partition_for(key, len(manifest.changelog_offsets))
         staleness_ms = max(0, self._clock.now_ms() - snapshot.newest_ms)
         offset = manifest.changelog_offsets[partition]
-        if not _meets(demand, manifest, partition, staleness_ms):
+        if not _meets(requirement, manifest, partition, staleness_ms):
             return None
         position = PositionToken.of_changelog(manifest.changelog_topic, partition, offset)
         headers = [
@@ -167,13 +167,13 @@ class SnapshotFallback:
         return self._load(path, manifest)
 
 
-def _meets(demand: Demand, manifest: Manifest, partition: int, staleness_ms: int) -> bool:
-    if demand.max_lag is not None or demand.stale is Stale.NO:
+def _meets(requirement: FreshnessRequirement, manifest: Manifest, partition: int, staleness_ms: int) -> bool:
+    if requirement.max_lag is not None or requirement.stale is Stale.NO:
         return False
-    if demand.max_staleness_ms is None or staleness_ms > demand.max_staleness_ms:
+    if requirement.max_staleness_ms is None or staleness_ms > requirement.max_staleness_ms:
         return False
-    if demand.position is None:
+    if requirement.position is None:
         return True
-    shown = demand.position.changelog.offset(manifest.changelog_topic, partition)
+    shown = requirement.position.changelog.offset(manifest.changelog_topic, partition)
     reached = shown is None or manifest.changelog_offsets[partition] >= shown
-    return reached and manifest.source_offsets.reaches(demand.position.source)
+    return reached and manifest.source_offsets.reaches(requirement.position.source)

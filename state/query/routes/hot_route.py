@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from state.errors import InvalidArgumentError
-from state.protocol.freshness import NO_DEMAND, PARAMETERS, Demand
+from state.protocol.freshness import NO_REQUIREMENT, PARAMETERS, FreshnessRequirement
 from state.protocol.keys import decode_base64url
 from state.query.answers.answer import Answer
 from state.query.answers.problems import problem_of
@@ -32,7 +32,7 @@ _PLAIN_TARGET = re.compile(rb"[A-Za-z0-9._~!$'()*,;:@/?&=-]+")
 _PLAIN_STORE = re.compile(rb"[A-Za-z0-9._@-]+")
 _LONGEST_TARGET_BYTES = 16_384
 """Longer ones are left to the guard."""
-_NO_DEMAND = re.compile(rb"key_format=string(?:&deadline_ms=[1-9][0-9]{0,8})?")
+_NO_REQUIREMENT = re.compile(rb"key_format=string(?:&deadline_ms=[1-9][0-9]{0,8})?")
 """The parameter that clients send with each question. An immediate answer is always in time."""
 
 Scope = dict[str, Any]
@@ -43,7 +43,7 @@ class HotRoute:
     """ASGI: takes its one route, hands everything else to `app`.
 
     The key is everything behind the store's name, percent-decoded once: it may contain slashes, encoded or not. With
-    `?key_format=base64url` it is base64url, for keys that aren't text. All demands for freshness are accepted, too.
+    `?key_format=base64url` it is base64url, for keys that aren't text. Every requirement of freshness is accepted, too.
     """
 
     def __init__(self, point: PointQueries, app: ASGIApp) -> None:
@@ -78,7 +78,7 @@ class HotRoute:
         if target.startswith(_MANY_PREFIX):
             return self._many(target)
         query = target.find(b"?")
-        if query > 0 and _NO_DEMAND.fullmatch(target, query + 1) is not None:
+        if query > 0 and _NO_REQUIREMENT.fullmatch(target, query + 1) is not None:
             target = target[:query]
         store, _, key = target[_PREFIX_BYTES:].partition(b"/")
         found = self._hot_rows.answer(store, key) if target.startswith(_PREFIX) else None
@@ -89,7 +89,7 @@ class HotRoute:
         return found
 
     def posted(self, target: bytes, body: bytes) -> bytes | None:
-        """The same for `POST /state/keyvalues/{store}` with keys in the body and nothing demanded."""
+        """The same for `POST /state/keyvalues/{store}` with keys in the body and nothing required."""
         store = target[len(_MANY_PREFIX) :]
         if not target.startswith(_MANY_PREFIX) or _PLAIN_STORE.fullmatch(store) is None:
             return None
@@ -112,18 +112,18 @@ class HotRoute:
             return None
         path, _, query = target.partition(b"?")
         store, _, key = path[_PREFIX_BYTES:].partition(b"/")
-        demand = NO_DEMAND
+        requirement = NO_REQUIREMENT
         try:
             if query:
                 if b"%" in query:
                     return None
-                demanded = _demand(query)
-                if demanded is None:
+                required = _requirement(query)
+                if required is None:
                     return None
-                demand = demanded
+                requirement = required
             if b"%" in target:
                 store, key = unquote_to_bytes(store), unquote_to_bytes(key)
-            return self._point.now(store.decode(), key, demand) if key else None
+            return self._point.now(store.decode(), key, requirement) if key else None
         except (InvalidArgumentError, UnicodeDecodeError):
             return None
 
@@ -136,11 +136,11 @@ class HotRoute:
                 check_names(query, _KNOWN)
                 if _is_base64url(query):
                     key = decode_base64url(key, "the key")
-            demand = Demand.parse(query) if query else NO_DEMAND
+            requirement = FreshnessRequirement.parse(query) if query else NO_REQUIREMENT
             name = unquote_to_bytes(store).decode()
         except (InvalidArgumentError, UnicodeDecodeError) as error:
             return Answer.problem(problem_of(InvalidArgumentError(str(error))))
-        return await self._point.answer(name, key, demand, forwarded=is_forwarded(scope))
+        return await self._point.answer(name, key, requirement, forwarded=is_forwarded(scope))
 
 
 def is_forwarded(scope: Mapping[str, Any]) -> bool:
@@ -149,11 +149,11 @@ def is_forwarded(scope: Mapping[str, Any]) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _demand(query: bytes) -> Demand | None:
-    """The demand for a key that is written as text; None if it is written otherwise."""
-    # Demands without a token repeat from request to request.
+def _requirement(query: bytes) -> FreshnessRequirement | None:
+    """The requirement for a key that is written as text; None if it is written otherwise."""
+    # Requirements without a token repeat from request to request.
     check_names(query, _KNOWN)
-    return None if _is_base64url(query) else Demand.parse(query)
+    return None if _is_base64url(query) else FreshnessRequirement.parse(query)
 
 
 def _is_base64url(query: bytes) -> bool:

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Request, Response
 
 from state.errors import InvalidArgumentError
-from state.protocol.freshness import Demand
+from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import NEXT_CURSOR
 from state.query.answers.origin import origin_headers
 from state.query.answers.problems import KeyTooLongError
@@ -31,8 +31,8 @@ STREAMED: dict[int | str, dict[str, Any]] = {
 
 
 def asked_by(services: QueryServices, request: Request) -> Asked:
-    """The demand of a request. Raises InvalidArgumentError if it can't be read."""
-    return services.gatherer.asked(Demand.parse(request.scope["query_string"]))
+    """The requirement of a request. Raises InvalidArgumentError if it can't be read."""
+    return services.gatherer.asked(FreshnessRequirement.parse(request.scope["query_string"]))
 
 
 def check_keys(services: QueryServices, *keys: bytes) -> None:

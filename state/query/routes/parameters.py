@@ -16,29 +16,29 @@ Reverse = Annotated[bool, Query(description="Backwards: from the last key to the
 KeyFormat = Annotated[str, Query(pattern="^(string|base64url)$", description="How keys in the path are written.")]
 
 
-def _demand(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "in": "query", "required": False, "description": description, "schema": schema}
 
 
-_DEMANDS: list[dict[str, Any]] = [
-    _demand("partial", "`ok`: leave out what can't be asked now.", {"type": "string", "pattern": "^(ok)?$"}),
-    _demand("max_staleness_ms", "Every record that was written so long ago must be included.", _DURATION),
-    _demand("max_lag", "At most so many records may be missing.", _DURATION),
-    _demand("position", "Include all that a `storekeeper-position` of an earlier answer names.", {"type": "string"}),
-    _demand("wait_ms", "Wait so long for a replica that is fresh enough.", _DURATION | {"default": 0}),
-    _demand("stale", "`no`: active replicas only.", {"type": "string", "pattern": "^(ok|no)?$"}),
-    _demand(
+_REQUIREMENTS: list[dict[str, Any]] = [
+    _parameter("partial", "`ok`: leave out what can't be asked now.", {"type": "string", "pattern": "^(ok)?$"}),
+    _parameter("max_staleness_ms", "Every record that was written so long ago must be included.", _DURATION),
+    _parameter("max_lag", "At most so many records may be missing.", _DURATION),
+    _parameter("position", "Include all that a `storekeeper-position` of an earlier answer names.", {"type": "string"}),
+    _parameter("wait_ms", "Wait so long for a replica that is fresh enough.", _DURATION | {"default": 0}),
+    _parameter("stale", "`no`: active replicas only.", {"type": "string", "pattern": "^(ok|no)?$"}),
+    _parameter(
         "snapshot", "`ok`: the last verified snapshot may answer for one key.", {"type": "string", "pattern": "^(ok)?$"}
     ),
-    _demand("deadline_ms", "Answer within so long.", _DURATION | {"minimum": 1}),
+    _parameter("deadline_ms", "Answer within so long.", _DURATION | {"minimum": 1}),
 ]
 
 
 class ReadRoute(APIRoute):
-    """A route that takes demands on freshness. They are documented here and read by `Demand.parse`.
+    """A route that takes requirements of freshness. They are documented here and read by `FreshnessRequirement.parse`.
 
     As a dependency of the framework they would be parsed twice, which takes longer than most answers.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(path, endpoint, **options | {"openapi_extra": {"parameters": _DEMANDS}})
+        super().__init__(path, endpoint, **options | {"openapi_extra": {"parameters": _REQUIREMENTS}})

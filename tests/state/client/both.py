@@ -18,8 +18,8 @@ class Blocking:
     def __init__(self, *addresses: str, **settings: Any) -> None:
         self.client = StateClient(addresses, **{"limits": QUICK, **settings})
 
-    def get(self, key: str | bytes = "k", **demands: Any) -> Reading[Any]:
-        return self.client.key_value("rewards").get(key, **demands)
+    def get(self, key: str | bytes = "k", **options: Any) -> Reading[Any]:
+        return self.client.key_value("rewards").get(key, **options)
 
     def call(self, what: Callable[[Any], Any]) -> Any:
         return what(self.client)
@@ -43,8 +43,8 @@ class Awaiting:
         self._runner = asyncio.Runner()
         self.client = AsyncStateClient(addresses, **{"limits": QUICK, **settings})
 
-    def get(self, key: str | bytes = "k", **demands: Any) -> Reading[Any]:
-        return self._run(self.client.key_value("rewards").get(key, **demands))
+    def get(self, key: str | bytes = "k", **options: Any) -> Reading[Any]:
+        return self._run(self.client.key_value("rewards").get(key, **options))
 
     def call(self, what: Callable[[Any], Any]) -> Any:
         return self._run(what(self.client))

@@ -4,30 +4,38 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
 from state.client.answers import Reply
-from state.client.errors import TooStaleError
 from state.client.exchange import Answered, Ask, Exchange, Wait
 from state.client.limits import ClientLimits
 from state.client.nodes import Nodes
-from state.client.questions import Question, StoreQuestions
+from state.client.questions import Question, about, value_of
+from state.client.read_options import ReadOptions
 from state.errors import ConfigurationError, InvalidArgumentError, StoreUnavailableError
-from state.protocol.freshness import Demand
+from state.protocol.freshness import FreshnessRequirement
 from state.protocol.position_token import PositionToken
+from state.protocol.too_stale import TooStaleError
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
 LIMITS = ClientLimits(timeout_s=10, attempt_s=2, pause_s=0.1, max_pause_s=1)
 
 
+def of_one_key(**options: Unpack[ReadOptions]) -> Question[Any]:
+    return about("rewards", "keyvalue/{}/k", [], value_of, options, key="k")
+
+
 def exchange(
-    *seeds: str, question: Question[Any] | None = None, demand: Demand | None = None, limits: ClientLimits = LIMITS
+    *seeds: str,
+    question: Question[Any] | None = None,
+    requirement: FreshnessRequirement | None = None,
+    limits: ClientLimits = LIMITS,
 ) -> Exchange:
-    wanted = question or StoreQuestions("rewards").get("k", {})
+    wanted = question or of_one_key()
     nodes = Nodes(seeds or (A, B, C))
-    return Exchange(wanted, demand or wanted.demand, nodes=nodes, limits=limits, draw=lambda: 1.0, now_s=0.0)
+    return Exchange(wanted, requirement or wanted.requirement, nodes=nodes, limits=limits, draw=lambda: 1.0, now_s=0.0)
 
 
 def asked(found: Exchange, now_s: float) -> Ask:
@@ -43,7 +51,8 @@ def until(found: Exchange, now_s: float) -> float:
 
 
 def refusal(status: int, kind: str, **headers: str) -> Reply:
-    body = {"type": f"urn:storekeeper:problem:{kind}", "detail": kind, "freshest": {"node": "b", "role": "active"}}
+    freshest = {"node": "b", "role": "active", "offset_lag": None, "staleness_ms": None, "position": ""}
+    body = {"type": f"urn:storekeeper:problem:{kind}", "detail": kind, "freshest": freshest}
     return Reply(status, {name.replace("_", "-"): value for name, value in headers.items()}, json.dumps(body).encode())
 
 
@@ -117,8 +126,8 @@ def test_hedges_are_bounded_so_that_a_loaded_cluster_is_not_asked_twice_as_much(
     nodes = Nodes([A, B])
     hedged = 0
     for _ in range(200):
-        question = StoreQuestions("rewards").get("k", {})
-        found = Exchange(question, question.demand, nodes=nodes, limits=LIMITS, draw=lambda: 1.0, now_s=0.0)
+        question = of_one_key()
+        found = Exchange(question, question.requirement, nodes=nodes, limits=LIMITS, draw=lambda: 1.0, now_s=0.0)
         first = asked(found, 0.0)
         step = found.step(1.5)
         hedged += isinstance(step, Ask)
@@ -154,7 +163,7 @@ def test_pauses_grow_and_are_drawn_from_half_to_whole() -> None:
 
 
 def test_a_question_for_one_node_goes_nowhere_else() -> None:
-    found = exchange(question=replace(StoreQuestions("rewards").get("k", {}), address=B))
+    found = exchange(question=replace(of_one_key(), address=B))
     step = asked(found, 0.0)
     assert step.address == B
     found.on_failure(step.attempt, "reset", 0.0)
@@ -162,7 +171,7 @@ def test_a_question_for_one_node_goes_nowhere_else() -> None:
 
 
 def test_a_refusal_for_freshness_is_final_after_the_wait_that_was_asked_for() -> None:
-    found = exchange(A, question=StoreQuestions("rewards").get("k", {"max_lag": 0, "wait_ms": 700}))
+    found = exchange(A, question=of_one_key(max_lag=0, wait_ms=700))
     first = asked(found, 0.0)
     assert "wait_ms=700" in first.path
     assert first.timeout_s == pytest.approx(2.7), "the node may take the wait, and then its time"
@@ -176,9 +185,9 @@ def test_a_refusal_for_freshness_is_final_after_the_wait_that_was_asked_for() ->
 
 
 def test_what_the_client_saw_itself_is_waited_for_until_the_deadline() -> None:
-    question = StoreQuestions("rewards").get("k", {})
-    seen = replace(question.demand, position=PositionToken.of_changelog("log", 0, 5), wait_ms=500)
-    found = exchange(A, question=question, demand=seen)
+    question = of_one_key()
+    seen = replace(question.requirement, position=PositionToken.of_changelog("log", 0, 5), wait_ms=500)
+    found = exchange(A, question=question, requirement=seen)
     now_s = 0.0
     while now_s < 9:
         step = found.step(now_s)

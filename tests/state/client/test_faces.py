@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import inspect
 
-import pytest
-
-from state.client import AsyncStateClient, StateClient, async_stores, stores
-
-_PAIRS = [
-    (StateClient, AsyncStateClient),
-    *(
-        (kind, getattr(async_stores, f"Async{name}"))
-        for name, kind in vars(stores).items()
-        if name.startswith("Remote")
-    ),
-]
+from state.client import AsyncStateClient, StateClient
 
 
-@pytest.mark.parametrize(("blocking", "awaiting"), _PAIRS, ids=lambda kind: kind.__name__)
-def test_methods_parameters_and_promises_are_the_same(blocking: type, awaiting: type) -> None:
-    assert _offered(blocking) == _offered(awaiting)
+def test_methods_parameters_and_promises_are_the_same() -> None:
+    assert _offered(StateClient) == _offered(AsyncStateClient)
 
 
 def _offered(kind: type) -> dict[str, list[tuple[str, object]]]:

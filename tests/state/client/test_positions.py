@@ -9,7 +9,7 @@ import pytest
 
 from state.client import ClientLimits, TooStaleError
 from state.client.positions import SeenPositions
-from state.protocol.freshness import NO_DEMAND, Demand
+from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
 from state.protocol.position_token import PositionToken
 from tests.state.client.both import Either
 from tests.state.client.fake_node import Behaviour, Connection, fake_node, resets
@@ -67,7 +67,7 @@ def test_without_it_an_older_state_may_follow(client: Either) -> None:
         assert asking.get().value == 4
 
 
-def test_what_was_written_is_demanded_of_its_store_alone(client: Either) -> None:
+def test_what_was_written_is_required_of_its_store_alone(client: Either) -> None:
     def behave(connection: Connection, path: str) -> None:
         del path
         connection.answer({"key": "k", "value": 1})
@@ -89,8 +89,8 @@ def test_seen_positions_only_grow() -> None:
     for offset in (5, 9, 7):
         seen.answered("s", PositionToken.of_changelog("log", 0, offset).encode())
     seen.answered("s", "no token")
-    demand = seen.added_to(Demand(max_lag=3, position=PositionToken.of_changelog("log", 1, 2)), "s")
-    assert demand.position is not None
-    assert demand.max_lag == 3
-    assert [demand.position.changelog.offset("log", partition) for partition in (0, 1)] == [9, 2]
-    assert seen.added_to(NO_DEMAND, "other") == NO_DEMAND
+    requirement = seen.added_to(FreshnessRequirement(max_lag=3, position=PositionToken.of_changelog("log", 1, 2)), "s")
+    assert requirement.position is not None
+    assert requirement.max_lag == 3
+    assert [requirement.position.changelog.offset("log", partition) for partition in (0, 1)] == [9, 2]
+    assert seen.added_to(NO_REQUIREMENT, "other") == NO_REQUIREMENT

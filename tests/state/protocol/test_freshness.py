@@ -1,4 +1,4 @@
-"""Demands: how they are read, and which replicas meet them."""
+"""Requirements: how they are read, and which replicas meet them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from state.changelog.position import Position
 from state.errors import InvalidArgumentError
-from state.protocol.freshness import END_GOOD_FOR_MS, NO_DEMAND, Demand, Stale
+from state.protocol.freshness import END_GOOD_FOR_MS, NO_REQUIREMENT, FreshnessRequirement, Stale
 from state.protocol.position_token import PositionToken
 from state.replicas.freshness import ReplicaFreshness
 from state.replicas.states import ReplicaRole
@@ -26,21 +26,21 @@ FRESH = ReplicaFreshness(
 )
 
 
-def test_nothing_is_demanded_by_nothing() -> None:
-    assert Demand.parse("") == Demand.parse(b"key_format=string&limit=5") == NO_DEMAND
-    assert not NO_DEMAND.asks_freshness
-    assert NO_DEMAND.query() == ""
+def test_nothing_is_required_by_nothing() -> None:
+    assert FreshnessRequirement.parse("") == FreshnessRequirement.parse(b"key_format=string&limit=5") == NO_REQUIREMENT
+    assert not NO_REQUIREMENT.asks_freshness
+    assert NO_REQUIREMENT.query() == ""
     unknown = replace(FRESH, offset_lag=None, end_age_ms=None, staleness_ms=None, role=ReplicaRole.STANDBY)
-    assert NO_DEMAND.met_by(unknown)
+    assert NO_REQUIREMENT.met_by(unknown)
 
 
-def test_every_demand_is_read_and_written_again() -> None:
+def test_every_requirement_is_read_and_written_again() -> None:
     token = PositionToken.of_source("pos", 0, 4)
-    demand = Demand.parse(
+    requirement = FreshnessRequirement.parse(
         f"max_staleness_ms=5&max_lag=0&position={token.encode()}&wait_ms=7&stale=no&deadline_ms=9&snapshot=ok&partial=ok"
     )
-    assert demand == Demand(5, 0, token, 7, Stale.NO, 9, snapshot_ok=True, partial_ok=True)
-    assert Demand.parse(demand.query()) == demand
+    assert requirement == FreshnessRequirement(5, 0, token, 7, Stale.NO, 9, snapshot_ok=True, partial_ok=True)
+    assert FreshnessRequirement.parse(requirement.query()) == requirement
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_every_demand_is_read_and_written_again() -> None:
         "max_lag=%FF",
     ],
 )
-def test_malformed_demands_are_refused(query: str) -> None:
+def test_malformed_requirements_are_refused(query: str) -> None:
     with pytest.raises(InvalidArgumentError):
-        Demand.parse(query)
+        FreshnessRequirement.parse(query)
 
 
 @pytest.mark.parametrize(
-    ("demand", "replica", "met"),
+    ("requirement", "replica", "met"),
     [
         ("max_staleness_ms=50", FRESH, True),
         ("max_staleness_ms=49", FRESH, False),
@@ -92,17 +92,19 @@ def test_malformed_demands_are_refused(query: str) -> None:
         (f"position={PositionToken.of_changelog('u', 0, 101).encode()}", FRESH, True),
     ],
 )
-def test_who_meets_a_demand(demand: str, replica: ReplicaFreshness, met: bool) -> None:
-    assert Demand.parse(demand).met_by(replica) is met
+def test_which_replicas_meet_a_requirement(requirement: str, replica: ReplicaFreshness, met: bool) -> None:
+    assert FreshnessRequirement.parse(requirement).met_by(replica) is met
 
 
-def test_a_demand_is_sent_on_with_what_is_left() -> None:
-    sent = Demand.parse("wait_ms=400&max_lag=1&deadline_ms=5000").sent_on(left_ms=900, spent_ms=100)
+def test_a_requirement_is_sent_on_with_what_is_left() -> None:
+    sent = FreshnessRequirement.parse("wait_ms=400&max_lag=1&deadline_ms=5000").sent_on(left_ms=900, spent_ms=100)
     assert (sent.wait_ms, sent.deadline_ms, sent.max_lag) == (300, 900, 1)
-    assert Demand(wait_ms=400).sent_on(left_ms=-5, spent_ms=0) == Demand(wait_ms=0, deadline_ms=1)
+    assert FreshnessRequirement(wait_ms=400).sent_on(left_ms=-5, spent_ms=0) == FreshnessRequirement(
+        wait_ms=0, deadline_ms=1
+    )
 
 
 def test_the_deadline_is_bounded_by_the_node() -> None:
-    assert Demand(deadline_ms=500).deadline_s(10.0, 2.0) == 10.5
-    assert Demand(deadline_ms=5000).deadline_s(10.0, 2.0) == 12.0
-    assert NO_DEMAND.deadline_s(10.0, 2.0) == 12.0
+    assert FreshnessRequirement(deadline_ms=500).deadline_s(10.0, 2.0) == 10.5
+    assert FreshnessRequirement(deadline_ms=5000).deadline_s(10.0, 2.0) == 12.0
+    assert NO_REQUIREMENT.deadline_s(10.0, 2.0) == 12.0

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from state.clock import SystemClock
-from state.protocol.freshness import Demand
+from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Asked, Gatherer
@@ -32,7 +32,7 @@ async def admitted(replica: Replica, query: str, wait_s: float, ask_soon: object
     clock = SystemClock()
     now_s = clock.monotonic_s()
     gate = FreshnessGate(clock, ask_soon if callable(ask_soon) else lambda: None)
-    return await gate.admit(replica, Demand.parse(query), now_s, now_s + wait_s) is not None
+    return await gate.admit(replica, FreshnessRequirement.parse(query), now_s, now_s + wait_s) is not None
 
 
 def test_the_follower_wakes_who_waits_for_a_position() -> None:
@@ -79,7 +79,7 @@ def test_waiting_ends_and_leaves_no_listener() -> None:
 def test_a_replica_that_is_fresh_by_the_time_of_its_refusal_answers(forwarded: bool) -> None:
     node = OneNode()
     node.write((b"k", b"1"))
-    demand = Demand(max_staleness_ms=1)
+    requirement = FreshnessRequirement(max_staleness_ms=1)
     node.replica.tracker.opened(1)  # how fresh it is is not known
 
     class LateGate(FreshnessGate):
@@ -87,19 +87,19 @@ def test_a_replica_that_is_fresh_by_the_time_of_its_refusal_answers(forwarded: b
 
         async def admit(self, replica: Replica, *_: object) -> None:
             tracker = replica.tracker
-            assert not demand.met_by(replica.freshness(node.clock.monotonic_s()))
+            assert not requirement.met_by(replica.freshness(node.clock.monotonic_s()))
             tracker.saw_end(tracker.question(node.clock.monotonic_s()), 1, 1)
 
     node.point._gate = LateGate(node.clock, lambda: None)
-    answer = asyncio.run(node.point.answer("rewards", b"k", demand, forwarded=forwarded))
+    answer = asyncio.run(node.point.answer("rewards", b"k", requirement, forwarded=forwarded))
     assert answer.status == 200
 
 
 @pytest.mark.parametrize("staleness_ms", [0, 1, 2])
-def test_no_refusal_names_a_replica_that_meets_the_demand(staleness_ms: int) -> None:
+def test_no_refusal_names_a_replica_that_meets_the_requirement(staleness_ms: int) -> None:
     node = OneNode()
     node.write((b"k", b"1"))
-    asked = Asked(Demand(max_staleness_ms=1), 0.0, 9.0)
+    asked = Asked(FreshnessRequirement(max_staleness_ms=1), 0.0, 9.0)
     found = ReplicaFreshness("t", 0, ReplicaRole.ACTIVE, True, 1, 0, 0, staleness_ms)
     (replica,) = node.catalog.replicas.values()
     gatherer = Gatherer(node.catalog, node.router, node.point._gate, node.clock, max_reads=1, longest_s=9)

@@ -195,7 +195,7 @@ def test_everything_unusual_is_left_to_the_application(node: OneNode, target: by
     assert node.route.now(target) is None
 
 
-def test_demands_are_met_or_left_to_the_application(node: OneNode) -> None:
+def test_requirements_are_met_or_left_to_the_application(node: OneNode) -> None:
     node.write((b"k", b"1"))
     assert node.route.now(TARGET + b"?max_staleness_ms=60000&max_lag=0") is not None
     assert node.route.now(TARGET + b"?max_staleness_ms=0") is None

@@ -15,7 +15,7 @@ from state.changelog.partitioner import partition_for
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import StorageError
-from state.protocol.freshness import Demand
+from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import Answer
 from state.query.reads.snapshot_fallback import Snapshot, SnapshotFallback
 from state.snapshots.loaded import load_snapshot
@@ -49,7 +49,7 @@ def write_snapshot(folder: Path, *, wrong: bool = False) -> None:
 
 
 def ask(fallback: SnapshotFallback, key: bytes, query: str) -> Answer | None:
-    return asyncio.run(fallback.answer("rewards", key, Demand.parse(query)))
+    return asyncio.run(fallback.answer("rewards", key, FreshnessRequirement.parse(query)))
 
 
 @pytest.fixture
@@ -129,11 +129,11 @@ def test_a_time_that_was_edited_does_not_make_rows_fresher(tmp_path: Path) -> No
 
 def test_no_snapshot_or_one_of_another_topic_is_none(tmp_path: Path) -> None:
     clock = ManualClock(NEWEST_MS)
-    demand = "snapshot=ok&max_staleness_ms=60000"
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock), b"b", demand) is None
+    requirement = "snapshot=ok&max_staleness_ms=60000"
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock), b"b", requirement) is None
     write_snapshot(tmp_path)
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "other"}.get, clock), b"b", demand) is None
-    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock, max_rows=2), b"b", demand) is None
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "other"}.get, clock), b"b", requirement) is None
+    assert ask(SnapshotFallback("a", tmp_path, {"rewards": "t"}.get, clock, max_rows=2), b"b", requirement) is None
 
 
 def test_a_version_is_read_once(tmp_path: Path) -> None:
@@ -157,16 +157,16 @@ def test_a_version_is_read_once(tmp_path: Path) -> None:
         newest=lambda _: current[0],
         load=load,  # type: ignore[arg-type]
     )
-    demand = Demand.parse("snapshot=ok&max_staleness_ms=600000")
+    requirement = FreshnessRequirement.parse("snapshot=ok&max_staleness_ms=600000")
 
     async def scenario() -> None:
         for _ in range(3):
-            await fallback.answer("rewards", b"b", demand)
+            await fallback.answer("rewards", b"b", requirement)
         clock.advance(6000)
-        await fallback.answer("rewards", b"b", demand)
+        await fallback.answer("rewards", b"b", requirement)
         current[0] = replace(manifest, delta_version=1)
         clock.advance(6000)
-        await fallback.answer("rewards", b"b", demand)
+        await fallback.answer("rewards", b"b", requirement)
 
     asyncio.run(scenario())
     assert loads == [0, 1]
@@ -185,14 +185,14 @@ def test_who_gives_up_waiting_lets_no_second_reading_begin_beside_the_first(tmp_
 
     clock, topics = ManualClock(NEWEST_MS), {"rewards": "t"}
     fallback = SnapshotFallback("a", tmp_path, topics.get, clock, newest=newest_snapshot, load=load)
-    demand = Demand.parse("snapshot=ok&max_staleness_ms=600000")
+    requirement = FreshnessRequirement.parse("snapshot=ok&max_staleness_ms=600000")
 
     async def scenario() -> Answer | None:
-        asked = [asyncio.create_task(fallback.answer("rewards", b"b", demand)) for _ in range(3)]
+        asked = [asyncio.create_task(fallback.answer("rewards", b"b", requirement)) for _ in range(3)]
         await asyncio.to_thread(begun.wait, 30)
         asked[0].cancel()
         await asyncio.wait(asked[:1])
-        again = asyncio.create_task(fallback.answer("rewards", b"b", demand))
+        again = asyncio.create_task(fallback.answer("rewards", b"b", requirement))
         await asyncio.sleep(0)
         goes_on.set()
         assert await asked[1] == await asked[2]

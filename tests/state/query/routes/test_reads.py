@@ -404,7 +404,7 @@ def test_streams_are_bounded_and_give_their_place_back() -> None:
     asyncio.run(check())
 
 
-def test_a_demand_holds_for_every_part() -> None:
+def test_a_requirement_holds_for_every_part() -> None:
     async def check() -> None:
         cluster = Cluster()
         cluster.write("rewards", b"k", b"1")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from state.errors import InvalidArgumentError
-from state.protocol.freshness import Demand, Stale
+from state.protocol.freshness import FreshnessRequirement, Stale
 from state.protocol.position_token import PositionToken
 
 
-class Demands(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """Arguments that every read takes.
 
     Attributes:
@@ -33,22 +33,22 @@ class Demands(TypedDict, total=False):
     timeout_s: float
 
 
-def demand_of(demands: Demands) -> Demand:
-    """The demands as nodes understand them.
+def requirement_of(options: ReadOptions) -> FreshnessRequirement:
+    """The freshness that they require, as nodes understand it.
 
     Raises:
         InvalidArgumentError: if one can't be met by any answer.
     """
-    for name, number in demands.items():
+    for name, number in options.items():
         if isinstance(number, int | float) and number < 0:
             msg = f"{name} can't be negative"
             raise InvalidArgumentError(msg)
-    return Demand(
-        max_staleness_ms=demands.get("max_staleness_ms"),
-        max_lag=demands.get("max_lag"),
-        position=PositionToken.parse(demands["position"]) if "position" in demands else None,
-        wait_ms=demands.get("wait_ms", 0),
-        stale=Stale(demands.get("stale", "")),
-        snapshot_ok=demands.get("snapshot", False),
-        partial_ok=demands.get("partial", False),
+    return FreshnessRequirement(
+        max_staleness_ms=options.get("max_staleness_ms"),
+        max_lag=options.get("max_lag"),
+        position=PositionToken.parse(options["position"]) if "position" in options else None,
+        wait_ms=options.get("wait_ms", 0),
+        stale=Stale(options.get("stale", "")),
+        snapshot_ok=options.get("snapshot", False),
+        partial_ok=options.get("partial", False),
     )
