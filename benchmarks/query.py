@@ -34,7 +34,7 @@ from harness.node_process import NodeProcess, make_nodes
 from harness.ports import free_ports
 from harness.waiting import eventually
 from state.changelog.headers import ChangelogHeaders
-from state.security.caller import Caller, Role
+from state.security.access import Caller, Role
 from state.security.tokens import TokenRecord, new_token, token_digest, write_tokens
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"

@@ -34,10 +34,9 @@ from state.query.protection.traffic import Traffic
 from state.query.reads.cursor import CursorCodec
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
+from state.query.reads.many import ManyQueries
 from state.query.reads.pages import PageLimits
 from state.query.reads.point import PointQueries
-from state.query.reads.ranked import RankedQueries
-from state.query.reads.scans import ScanQueries
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.query.reads.streams import Streams
 from state.query.routes.services import QueryLimits, QueryServices
@@ -105,7 +104,6 @@ class Node:
             self._catalog,
             router,
             max_key_bytes=limits.max_key_bytes,
-            max_keys=limits.max_page_rows,
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(
@@ -127,9 +125,14 @@ class Node:
         services = QueryServices(
             catalog=self._catalog,
             point=point,
+            many=ManyQueries(
+                self._catalog,
+                gatherer,
+                point.hot_rows,
+                max_keys=limits.max_page_rows,
+                max_key_bytes=limits.max_key_bytes,
+            ),
             gatherer=gatherer,
-            scans=ScanQueries(gatherer),
-            ranked=RankedQueries(gatherer),
             streams=self._streams(gatherer),
             cursors=CursorCodec(self._security.secret),
             scrapes=Scrapes(registry, gatherer.turns, self._clock),

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from state.errors import ConfigurationError, StateError
 from state.names import checked_name
-from state.security.caller import Caller, Role
+from state.security.access import Caller, Role
 from state.security.tokens import TokenRecord, new_token, read_tokens, token_digest, write_tokens
 
 __all__ = ["token_commands"]

@@ -13,10 +13,9 @@ from state.cluster.alias_switch import AliasSwitch
 from state.cluster.aliases import Alias
 from state.cluster.assignment import Assignment
 from state.cluster.catalog import Catalog
-from state.cluster.first_counts import Counted
-from state.cluster.handover import plan_handover
 from state.cluster.heartbeat import ReplicaReport
-from state.cluster.rebalance_policy import RebalancePolicy
+from state.cluster.partition_counts import Counted
+from state.cluster.rebalance_policy import RebalancePolicy, plan_handover
 from state.cluster.routing import RoutingTable, Tolerance, routing_table
 from state.cluster.view import Member
 from state.names import store_of

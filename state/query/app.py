@@ -1,4 +1,4 @@
-"""The web application of a node: the hot route in front, FastAPI behind, errors as problems everywhere."""
+"""The web application of a node: the front route, FastAPI behind, errors as problems everywhere."""
 
 from __future__ import annotations
 
@@ -14,19 +14,17 @@ from state.query.page.routes import page_routes
 from state.query.routes.cluster import cluster_routes
 from state.query.routes.digests import digest_routes
 from state.query.routes.documentation import documentation_routes
+from state.query.routes.front import Front
 from state.query.routes.health import health_routes
-from state.query.routes.hot_route import HotRoute
-from state.query.routes.instances import instance_routes
 from state.query.routes.internal import internal_routes
 from state.query.routes.keyvalue import keyvalue_routes
 from state.query.routes.known_parameters import refuse_unknown_parameters
 from state.query.routes.ranked import ranked_routes
 from state.query.routes.services import QueryServices
 from state.query.routes.sessions import session_routes
-from state.query.routes.several_keys import internal_keys_routes, several_keys_routes
+from state.query.routes.several_keys import several_keys_routes
 from state.query.routes.stores import store_routes
-from state.query.routes.topology import topology_routes
-from state.query.routes.variant_route import VariantRoute
+from state.query.routes.topology import instance_routes, topology_routes
 from state.query.routes.windowed import windowed_routes
 
 log = structlog.get_logger(__name__)
@@ -34,7 +32,7 @@ log = structlog.get_logger(__name__)
 _HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
 
 
-def make_app(services: QueryServices) -> VariantRoute:
+def make_app(services: QueryServices) -> Front:
     """The ASGI application of a node. It trusts its requests: put `Guard` in front of it."""
     app = FastAPI(
         title="Storekeeper",
@@ -51,7 +49,6 @@ def make_app(services: QueryServices) -> VariantRoute:
         session_routes(services),
         ranked_routes(services),
         internal_routes(services),
-        internal_keys_routes(services),
         store_routes(services.catalog, services.backend),
         topology_routes(services.catalog),
         cluster_routes(services.catalog),
@@ -63,7 +60,7 @@ def make_app(services: QueryServices) -> VariantRoute:
         app.include_router(routes)
     refuse_unknown_parameters(app)
     _answer_errors(app, services.catalog.node)
-    return VariantRoute(services.catalog, HotRoute(services.point, app))
+    return Front(services.catalog, services.point, services.many, app)
 
 
 def _answer_errors(app: FastAPI, node: str) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from state.security.access import UnauthenticatedError
-from state.security.caller import Caller, Role, current_request
+from state.security.access import Caller, Role, UnauthenticatedError, current_request
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
 from state.security.tokens import TokenBook
 

@@ -20,7 +20,7 @@ from state.clock import Clock
 from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
 from state.private_files import read_secret
-from state.security.caller import Caller, Role
+from state.security.access import Caller, Role
 from state.whole_files import write_whole
 
 log = structlog.get_logger(__name__)

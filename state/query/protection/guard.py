@@ -1,9 +1,13 @@
-"""The guard in front of a node's routes: requests that are too large, too slow, too many or not allowed stop here."""
+"""The guard in front of a node's routes: requests that are too large, too slow, too many or not allowed stop here.
+
+A request's body is read whole, within a limit and a time, before anything is done with the request. Answers get headers
+against misuse by browsers, and a time limit for clients that don't read.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,19 +27,19 @@ from state.query.answers.problems import (
 )
 from state.query.page.routes import is_of_page
 from state.query.protection.connection_places import PROVEN
-from state.query.protection.guarded_send import GuardedSend, hardened
 from state.query.protection.hot_requests import HotAnswers
-from state.query.protection.request_body import read_body, replayed
 from state.query.protection.traffic import Traffic
 from state.security.access import (
     INTERNAL_PREFIX,
     LIVE_PATH,
+    Caller,
     ForbiddenError,
+    RequestContext,
     UnauthenticatedError,
     check_access,
     check_plain,
+    current_request,
 )
-from state.security.caller import Caller, RequestContext, current_request
 from state.security.gate import Gate
 from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
 from state.security.host_rule import HostRule
@@ -52,7 +56,25 @@ _BODILESS = frozenset({"GET", "HEAD"})
 _INTERNAL = INTERNAL_PREFIX.decode()
 _DEADLINE_QUERY = b"deadline_ms="
 
+HARDENING: tuple[tuple[bytes, bytes], ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+"""Headers of every answer: rows must not be cached, and JSON is never a page."""
+_PAGE_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+_PAGE = (
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
 Scope = dict[str, Any]
+Receive = Any
+Send = Any
 Watched = Mapping[bytes, bytes]
 
 
@@ -248,3 +270,92 @@ def _check_site(watched: Watched) -> None:
     """Pages of other sites may link to a node but not call it. Programs send none of these headers."""
     if watched.get(_SITE) in {b"cross-site", b"same-site"} and watched.get(_MODE) != b"navigate":
         raise ForbiddenError("pages of other sites may not call this node")
+
+
+class GuardedSend:
+    """An ASGI `send`. Before the answer begins, `until_start` bounds the wait; afterwards each part has `stall_s`.
+
+    `traffic` counts answers that refuse.
+    """
+
+    def __init__(self, send: Send, until_start: asyncio.Timeout, stall_s: float, traffic: Traffic) -> None:
+        self._send = send
+        self._until_start = until_start
+        self._stall_s = stall_s
+        self._traffic = traffic
+        self._refused = 0
+        self.started = False
+
+    async def __call__(self, message: dict[str, Any]) -> None:
+        """Sends one message.
+
+        Raises:
+            TimeoutError: if the client doesn't read it in time.
+        """
+        if message["type"] == "http.response.start":
+            self.started = True
+            self._until_start.reschedule(None)
+            self._refused = message["status"] if message["status"] >= 400 else 0
+            message = {**message, "headers": hardened(message.get("headers", ()))}
+        elif self._refused:
+            self._traffic.answered(self._refused, message.get("body", b""))
+            self._refused = 0
+        async with asyncio.timeout(self._stall_s):
+            await self._send(message)
+
+
+def hardened(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers plus those of every answer; pages also get a policy. Headers that are already there stay."""
+    found = list(headers)
+    names = {name.lower() for name, _ in found}
+    more = [*HARDENING]
+    if any(name.lower() == b"content-type" and value.startswith(b"text/html") for name, value in found):
+        more += [*_PAGE, (b"content-security-policy", _PAGE_POLICY)]
+    return found + [(name, value) for name, value in more if name not in names]
+
+
+async def read_body(receive: Receive, announced: bytes | None, *, max_bytes: int, timeout_s: float) -> bytes:
+    """The body's bytes. Nothing is read beyond the limit, whether or not a length was announced.
+
+    Raises:
+        BodyTooLargeError: if more was announced or arrived.
+        BodyTooSlowError: if it is not there in time, or the client went away.
+    """
+    if announced is not None and (not announced.isdigit() or len(announced) > 18 or int(announced) > max_bytes):
+        raise _too_large(max_bytes)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(timeout_s):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise BodyTooSlowError("the client went away before the request's body was complete")
+                part: bytes = message.get("body", b"")
+                size += len(part)
+                if size > max_bytes:
+                    raise _too_large(max_bytes)
+                parts.append(part)
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError as error:
+        msg = f"the request's body was not complete within {timeout_s:g} seconds"
+        raise BodyTooSlowError(msg) from error
+
+
+def replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that returns the body that was read, then the messages after it: the disconnect."""
+    left = [body]
+
+    async def receive_again() -> dict[str, Any]:
+        if left:
+            return {"type": "http.request", "body": left.pop(), "more_body": False}
+        message: dict[str, Any] = await receive()
+        return message
+
+    return receive_again
+
+
+def _too_large(max_bytes: int) -> BodyTooLargeError:
+    msg = f"the request's body is over the limit of {max_bytes} bytes"
+    return BodyTooLargeError(msg)

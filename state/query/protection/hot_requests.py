@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from state.errors import StateError
-from state.security.access import check_access
-from state.security.caller import Caller
+from state.security.access import Caller, check_access
 from state.security.gate import Gate
 
 _END = b"\r\n\r\n"

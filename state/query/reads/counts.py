@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import orjson
-
 from state.errors import SerializationError
-from state.query.answers.origin import Origin
+from state.query.answers.origins import Origin, read_with_origins, with_origins
 from state.replicas.replica import Replica
 
 INTERNAL_PATH = "/internal/count/"
@@ -31,13 +29,13 @@ class CountQuestion:
 
     def encode(self, found: int, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
-        return orjson.dumps({"origins": [origin.as_json() for origin in origins], "rows": found})
+        return with_origins(origins, rows=found)
 
     def decode(self, body: bytes) -> tuple[int, list[Origin]]:
         """Reads another node's count."""
+        fields, origins = read_with_origins(body)
         try:
-            fields = orjson.loads(body)
-            return int(fields["rows"]), [Origin.of_json(found) for found in fields["origins"]]
+            return int(fields["rows"]), origins
         except (ValueError, KeyError, TypeError) as error:
             raise SerializationError("another node's count can't be read: let all nodes have one version") from error
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 
 from xxhash import xxh64_intdigest
 
-from state.query.reads.reader_threads import while_wanted
+from state.query.reads.turns import Steps
 from state.replicas.replica import Replica
 from state.snapshots.digest import entry_hash, moved, to_hex
 
 BUCKETS = 64
 _BUCKET_SEED = 11
+_ROWS_A_STEP = 64
 
 
 def bucket_of(key: bytes) -> int:
@@ -40,16 +41,18 @@ class ReplicaDigest:
         return moved(0, added=sum(self.buckets), removed=0)
 
 
-def digest_of(replica: Replica, wanted: Collection[int] = ()) -> ReplicaDigest:
-    """Reads all rows of a replica. Raises as `Replica.get` does."""
+def digest_of(replica: Replica, wanted: Collection[int] = ()) -> Steps[ReplicaDigest]:
+    """Reads all rows of a replica, piece by piece, all as of the first step. Raises as `Replica.get` does."""
     with replica.scan_at_offset() as (offset, rows):
         found = ReplicaDigest(offset)
-        for key, row in while_wanted(rows):
+        for key, row in rows:
             bucket, entry = bucket_of(key), entry_hash(key, row.value)
             found.rows += 1
             found.buckets[bucket] = moved(found.buckets[bucket], added=entry, removed=0)
             if bucket in wanted:
                 found.entries.append((key, entry))
+            if found.rows % _ROWS_A_STEP == 0:
+                yield
     return found
 
 

@@ -7,7 +7,7 @@ are missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar, runtime_checkable
 
@@ -16,6 +16,7 @@ import structlog
 from state.clock import Clock
 from state.cluster.catalog import Catalog
 from state.errors import (
+    InvalidArgumentError,
     InvalidStateStoreError,
     SerializationError,
     StateError,
@@ -24,7 +25,7 @@ from state.errors import (
 )
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.answers.origin import Origin
+from state.query.answers.origins import Origin
 from state.query.answers.problems import TooManyScansError
 from state.query.forwarding.peers import AT_CAPACITY, PeerRequest
 from state.query.forwarding.router import Router
@@ -36,10 +37,9 @@ from state.replicas.replica import Replica
 log = structlog.get_logger(__name__)
 
 _T = TypeVar("_T")
-_T_co = TypeVar("_T_co", covariant=True)
 
 
-class Question(Protocol[_T_co]):
+class Question(Protocol[_T]):
     """A question about partitions of one store, the same for every node."""
 
     @property
@@ -51,14 +51,18 @@ class Question(Protocol[_T_co]):
         """The path and query string to ask another node; partitions and requirement are appended."""
         ...
 
-    def local(self, replicas: Sequence[Replica]) -> _T_co | Steps[_T_co]:
+    def local(self, replicas: Sequence[Replica]) -> _T | Steps[_T]:
         """The answer from replicas of this node, in steps if it may take long.
 
         Raises InvalidStateStoreError if one of them can't answer.
         """
         ...
 
-    def decode(self, body: bytes) -> tuple[_T_co, list[Origin]]:
+    def encode(self, found: _T, origins: Sequence[Origin], /) -> bytes:
+        """The answer for another node, as `decode` reads it."""
+        ...
+
+    def decode(self, body: bytes) -> tuple[_T, list[Origin]]:
         """Reads another node's answer. Raises SerializationError if it can't be read."""
         ...
 
@@ -325,6 +329,15 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):
         raise TooManyScansError(msg)
     raise StoreUnavailableError(msg)
+
+
+def count_in(query: Mapping[str, str], name: str) -> int:
+    """A positive number among the parameters of a request between nodes. Raises InvalidArgumentError."""
+    text = query.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) > 0):
+        msg = f"{name} must be a positive number"
+        raise InvalidArgumentError(msg)
+    return int(text)
 
 
 def _request(question: Question[_T], numbers: Sequence[int], of: int, requirement: str) -> PeerRequest:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -26,20 +25,17 @@ from state.protocol.keys import key_segments
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
 from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer
 from state.query.answers.json_rows import row_json
-from state.query.answers.local_origin import LocalOrigin
+from state.query.answers.origins import LocalOrigin
 from state.query.answers.problems import KeyTooLongError, problem_of, unknown_key
 from state.query.forwarding.router import NoHolderAnsweredError, Router
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.hot_rows import NONE, OK, HotRows
-from state.query.reads.kinds import KEYED_KINDS
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.replicas.replica import Replica
 
 log = structlog.get_logger(__name__)
 
 LOCAL, FORWARDED = "local", "forwarded"
-_MANY_AT_ONCE = 1000
-_READ_AT_ONCE = 256
 _LONGEST_S = 86_400.0
 _FRESHER_S = 1.0
 """How long to wait for another node, or for this replica to catch up, if another node may be fresher."""
@@ -64,7 +60,6 @@ class PointQueries:
         catalog: the stores and their holders.
         router: the way to other nodes.
         max_key_bytes: longest key that is looked for.
-        max_keys: most keys that are looked for together.
         clock: the clock that replicas are followed by.
         gate: holds reads back until their requirement is met; None makes one that waits for the regular polls of end
             offsets.
@@ -82,7 +77,6 @@ class PointQueries:
         router: Router,
         *,
         max_key_bytes: int,
-        max_keys: int = _MANY_AT_ONCE,
         clock: Clock | None = None,
         gate: FreshnessGate | None = None,
         snapshots: SnapshotFallback | None = None,
@@ -90,7 +84,6 @@ class PointQueries:
         self._catalog = catalog
         self._router = router
         self._max_key_bytes = max_key_bytes
-        self._max_keys = min(max_keys, _MANY_AT_ONCE)
         self._clock = clock or SystemClock()
         self._gate = gate or FreshnessGate(self._clock, lambda: None)
         self._snapshots = snapshots
@@ -118,52 +111,12 @@ class PointQueries:
             self.latency[store_of(store)].record(time.perf_counter_ns() - began_ns)
         except StateError:
             return None
-        _count_misses(replica, 1)
+        count_misses(replica, 1)
         if row is None:
             tail = self.hot_rows.keep_none(replica, store, key, writes)
             return b"%b%b%b" % (NONE, self._origin.block(replica, look), tail)
         tail = self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
         return b"%b%b%b" % (OK, self._origin.block(replica, look), tail)
-
-    def many_now(self, store: bytes, keys: Sequence[bytes]) -> bytes | None:
-        """The same for several keys; rows that aren't cached are read first."""
-        if not 1 <= len(keys) <= self._max_keys:
-            return None
-        found = self.hot_rows.answer_many(store, keys)
-        if found is not None:
-            self.hot_rows.count_hits(store, len(keys))
-        elif self._warm(store.decode(), keys):
-            found = self.hot_rows.answer_many(store, keys)
-        return found
-
-    def _warm(self, store: str, keys: Sequence[bytes]) -> bool:
-        """Reads the rows that aren't cached into the cache; False if this node can't."""
-        catalog = self._catalog
-        by_replica: dict[Replica, list[bytes]] = {}
-        try:
-            if catalog.definition(store).kind not in KEYED_KINDS:
-                return False
-            for key in keys:
-                replica = catalog.replica(store, catalog.partition(store, key))
-                if replica is None or replica.cache is None or not 0 < len(key) <= self._max_key_bytes:
-                    return False
-                if replica.cache.get(key) is None:
-                    by_replica.setdefault(replica, []).append(key)
-                else:
-                    replica.cache.hits += 1
-            if sum(map(len, by_replica.values())) > _READ_AT_ONCE:
-                return False
-            for replica, wanted in by_replica.items():
-                writes = replica.writes
-                _count_misses(replica, len(wanted))
-                for key, row in zip(wanted, replica.get_many(wanted), strict=True):
-                    if row is None:
-                        self.hot_rows.keep_none(replica, store, key, writes)
-                    else:
-                        self.hot_rows.keep(replica, store, key, row_json(key, row.value), writes)
-        except StateError:
-            return False
-        return True
 
     async def answer(
         self, store: str, key: bytes, requirement: FreshnessRequirement = NO_REQUIREMENT, *, forwarded: bool
@@ -331,6 +284,7 @@ class PointQueries:
         return TooStaleError(msg, freshest(known))
 
 
-def _count_misses(replica: Replica, rows: int) -> None:
+def count_misses(replica: Replica, rows: int) -> None:
+    """Counts rows that were not in the cache."""
     if replica.cache is not None:
         replica.cache.misses += rows

@@ -13,16 +13,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
-import orjson
-
-from state.errors import InvalidArgumentError, SerializationError, StoreUnavailableError
+from state.errors import InvalidArgumentError, StoreUnavailableError
 from state.protocol.keys import decode_base64url
-from state.query.answers.origin import Origin
+from state.query.answers.origins import Origin, read_with_origins, with_origins
 from state.query.answers.problems import UnknownKeyError
-from state.query.reads.gather import Asked, Gathered, Gatherer, complete
-from state.query.reads.page_wire import count_in
+from state.query.reads.gather import Asked, Gathered, Gatherer, complete, count_in
 from state.replicas.ranked_index import Entry, Place, RankedIndex, Score, is_score, negated
 from state.replicas.replica import Replica
 
@@ -117,11 +113,11 @@ class ListQuestion:
     def encode(self, found: RankedPart, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
         rows = [[str(negated(order)), _text(key), _text(value)] for order, key, value in found.entries]
-        return _encoded(origins, rows=rows, cut=found.cut, before=found.before, above=found.above, of=found.rows)
+        return with_origins(origins, rows=rows, cut=found.cut, before=found.before, above=found.above, of=found.rows)
 
     def decode(self, body: bytes) -> tuple[RankedPart, list[Origin]]:
         """Reads another node's part."""
-        fields, origins = _decoded(body)
+        fields, origins = read_with_origins(body)
         entries = [
             (negated(score_in(score)), decode_base64url(key, "a key"), decode_base64url(value, "a value"))
             for score, key, value in fields["rows"]
@@ -159,13 +155,13 @@ class StandingQuestion:
 
     def encode(self, found: Standing, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
-        return _encoded(
+        return with_origins(
             origins, score=None if found.score is None else str(found.score), above=found.above, of=found.rows
         )
 
     def decode(self, body: bytes) -> tuple[Standing, list[Origin]]:
         """Reads another node's answer."""
-        fields, origins = _decoded(body)
+        fields, origins = read_with_origins(body)
         score = None if fields["score"] is None else score_in(fields["score"])
         return Standing(score, fields["above"], fields["of"]), origins
 
@@ -201,53 +197,46 @@ class RankOfKey:
     missing: tuple[int, ...]
 
 
-class RankedQueries:
-    """Answers questions to ranked stores. Belongs to one event loop."""
+async def ranked_rows(gatherer: Gatherer, question: ListQuestion, asked: Asked) -> RankedList:
+    """A list from all partitions. Raises as a scan does."""
+    found: Gathered[RankedPart] = await gatherer.gather(question, asked)
+    complete(question.store, found, asked)
+    parts = [answer.found for answer in found.answers]
+    # The rows behind the last one of a cut part aren't known, so the list ends there too.
+    horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
+    taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), question, horizon)
+    before, above = sum(part.before for part in parts), sum(part.above for part in parts)
+    rows = _placed(taken, before, above, question.highest if question.after is not None else None)
+    return RankedList(rows, cut, found.origins, found.missing)
 
-    def __init__(self, gatherer: Gatherer) -> None:
-        self.gatherer = gatherer
 
-    async def rows(self, question: ListQuestion, asked: Asked) -> RankedList:
-        """A list from all partitions. Raises as a scan does."""
-        found: Gathered[RankedPart] = await self.gatherer.gather(question, asked)
-        complete(question.store, found, asked)
-        parts = [answer.found for answer in found.answers]
-        # The rows behind the last one of a cut part aren't known, so the list ends there too.
-        horizon = min((part.entries[-1][:2] for part in parts if part.cut), default=None)
-        taken, cut = _cut(heapq.merge(*(part.entries for part in parts)), question, horizon)
-        before, above = sum(part.before for part in parts), sum(part.above for part in parts)
-        rows = _placed(taken, before, above, question.highest if question.after is not None else None)
-        return RankedList(rows, cut, found.origins, found.missing)
+async def rank_of(gatherer: Gatherer, store: str, key: bytes, partition: int, asked: Asked) -> RankOfKey:
+    """A key's place.
 
-    async def rank(self, store: str, key: bytes, partition: int, asked: Asked) -> RankOfKey:
-        """A key's place.
-
-        Raises:
-            UnknownKeyError: if the store has no such key, or none with a numeric score.
-            StoreUnavailableError: if a partition is missing, as the place would be wrong.
-        """
-        own: Gathered[Standing] = await self.gatherer.gather(StandingQuestion(store, key), asked, [partition])
-        complete(store, own, asked)
-        standing = own.answers[0].found if own.answers else None
-        if standing is None or standing.score is None:
-            if own.missing:
-                msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
-                raise StoreUnavailableError(msg)
-            msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
-            raise UnknownKeyError(msg)
-        rest = [number for number in self.gatherer.partitions(store) if number != partition]
-        others: Gathered[RankedPart] = await self.gatherer.gather(
-            ListQuestion(store, 0, 1, highest=standing.score), asked, rest
-        )
-        complete(store, others, asked)
-        parts = [answer.found for answer in others.answers]
-        return RankOfKey(
-            1 + standing.above + sum(part.above for part in parts),
-            standing.score,
-            standing.rows + sum(part.rows for part in parts),
-            [*own.origins, *others.origins],
-            others.missing,
-        )
+    Raises:
+        UnknownKeyError: if the store has no such key, or none with a numeric score.
+        StoreUnavailableError: if a partition is missing, as the place would be wrong.
+    """
+    own: Gathered[Standing] = await gatherer.gather(StandingQuestion(store, key), asked, [partition])
+    complete(store, own, asked)
+    standing = own.answers[0].found if own.answers else None
+    if standing is None or standing.score is None:
+        if own.missing:
+            msg = f"no replica of partition {partition} of {store} can answer now: ask for the rank again"
+            raise StoreUnavailableError(msg)
+        msg = f"store {store} ranks no key {key[:200].decode(errors='replace')!r}: it is not there, or has no score"
+        raise UnknownKeyError(msg)
+    rest = [number for number in gatherer.partitions(store) if number != partition]
+    others: Gathered[RankedPart] = await gatherer.gather(ListQuestion(store, 0, 1, highest=standing.score), asked, rest)
+    complete(store, others, asked)
+    parts = [answer.found for answer in others.answers]
+    return RankOfKey(
+        1 + standing.above + sum(part.above for part in parts),
+        standing.score,
+        standing.rows + sum(part.rows for part in parts),
+        [*own.origins, *others.origins],
+        others.missing,
+    )
 
 
 def score_in(text: str) -> Score:
@@ -302,18 +291,6 @@ def _index(replica: Replica) -> RankedIndex:
         msg = f"replica {replica.replica_id} keeps no ranking: start the node again with this store's kind"
         raise StoreUnavailableError(msg)
     return replica.index
-
-
-def _encoded(origins: Sequence[Origin], **fields: object) -> bytes:
-    return orjson.dumps({"origins": [origin.as_json() for origin in origins], **fields})
-
-
-def _decoded(body: bytes) -> tuple[dict[str, Any], list[Origin]]:
-    try:
-        fields = orjson.loads(body)
-        return fields, [Origin.of_json(found) for found in fields["origins"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SerializationError("another node's answer can't be read: let all nodes have one version") from error
 
 
 def _quoted(score: Score) -> str:

@@ -10,7 +10,7 @@ import structlog
 from starlette.responses import StreamingResponse
 
 from state.errors import StateError
-from state.query.answers.origin import origin_headers
+from state.query.answers.origins import origin_headers
 from state.query.answers.problems import TooManyScansError, problem_of
 from state.query.reads.gather import Asked, Gatherer
 from state.query.reads.pages import PageLimits, Scan

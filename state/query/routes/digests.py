@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.query.reads.digests import BUCKETS, digest_of, entries_as_json
-from state.query.reads.reader_threads import ReaderThreads
+from state.query.answers.problems import TooManyScansError
+from state.query.reads.digests import BUCKETS, ReplicaDigest, digest_of, entries_as_json
+from state.query.reads.turns import Steps, Turns
 from state.query.routes.services import QueryServices
 from state.snapshots.digest import to_hex
 
@@ -31,10 +33,30 @@ class DigestView(BaseModel):
     entries: list[tuple[str, str]]
 
 
+class _OneByOne:
+    """Makes one digest after the other, as each reads a whole partition. Belongs to one event loop."""
+
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._turn = asyncio.Lock()
+        self._free = _MAX_WAITING
+
+    async def finish(self, steps: Steps[ReplicaDigest]) -> ReplicaDigest:
+        """The digest. If the caller is cancelled, reading ends, and the next one begins."""
+        if not self._free:
+            raise TooManyScansError("this node makes as many digests as it may: ask again in a moment")
+        self._free -= 1
+        try:
+            async with self._turn:
+                return await self._turns.finish(steps)
+        finally:
+            self._free += 1
+
+
 def digest_routes(services: QueryServices) -> APIRouter:
-    """The route. One digest at a time, as each reads a whole partition; it stops once nobody waits for it."""
+    """The route. One digest is made at a time; it ends once nobody waits for it."""
     routes = APIRouter(tags=["stores"])
-    readers = ReaderThreads(_MAX_WAITING, threads=1)
+    gate = _OneByOne(services.gatherer.turns)
 
     @routes.get("/state/digest/{store}/{partition}")
     async def digest(
@@ -52,7 +74,7 @@ def digest_routes(services: QueryServices) -> APIRouter:
         replica = services.catalog.replica(store, partition)
         if replica is None:
             raise services.catalog.not_held(store, partition)
-        found = await readers.run(lambda: digest_of(replica, frozenset(bucket)))
+        found = await gate.finish(digest_of(replica, frozenset(bucket)))
         return DigestView(
             store=store,
             partition=partition,

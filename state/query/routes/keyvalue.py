@@ -7,12 +7,12 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
-from state.query.answers.origin import origin_headers
+from state.query.answers.origins import origin_headers
 from state.query.reads.counts import CountQuestion, saturating_sum
 from state.query.reads.gather import Gathered, complete
 from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.pages import KeyRange, Scan
-from state.query.routes.hot_route import is_forwarded
+from state.query.routes.front import answer_key
 from state.query.routes.paged import STREAMED, answer_scan, asked_by, check_keys
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.routes.paths import key_behind, raw_tail, two_keys_behind
@@ -34,16 +34,15 @@ class CountView(BaseModel):
 
 
 def keyvalue_routes(services: QueryServices) -> APIRouter:
-    """The routes. The first one is answered by the hot route in front of them; it is here for the documentation."""
+    """The routes. `Front` answers the first one, unless its path is percent-encoded in an unusual way."""
     routes = APIRouter(tags=["key-value stores"], route_class=ReadRoute)
     _add_scans(routes, services)
 
     @routes.get("/state/keyvalue/{store}/{key:path}", response_model=KeyedRow)
     async def keyvalue(store: str, request: Request, key_format: KeyFormat = "string") -> Response:
         """The row of one key: `{"key": …, "value": …}`."""
-        key = key_behind(request.scope, 3)
-        key = decode_base64url(key, "the key") if key_format == "base64url" else key
-        answer = await services.point.answer(store, key, forwarded=is_forwarded(request.scope))
+        del store, key_format  # read from the path and query as they were sent
+        answer = await answer_key(services.point, request.scope)
         headers = {name.decode(): value.decode() for name, value in answer.headers}
         return Response(answer.body, answer.status, headers)
 

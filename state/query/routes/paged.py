@@ -12,14 +12,15 @@ from fastapi import Request, Response
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import NEXT_CURSOR
-from state.query.answers.origin import origin_headers
+from state.query.answers.origins import origin_headers
 from state.query.answers.problems import KeyTooLongError
 from state.query.answers.row_times import RowLayout
 from state.query.reads.gather import Asked
 from state.query.reads.pages import PageLimits, Scan
+from state.query.reads.scans import PageQuestion, scan_page
 from state.query.reads.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow
+from state.query.routes.front import asked_path
 from state.query.routes.services import QueryServices
-from state.query.routes.variant_route import asked_path
 
 JSON = "application/json"
 _ROWS_AT_A_TIME = 64
@@ -66,7 +67,8 @@ async def answer_scan(
     rest = scan if cursor is None else scan.beyond(services.cursors.decode(scan.identity(), cursor))
     if form is not None:
         return await services.streams.answer(rest, asked, form, partitions)
-    found = await services.scans.page(rest, page_limits(services, limit), asked, partitions)
+    question = PageQuestion(rest, page_limits(services, limit))
+    found = await scan_page(services.gatherer, question, asked, partitions)
     headers = origin_headers(services.catalog.node, found.origins, found.missing)
     if found.page.reached is not None:
         headers |= next_page(request, services.cursors.encode(scan.identity(), found.page.reached))

@@ -8,9 +8,9 @@ from pydantic import BaseModel
 from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
 from state.query.answers.json_rows import key_json, ranked_row_json
-from state.query.answers.origin import origin_headers
+from state.query.answers.origins import origin_headers
 from state.query.reads.kinds import require_kind
-from state.query.reads.ranked import ListQuestion, RankedRow, score_in
+from state.query.reads.ranked import ListQuestion, RankedRow, rank_of, ranked_rows, score_in
 from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
 from state.query.routes.paths import key_behind
@@ -65,7 +65,7 @@ def ranked_routes(services: QueryServices) -> APIRouter:
         key = decode_base64url(key, "the key") if key_format == "base64url" else key
         check_keys(services, key)
         asked = asked_by(services, request)
-        found = await services.ranked.rank(store, key, services.catalog.partition(store, key), asked)
+        found = await rank_of(services.gatherer, store, key, services.catalog.partition(store, key), asked)
         headers = origin_headers(services.catalog.node, found.origins, found.missing)
         body = b'{"rank":%d,%b,"score":%b,"of":%d}' % (found.rank, key_json(key), str(found.score).encode(), found.of)
         return Response(body, headers=headers, media_type=JSON)
@@ -90,7 +90,7 @@ async def _list(
         highest, after = _place_in(services.cursors.decode(identity, cursor))
     limits = page_limits(services, limit)
     question = ListQuestion(store, limits.rows, limits.max_bytes, highest, after, lowest)
-    found = await services.ranked.rows(question, asked)
+    found = await ranked_rows(services.gatherer, question, asked)
     headers = origin_headers(services.catalog.node, found.origins, found.missing)
     if found.more and found.rows:
         headers |= next_page(request, services.cursors.encode(identity, _place_of(found.rows[-1])))

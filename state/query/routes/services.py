@@ -9,9 +9,8 @@ from state.cluster.catalog import Catalog
 from state.query.observing.scrapes import Scrapes
 from state.query.reads.cursor import CursorCodec
 from state.query.reads.gather import Gatherer
+from state.query.reads.many import ManyQueries
 from state.query.reads.point import PointQueries
-from state.query.reads.ranked import RankedQueries
-from state.query.reads.scans import ScanQueries
 from state.query.reads.streams import Streams
 
 
@@ -21,14 +20,12 @@ class QueryLimits:
 
     Attributes:
         max_key_bytes: the longest key that a query may name.
-        max_body_bytes: the longest body that is read.
         max_page_rows: the most rows of one page.
         max_page_bytes: the most bytes of values in one page.
         max_examined_rows: the most rows that one page of a search by time looks at, on each node.
     """
 
     max_key_bytes: int = 65_536
-    max_body_bytes: int = 1 << 20
     max_page_rows: int = 1000
     max_page_bytes: int = 4 << 20
     max_examined_rows: int = 20_000
@@ -40,9 +37,8 @@ class QueryServices:
 
     catalog: Catalog
     point: PointQueries
+    many: ManyQueries
     gatherer: Gatherer
-    scans: ScanQueries
-    ranked: RankedQueries
     streams: Streams
     cursors: CursorCodec
     scrapes: Scrapes

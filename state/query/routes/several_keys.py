@@ -10,9 +10,9 @@ from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
 from state.protocol.keys import decode_base64url
-from state.query.answers.origin import origin_headers
+from state.query.answers.origins import origin_headers
 from state.query.reads.kinds import KEYED_KINDS, require_kind
-from state.query.reads.many import INTERNAL_PATH, BatchQueries, KeysQuestion, parse_keys, parse_wire_keys
+from state.query.reads.many import parse_keys
 from state.query.routes.paged import JSON, asked_by
 from state.query.routes.parameters import KeyFormat, ReadRoute
 from state.query.routes.services import QueryServices
@@ -45,17 +45,10 @@ _BODY = {"requestBody": {"content": {JSON: {"schema": KeysBody.model_json_schema
 def several_keys_routes(services: QueryServices) -> APIRouter:
     """The routes."""
     routes = APIRouter(tags=["key-value stores"], route_class=ReadRoute)
-    batch = BatchQueries(
-        services.catalog,
-        services.gatherer,
-        services.point.hot_rows,
-        max_keys=services.limits.max_page_rows,
-        max_key_bytes=services.limits.max_key_bytes,
-    )
 
     async def answered(store: str, keys: list[bytes], request: Request) -> Response:
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        found = await batch.answer(store, keys, asked_by(services, request))
+        found = await services.many.answer(store, keys, asked_by(services, request))
         headers = origin_headers(services.catalog.node, found.found.origins, found.found.missing)
         return Response(found.body, headers=headers, media_type=JSON)
 
@@ -75,23 +68,6 @@ def several_keys_routes(services: QueryServices) -> APIRouter:
     async def by_body(store: str, request: Request) -> Response:
         """The same with the keys in the body: `{"keys": ["a", "b"]}`."""
         return await answered(store, parse_keys(await request.body()), request)
-
-    return routes
-
-
-def internal_keys_routes(services: QueryServices) -> APIRouter:
-    """The route between nodes."""
-    routes = APIRouter(include_in_schema=False)
-
-    @routes.post(INTERNAL_PATH + "{store}")
-    async def keys(store: str, request: Request) -> Response:
-        wanted = parse_wire_keys(await request.body())
-        by_partition: dict[int, list[bytes]] = {}
-        for key in wanted:
-            by_partition.setdefault(services.catalog.partition(store, key), []).append(key)
-        question = KeysQuestion(store, by_partition)
-        found = await services.gatherer.local(question, asked_by(services, request), question.keys)
-        return Response(question.encode(found.found, found.origins), media_type="application/octet-stream")
 
     return routes
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from state.cluster.catalog import Catalog
 from state.names import store_of
-from state.query.observing.topology import holders_of
 from state.query.reads.counts import saturating_sum
 from state.query.reads.kinds import ROUTES
+from state.query.routes.topology import holders_of
 from state.replicas.ranked_index import RankedIndex, RankedView
 from state.replicas.states import ReplicaStatus
 from state.store_definitions import StoreKind

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from state.client import ClientLimits, TooStaleError
-from state.client.positions import SeenPositions
+from state.client.core import SeenPositions
 from state.protocol.freshness import NO_REQUIREMENT, FreshnessRequirement
 from state.protocol.position_token import PositionToken
 from tests.state.client.both import Either

@@ -9,8 +9,7 @@ import pytest
 
 from harness.waiting import eventually
 from state.cluster import partition_counts
-from state.cluster.first_counts import FILE_NAME
-from state.cluster.partition_counts import PartitionCounts
+from state.cluster.partition_counts import FILE_NAME, PartitionCounts
 from tests.state.replicas.fake_log import FakeLog
 
 

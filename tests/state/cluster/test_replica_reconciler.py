@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from state.clock import ManualClock
 from state.cluster.catalog import Catalog
-from state.cluster.first_counts import Counted
+from state.cluster.partition_counts import Counted
 from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.replica_reconciler import ReconcilerSettings, ReplicaReconciler
 from state.cluster.view import Member

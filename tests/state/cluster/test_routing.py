@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.cluster.assignment import Assignment
-from state.cluster.handover import plan_handover
 from state.cluster.heartbeat import ReplicaReport
+from state.cluster.rebalance_policy import plan_handover
 from state.cluster.routing import Tolerance, routing_table
 from state.cluster.view import Member
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState

@@ -23,10 +23,9 @@ from state.query.observing.scrapes import Scrapes
 from state.query.reads.cursor import CursorCodec
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.gather import Gatherer
+from state.query.reads.many import ManyQueries
 from state.query.reads.pages import PageLimits
 from state.query.reads.point import PointQueries
-from state.query.reads.ranked import RankedQueries
-from state.query.reads.scans import ScanQueries
 from state.query.reads.streams import Streams
 from state.query.routes.services import QueryLimits, QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex
@@ -38,9 +37,7 @@ from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import RecordingListener
 
 STORES = "rewards=r-log,players=p-log:ranked:Score,sales=w-log:window,visits=s-log:session"
-LIMITS = QueryLimits(
-    max_key_bytes=1000, max_body_bytes=1000, max_page_rows=1000, max_page_bytes=1 << 20, max_examined_rows=1000
-)
+LIMITS = QueryLimits(max_key_bytes=1000, max_page_rows=1000, max_page_bytes=1 << 20, max_examined_rows=1000)
 
 
 class InProcessNetwork(httpx2.AsyncBaseTransport):
@@ -96,12 +93,14 @@ class Node:
             longest_s=5,
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
+        point = PointQueries(self.catalog, self.router, max_key_bytes=1000)
         self.services = QueryServices(
             catalog=self.catalog,
-            point=PointQueries(self.catalog, self.router, max_key_bytes=1000),
+            point=point,
+            many=ManyQueries(
+                self.catalog, gatherer, point.hot_rows, max_keys=cluster.limits.max_page_rows, max_key_bytes=1000
+            ),
             gatherer=gatherer,
-            scans=ScanQueries(gatherer),
-            ranked=RankedQueries(gatherer),
             streams=self.streams,
             cursors=CursorCodec(b"s" * 32),
             scrapes=Scrapes(CollectorRegistry(), gatherer.turns, cluster.clock),

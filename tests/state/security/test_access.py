@@ -7,8 +7,15 @@ from pathlib import Path
 import pytest
 
 from state.clock import ManualClock
-from state.security.access import ForbiddenError, UnauthenticatedError, check_access
-from state.security.caller import Caller, RequestContext, Role, current_request
+from state.security.access import (
+    Caller,
+    ForbiddenError,
+    RequestContext,
+    Role,
+    UnauthenticatedError,
+    check_access,
+    current_request,
+)
 from state.security.gate import Gate
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens

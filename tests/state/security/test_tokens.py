@@ -9,7 +9,7 @@ import pytest
 
 from state.clock import ManualClock
 from state.errors import ConfigurationError
-from state.security.caller import Caller, Role
+from state.security.access import Caller, Role
 from state.security.tokens import TokenBook, TokenRecord, new_token, read_tokens, token_digest, write_tokens
 
 

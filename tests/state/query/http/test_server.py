@@ -16,7 +16,7 @@ import uvloop
 
 from harness.certificates import make_authority
 from harness.ports import free_ports
-from state.query.http import entrance
+from state.query.http import server
 from state.query.http.connection import ConnectionLimits
 from state.query.http.server import serve
 from state.query.protection.traffic import Traffic
@@ -78,7 +78,7 @@ def test_what_was_made_before_it_listens_is_never_searched_for_garbage(tmp_path:
 def test_who_begins_no_handshake_is_sent_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: Callable[[], asyncio.AbstractEventLoop] | None
 ) -> None:
-    monkeypatch.setattr(entrance, "_HANDSHAKE_S", 0.1)
+    monkeypatch.setattr(server, "_HANDSHAKE_S", 0.1)
 
     async def scenario() -> bytes:
         async with serving(tls(tmp_path)) as port, asyncio.timeout(20):

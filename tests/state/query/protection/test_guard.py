@@ -14,7 +14,7 @@ from state.clock import ManualClock, SystemClock
 from state.query.protection.connection_places import PROVEN
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.hot_requests import HotAnswers
-from state.security.caller import Caller, Role, current_request
+from state.security.access import Caller, Role, current_request
 from state.security.gate import Gate
 from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
 from state.security.host_rule import HostRule

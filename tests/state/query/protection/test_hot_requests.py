@@ -8,7 +8,7 @@ import pytest
 
 from state.clock import ManualClock
 from state.query.protection.hot_requests import HotAnswers, HotRequests
-from state.security.caller import Caller, Role
+from state.security.access import Caller, Role
 from state.security.gate import Gate
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 

@@ -16,8 +16,8 @@ from harness.waiting import eventually
 from state.changelog.batch import PartitionBatch
 from state.changelog.restore import LogState
 from state.clock import SystemClock
-from state.query.reads.digests import BUCKETS, ReplicaDigest, bucket_of, digest_of
-from state.query.reads.reader_threads import GivenUpError
+from state.query.reads.digests import BUCKETS, bucket_of, digest_of
+from state.query.reads.turns import finished
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import RocksDBStorage
 from state.replicas.states import ReplicaId
@@ -75,7 +75,7 @@ def test_the_digest_of_a_replica_that_is_being_written_is_that_of_its_offset(tmp
     seen = set()
 
     def seen_at_several_offsets() -> bool:
-        found = digest_of(replica)
+        found = finished(digest_of(replica))
         seen.add(found.offset)
         newest = range(max(0, found.offset - keys), found.offset)
         assert found.digest == digest((b"k%d" % (offset % keys), value_at(offset)) for offset in newest)
@@ -94,38 +94,36 @@ def test_the_digest_of_a_replica_that_is_being_written_is_that_of_its_offset(tmp
 def test_no_partition_is_read_beside_another_or_when_nobody_waits_for_it_any_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun, over = [threading.Event(), threading.Event()], threading.Event()
-    errors: list[Exception] = []
+    read: list[str] = []
 
-    class Endless:
+    class Counted:
+        """The first scan never ends, the others have no rows."""
+
         @contextmanager
         def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
-            number = sum(event.is_set() for event in begun)
-            begun[number].set()
-            # The second one must not begin before the first has ended: that one waits, and in vain.
-            assert number == 1 or not begun[1].wait(0.3), "two are read beside one another"
-            rows = itertools.repeat((b"k", ReplicaRow(0, 0, b"v")))
-            yield 0, itertools.takewhile(lambda _: number == 0 and not over.is_set(), rows)
+            number = len(read) // 2
+            read.append(f"{number} begins")
+            try:
+                yield 0, itertools.repeat((b"k", ReplicaRow(0, 0, b"v"))) if number == 0 else iter(())
+            finally:
+                read.append(f"{number} ends")
 
-    def digest_of_endless(_: Replica, wanted: frozenset[int]) -> ReplicaDigest:
-        try:
-            return digest_of(Endless(), wanted)  # type: ignore[arg-type]
-        except (GivenUpError, AssertionError) as error:
-            errors.append(error)
-            raise
-
-    monkeypatch.setattr("state.query.routes.digests.digest_of", digest_of_endless)
+    monkeypatch.setattr("state.query.routes.digests.digest_of", lambda _, wanted: digest_of(Counted(), wanted))  # type: ignore[arg-type]
     cluster = Cluster(partitions=1, nodes=("a",))
 
     async def ask() -> None:
         first = asyncio.create_task(cluster.get("a", "/state/digest/rewards/0"))
-        await asyncio.to_thread(begun[0].wait, 30)
+        while not read:  # noqa: ASYNC110 - it begins within a few rounds of the loop
+            await asyncio.sleep(0)
+        waiting = [asyncio.create_task(cluster.get("a", "/state/digest/rewards/0")) for _ in range(9)]
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        # One is under way and seven wait. The others are refused.
+        assert {task.result().status_code for task in done} == {429}
+        assert read == ["0 begins"]
         first.cancel()
         async with asyncio.timeout(30):
-            assert (await cluster.get("a", "/state/digest/rewards/0")).status_code == 200
+            answers = await asyncio.gather(*waiting)
+        assert sorted(answer.status_code for answer in answers) == [*[200] * 7, *[429] * 2]
 
-    try:
-        asyncio.run(ask())
-    finally:
-        over.set()
-    assert [type(error) for error in errors] == [GivenUpError]
+    asyncio.run(ask())
+    assert read == [f"{number} {step}" for number in range(8) for step in ("begins", "ends")]

@@ -15,8 +15,11 @@ from state.cluster.catalog import Catalog
 from state.protocol.position_token import PositionToken
 from state.query.forwarding.peers import Peers
 from state.query.forwarding.router import Router
+from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.gather import Gatherer
+from state.query.reads.many import ManyQueries
 from state.query.reads.point import PointQueries
-from state.query.routes.hot_route import HotRoute
+from state.query.routes.front import Front
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.row_cache import RowCache
@@ -48,8 +51,14 @@ class OneNode:
         catalog.complete(Assignment(("a",), {"rewards": 1}, 0), {self.replica.replica_id: self.replica})
         router = self.router = Router(catalog, Peers("a", dict, timeout_ms=100, clock=clock))
         self.point = PointQueries(catalog, router, max_key_bytes=100, clock=clock)
-        self.route = HotRoute(self.point, None)
         self.clock = clock
+        self.route = Front(catalog, self.point, self.many(1000), None)
+
+    def many(self, most: int) -> ManyQueries:
+        gatherer = Gatherer(
+            self.catalog, self.router, FreshnessGate(self.clock, lambda: None), self.clock, max_reads=1, longest_s=1
+        )
+        return ManyQueries(self.catalog, gatherer, self.point.hot_rows, max_keys=most, max_key_bytes=100)
 
     def write(self, *rows: tuple[bytes, bytes | None]) -> None:
         records = [Record(self.end + number, *row) for number, row in enumerate(rows)]
@@ -166,9 +175,9 @@ def test_several_keys_come_in_the_order_asked(node: OneNode) -> None:
 
 def test_more_keys_than_allowed_are_left_to_the_application(node: OneNode) -> None:
     node.write((b"k", b"1"), (b"k2", b"2"))
-    point = PointQueries(node.catalog, node.router, max_key_bytes=100, max_keys=2, clock=node.clock)
-    assert point.many_now(b"rewards", [b"k", b"k2"]) is not None
-    assert point.many_now(b"rewards", [b"k", b"k2", b"k"]) is None
+    many = node.many(2)
+    assert many.now(b"rewards", [b"k", b"k2"]) is not None
+    assert many.now(b"rewards", [b"k", b"k2", b"k"]) is None
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import SerializationError
-from state.query.answers.origin import Origin
+from state.query.answers.origins import Origin
 from state.query.answers.row_times import RowLayout, RowTimes
-from state.query.reads.page_wire import decode_page, encode_page, parse_scan_query, scan_query
 from state.query.reads.pages import KeyRange, Page, PageLimits, Scan, merge_pages, take_page
+from state.query.reads.scans import PageQuestion
 
 rows = st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=5), max_size=30)
 
@@ -88,14 +88,16 @@ def test_a_scan_is_told_from_every_other_one() -> None:
 @given(st.builds(RowTimes, st.sampled_from(RowLayout), *[st.integers(0, 2**63 - 1)] * 4))
 def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
     scan, limits = Scan("s", KeyRange(b"\xff", b"\xff\x01"), reverse=True, times=times), PageLimits(3, 4, 5)
-    query = dict(part.split("=", 1) for part in scan_query(scan, limits).split("&"))
-    assert parse_scan_query("s", query) == (scan, limits)
+    question = PageQuestion(scan, limits)
+    query = dict(part.split("=", 1) for part in question.path().partition("?")[2].split("&"))
+    assert PageQuestion.parse("s", query, PageLimits(9, 9, 9)) == question
+    assert PageQuestion.parse("s", query, PageLimits(1, 2, 3)) == PageQuestion(scan, PageLimits(1, 2, 3))
     page = Page([(b"k", b""), (b"\xff", b"v")], b"\xff")
     origin = Origin("a", "t", 3, "active", 17, None, 12)
-    assert decode_page(encode_page(page, [origin])) == (page, [origin])
+    assert question.decode(question.encode(page, [origin])) == (page, [origin])
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\0\0\x09{", b"\0\0\0\x02{}", b"\xff\xff\xff\xff"])
 def test_another_version_s_page_is_refused(body: bytes) -> None:
     with pytest.raises(SerializationError):
-        decode_page(body)
+        PageQuestion(Scan("s"), PageLimits(1, 1)).decode(body)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.hot_requests import HotRequests
-from state.security.caller import Caller, Role
+from state.security.access import Caller, Role
 from state.security.gate import Gate
 from state.security.hop import HopVerifier
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
@@ -29,7 +29,7 @@ EVERYTHING, MONITOR, OTHER_STORE = new_token(), new_token(), new_token()
 
 
 def _routes() -> list[tuple[str, str]]:
-    framework: FastAPI = APP._app._app
+    framework: FastAPI = APP._app
     found = {("GET", HOT)}
     for route in framework.routes:
         assert isinstance(route, Route), "a route of a kind that this test doesn't know"

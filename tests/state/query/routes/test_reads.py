@@ -98,6 +98,20 @@ def test_key_value_routes(table: dict[str, int], one: str, other: str, limit: in
     asyncio.run(check())
 
 
+def test_a_key_is_read_alike_however_its_path_is_written() -> None:
+    async def check() -> None:
+        cluster = Cluster()
+        cluster.write("rewards", b"k/1", b"7")
+        for node in cluster.nodes:
+            for path in ("/state/keyvalue", "/state/%6Beyvalue"):
+                found = await cluster.get(node, f"{path}/rewards/k%2F1?max_lag=9&wait_ms=1")
+                assert found.status_code == 503, "no end offset is known, so no lag is"
+                assert (await cluster.get(node, f"{path}/rewards/ay8x?key_format=base64url")).json()["value"] == 7
+                assert (await cluster.get(node, f"{path}/rewards/k/1")).json() == {"key": "k/1", "value": 7}
+
+    asyncio.run(check())
+
+
 @some
 @given(st.dictionaries(st.tuples(KEYS, TIMES), st.integers(0, 9), max_size=30), KEYS, TIMES, TIMES, st.integers(1, 5))
 def test_window_routes(table: dict[tuple[str, int], int], key: str, one: int, other: int, limit: int) -> None:

@@ -1,25 +1,31 @@
-"""The most frequent route, `GET /state/keyvalue/{store}/{key}`, answered before the web framework sees it."""
+"""The front of all routes: chooses the variant of a store, and answers for single keys before the web framework does.
+
+A request for a store is sent to the variant that answers for it before any route sees it. So one request uses one
+variant even if a switch-over happens, and its requests to other nodes name that variant.
+"""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
+from state.cluster.catalog import Catalog
 from state.errors import InvalidArgumentError
 from state.protocol.freshness import NO_REQUIREMENT, PARAMETERS, FreshnessRequirement
 from state.protocol.keys import decode_base64url
 from state.query.answers.answer import Answer
 from state.query.answers.problems import problem_of
 from state.query.protection.hot_requests import HotAnswers
-from state.query.reads.many import parse_keys
+from state.query.reads.many import ManyQueries, parse_keys
 from state.query.reads.point import LOCAL, PointQueries
 from state.query.routes.known_parameters import check_names
 from state.security.hop import HOP
 
+_STATE = b"/state/"
 _PREFIX = b"/state/keyvalue/"
 _MANY_PREFIX = b"/state/keyvalues/"
 _HOT_PREFIX = b"/state/keyvalue"
@@ -35,29 +41,56 @@ _LONGEST_TARGET_BYTES = 16_384
 _NO_REQUIREMENT = re.compile(rb"key_format=string(?:&deadline_ms=[1-9][0-9]{0,8})?")
 """The parameter that clients send with each question. An immediate answer is always in time."""
 
-Scope = dict[str, Any]
+_GROUPS = frozenset(
+    {
+        b"keyvalue",
+        b"keyvalues",
+        b"windowed",
+        b"sessions",
+        b"ranked",
+        b"metadata",
+        b"instance",
+        b"instances",
+        b"stores",
+        b"digest",
+    }
+)
+_ASKED_PATH = "storekeeper.asked_path"
+
+Scope = MutableMapping[str, Any]
 ASGIApp = Any
 
 
-class HotRoute:
-    """ASGI: takes its one route, hands everything else to `app`.
+class Front:
+    """ASGI: answers for single keys, hands everything else to `app`. Requests of other nodes already name a variant.
 
     The key is everything behind the store's name, percent-decoded once: it may contain slashes, encoded or not. With
     `?key_format=base64url` it is base64url, for keys that aren't text. Every requirement of freshness is accepted, too.
+
+    Args:
+        catalog: has the variant of each store.
+        point: answers for one key.
+        many: answers for several.
+        app: the web framework.
     """
 
-    def __init__(self, point: PointQueries, app: ASGIApp) -> None:
+    def __init__(self, catalog: Catalog, point: PointQueries, many: ManyQueries, app: ASGIApp) -> None:
+        self._catalog = catalog
         self._point = point
+        self._many = many
         self._hot_rows = point.hot_rows
         self._latency = point.answered[LOCAL]
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """Answers one ASGI connection."""
-        if scope["type"] == "http" and scope["method"] == "GET":
+        if scope["type"] == "http":
+            elsewhere = self._catalog.elsewhere
+            if elsewhere and not is_forwarded(scope):
+                scope = _renamed_scope(scope, elsewhere)
             path: bytes = scope["raw_path"]
-            if path.startswith(_PREFIX):
-                answer = await self._answer(path, scope)
+            if scope["method"] == "GET" and path.startswith(_PREFIX):
+                answer = await answer_key(self._point, scope)
                 await answer.send(send)
                 return
         await self._app(scope, receive, send)
@@ -75,8 +108,11 @@ class HotRoute:
         began_ns = time.perf_counter_ns()
         if len(target) > _LONGEST_TARGET_BYTES:
             return None
+        elsewhere = self._catalog.elsewhere
+        if elsewhere:
+            target = _renamed(target, elsewhere)
         if target.startswith(_MANY_PREFIX):
-            return self._many(target)
+            return self._several(target)
         query = target.find(b"?")
         if query > 0 and _NO_REQUIREMENT.fullmatch(target, query + 1) is not None:
             target = target[:query]
@@ -90,6 +126,9 @@ class HotRoute:
 
     def posted(self, target: bytes, body: bytes) -> bytes | None:
         """The same for `POST /state/keyvalues/{store}` with keys in the body and nothing required."""
+        elsewhere = self._catalog.elsewhere
+        if elsewhere:
+            target = _renamed(target, elsewhere)
         store = target[len(_MANY_PREFIX) :]
         if not target.startswith(_MANY_PREFIX) or _PLAIN_STORE.fullmatch(store) is None:
             return None
@@ -97,15 +136,15 @@ class HotRoute:
             keys = parse_keys(body)
         except InvalidArgumentError:
             return None
-        return self._point.many_now(store, keys)
+        return self._many.now(store, keys)
 
-    def _many(self, target: bytes) -> bytes | None:
+    def _several(self, target: bytes) -> bytes | None:
         """`/state/keyvalues/{store}?key=a&key=b` with nothing else in it, and keys that need no decoding."""
         store, question, query = target[len(_MANY_PREFIX) :].partition(b"?key=")
         keys = query.split(b"&key=")
         if not question or len(keys) != query.count(b"&") + 1 or _PLAIN_TARGET.fullmatch(target) is None:
             return None
-        return self._point.many_now(store, keys)
+        return self._many.now(store, keys)
 
     def _read(self, target: bytes) -> bytes | None:
         if not target.startswith(_PREFIX) or _TARGET.fullmatch(target) is None:
@@ -127,20 +166,21 @@ class HotRoute:
         except (InvalidArgumentError, UnicodeDecodeError):
             return None
 
-    async def _answer(self, path: bytes, scope: Scope) -> Answer:
-        store, _, raw_key = path[len(_PREFIX) :].partition(b"/")
-        key = unquote_to_bytes(raw_key) if b"%" in raw_key else raw_key
-        query: bytes = scope["query_string"]
-        try:
-            if query:
-                check_names(query, _KNOWN)
-                if _is_base64url(query):
-                    key = decode_base64url(key, "the key")
-            requirement = FreshnessRequirement.parse(query) if query else NO_REQUIREMENT
-            name = unquote_to_bytes(store).decode()
-        except (InvalidArgumentError, UnicodeDecodeError) as error:
-            return Answer.problem(problem_of(InvalidArgumentError(str(error))))
-        return await self._point.answer(name, key, requirement, forwarded=is_forwarded(scope))
+
+async def answer_key(point: PointQueries, scope: Scope) -> Answer:
+    """The answer to `GET /state/keyvalue/{store}/{key}`, of this node or of another one; errors come as problems."""
+    store, _, key = scope["raw_path"].split(b"/", 3)[3].partition(b"/")
+    query: bytes = scope["query_string"]
+    try:
+        name, key = unquote_to_bytes(store).decode(), unquote_to_bytes(key)
+        if query:
+            check_names(query, _KNOWN)
+            if _is_base64url(query):
+                key = decode_base64url(key, "the key")
+        requirement = FreshnessRequirement.parse(query) if query else NO_REQUIREMENT
+    except (InvalidArgumentError, UnicodeDecodeError) as error:
+        return Answer.problem(problem_of(InvalidArgumentError(str(error))))
+    return await point.answer(name, key, requirement, forwarded=is_forwarded(scope))
 
 
 def is_forwarded(scope: Mapping[str, Any]) -> bool:
@@ -162,3 +202,31 @@ def _is_base64url(query: bytes) -> bool:
     if said not in {b"string", b"base64url"}:
         raise InvalidArgumentError("key_format is string or base64url")
     return said == b"base64url"
+
+
+def asked_path(scope: Mapping[str, Any]) -> bytes:
+    """The path of a request as it was sent."""
+    path: bytes = scope.get(_ASKED_PATH, scope["raw_path"])
+    return path
+
+
+def _renamed_scope(scope: Scope, elsewhere: Mapping[bytes, bytes]) -> Scope:
+    asked: bytes = scope["raw_path"]
+    path = _renamed(asked, elsewhere)
+    if path is asked:
+        return scope
+    # Decoded as the server does: a key need not be UTF-8.
+    return {**scope, "raw_path": path, "path": unquote(path.decode("ascii")), _ASKED_PATH: asked}
+
+
+def _renamed(target: bytes, elsewhere: Mapping[bytes, bytes]) -> bytes:
+    """`/state/GROUP/STORE…` with the variant in the store's place; the very same object if nothing changes."""
+    if not target.startswith(_STATE):
+        return target
+    group, _, rest = target[len(_STATE) :].partition(b"/")
+    end = min(len(rest) if at < 0 else at for at in (rest.find(b"/"), rest.find(b"?")))
+    store = rest[:end]
+    variant = elsewhere.get(unquote_to_bytes(store) if b"%" in store else store)
+    if variant is None or group not in _GROUPS:
+        return target
+    return b"%b%b/%b%b" % (_STATE, group, variant, rest[end:])
