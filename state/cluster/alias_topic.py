@@ -7,21 +7,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import structlog
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import KafkaError, Message
 
 from state.changelog.errors import BrokerUnavailableError
 from state.cluster.aliases import ALIASES_TOPIC, Alias, AliasError, newest, opened_alias, signature_of
-from state.cluster.heartbeat import SIGNATURE
-from state.kafka_clients import new_admin, new_consumer, new_producer
+from state.cluster.compacted_topic import (
+    SIGNATURE,
+    bytes_or_none,
+    create_compacted_topic,
+    is_end,
+    reader_from_start,
+    signature_in,
+)
+from state.kafka_clients import new_producer
 
 log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 10.0
 _POLL_S = 0.2
 _RETRY_S = 0.5
-_CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
-_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite of its underscore
 
 
 def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = ALIASES_TOPIC) -> None:
@@ -69,28 +73,6 @@ def read_aliases(bootstrap: str, secret: bytes, *, topic: str = ALIASES_TOPIC) -
         reader.close()
 
 
-def create_alias_topic(bootstrap: str, topic: str = ALIASES_TOPIC) -> None:
-    """Makes the topic if there is none: one partition, compacted.
-
-    Raises:
-        BrokerUnavailableError: no broker answers.
-    """
-    admin = new_admin(bootstrap)
-    try:
-        if admin.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].error is None:
-            return
-        wanted = NewTopic(topic, 1, -1, config=_CONFIG)
-        admin.create_topics([wanted], request_timeout=_TIMEOUT_S)[topic].result(_TIMEOUT_S + 1)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-            return
-        msg = f"the topic {topic} can't be looked up or made: {error.args[0].str()}"
-        raise BrokerUnavailableError(msg) from error
-    except TimeoutError as error:
-        msg = f"no broker makes the topic {topic} within {_TIMEOUT_S:.0f} s"
-        raise BrokerUnavailableError(msg) from error
-
-
 class AliasReader:
     """Reads the topic from its start and follows it. Belongs to one thread.
 
@@ -100,23 +82,13 @@ class AliasReader:
     """
 
     def __init__(self, bootstrap: str, secret: bytes, topic: str = ALIASES_TOPIC) -> None:
-        create_alias_topic(bootstrap, topic)
+        create_compacted_topic(bootstrap, topic, timeout_s=_TIMEOUT_S)
         self._topic = topic
         self.aliases: Mapping[str, Alias] = {}
         self.caught_up = False
         self._secret = secret
         self._silent_s = 0.0
-        self._consumer = new_consumer(
-            bootstrap,
-            "aliases",
-            {
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 100,
-                "reconnect.backoff.max.ms": 250,
-            },
-        )
-        self._consumer.assign([TopicPartition(topic, 0, 0)])
+        self._consumer = reader_from_start(bootstrap, topic, "aliases")
 
     def read(self, timeout_s: float) -> None:
         """Takes the records that arrive within `timeout_s`.
@@ -131,9 +103,8 @@ class AliasReader:
                 msg = f"no broker tells of the topic {self._topic}"
                 raise BrokerUnavailableError(msg)
             return
-        error = message.error()
-        if error is not None:
-            self.caught_up |= error.code() == _END_OF_PARTITION
+        if message.error() is not None:
+            self.caught_up |= is_end(message)
             return
         self._take(message)
 
@@ -142,14 +113,11 @@ class AliasReader:
         self._consumer.close()
 
     def _take(self, message: Message) -> None:
-        key, value = message.key(), message.value()
+        value = bytes_or_none(message.value())
         if value is None:
             return
-        signature = dict(message.headers() or ()).get(SIGNATURE)
         try:
-            found = opened_alias(
-                self._secret, _bytes(key), _bytes(value) or b"", signature if isinstance(signature, bytes) else None
-            )
+            found = opened_alias(self._secret, bytes_or_none(message.key()), value, signature_in(message))
         except AliasError as refusal:
             log.warning("alias_refused", offset=message.offset(), error=str(refusal))
             return
@@ -218,7 +186,3 @@ class AliasWatch:
                     self._on_change()
         finally:
             reader.close()
-
-
-def _bytes(found: object) -> bytes | None:
-    return found.encode() if isinstance(found, str) else found if isinstance(found, bytes) else None

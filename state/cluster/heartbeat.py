@@ -13,8 +13,6 @@ from state.names import checked_name, checked_variant
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
 from state.security.cluster_secret import sign, verified
 
-SIGNATURE = "signature"
-"""The record header that holds the signature of the value."""
 _PURPOSE = "heartbeat"
 _LONGEST_BYTES = 1 << 20
 _MOST_REPLICAS = 100_000

@@ -7,25 +7,24 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import NewTopic
+from confluent_kafka import Consumer, Message, Producer
 
-from state.changelog.errors import BrokerUnavailableError
-from state.cluster.heartbeat import SIGNATURE
-from state.kafka_clients import new_admin, new_consumer, new_producer
+from state.cluster.compacted_topic import (
+    RECONNECT,
+    SIGNATURE,
+    bytes_or_none,
+    create_compacted_topic,
+    is_end,
+    reader_from_start,
+    signature_in,
+)
+from state.kafka_clients import new_producer
 
 log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 5.0
-_CONFIG = {
-    "cleanup.policy": "compact",
-    # Small segments that close soon, so that heartbeats are compacted before they grow into gigabytes.
-    "segment.bytes": str(1 << 20),
-    "segment.ms": "60000",
-    "min.cleanable.dirty.ratio": "0.1",
-}
-_RECONNECT = {"reconnect.backoff.max.ms": 250}
-_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite of its underscore
+_CONFIG = {"segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
+"""Segments close soon, so that heartbeats are compacted before they grow into gigabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class KafkaHeartbeatChannel:
             BrokerUnavailableError: no broker answers now; try again.
         """
         self.close()
-        self._create()
+        create_compacted_topic(self._bootstrap, self._topic, timeout_s=_TIMEOUT_S, config=_CONFIG)
         self._producer = new_producer(
             self._bootstrap,
             {
@@ -90,20 +89,10 @@ class KafkaHeartbeatChannel:
                 "linger.ms": 0,
                 "message.timeout.ms": 1000,
                 "queue.buffering.max.messages": 100,
-                **_RECONNECT,
+                **RECONNECT,
             },
         )
-        self._consumer = new_consumer(
-            self._bootstrap,
-            "members",
-            {
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-                "fetch.wait.max.ms": 100,
-                **_RECONNECT,
-            },
-        )
-        self._consumer.assign([TopicPartition(self._topic, 0, 0)])
+        self._consumer = reader_from_start(self._bootstrap, self._topic, "members")
 
     def send(self, key: bytes, value: bytes, signature: bytes) -> None:
         """Sends a heartbeat, without waiting."""
@@ -139,31 +128,8 @@ class KafkaHeartbeatChannel:
             self._producer.purge()
         self._consumer = self._producer = None
 
-    def _create(self) -> None:
-        admin = new_admin(self._bootstrap, _RECONNECT)
-        try:
-            topics = admin.list_topics(self._topic, timeout=_TIMEOUT_S).topics
-            if topics[self._topic].error is None:
-                return
-            topic = NewTopic(self._topic, 1, -1, config=_CONFIG)
-            admin.create_topics([topic], request_timeout=_TIMEOUT_S)[self._topic].result(_TIMEOUT_S + 1)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                return
-            msg = f"the topic {self._topic} for heartbeats can't be looked up or made: {error.args[0].str()}"
-            raise BrokerUnavailableError(msg) from error
-        except TimeoutError as error:
-            msg = f"no broker makes the topic {self._topic} for heartbeats within {_TIMEOUT_S:.0f} s"
-            raise BrokerUnavailableError(msg) from error
-
 
 def _record(message: Message) -> Record | None:
-    error = message.error()
-    if error is not None:
-        return Record(end_reached=True) if error.code() == _END_OF_PARTITION else None
-    headers = dict(message.headers() or ())
-    return Record(_bytes(message.key()), _bytes(message.value()), _bytes(headers.get(SIGNATURE)))
-
-
-def _bytes(found: object) -> bytes | None:
-    return found if isinstance(found, bytes) else None
+    if message.error() is not None:
+        return Record(end_reached=True) if is_end(message) else None
+    return Record(bytes_or_none(message.key()), bytes_or_none(message.value()), signature_in(message))

@@ -1,0 +1,79 @@
+"""Topics of one partition, compacted, that every node reads from the start: those of heartbeats and aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import NewTopic
+
+from state.changelog.errors import BrokerUnavailableError
+from state.kafka_clients import new_admin, new_consumer
+
+SIGNATURE = "signature"
+"""The record header that holds the signature of the value."""
+RECONNECT: Mapping[str, Any] = MappingProxyType({"reconnect.backoff.max.ms": 250})
+_END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite of its underscore
+_CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
+
+
+def create_compacted_topic(
+    bootstrap: str, topic: str, *, timeout_s: float, config: Mapping[str, str] | None = None
+) -> None:
+    """Makes the topic if there is none.
+
+    Args:
+        bootstrap: the brokers, `host:port,…`.
+        topic: its name.
+        timeout_s: how long to wait for the broker.
+        config: the topic's settings besides compaction and the size of its segments.
+
+    Raises:
+        BrokerUnavailableError: no broker answers now; try again.
+    """
+    admin = new_admin(bootstrap, RECONNECT)
+    try:
+        if admin.list_topics(topic, timeout=timeout_s).topics[topic].error is None:
+            return
+        wanted = NewTopic(topic, 1, -1, config={**_CONFIG, **(config or {})})
+        admin.create_topics([wanted], request_timeout=timeout_s)[topic].result(timeout_s + 1)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        msg = f"the topic {topic} can't be looked up or made: {error.args[0].str()}"
+        raise BrokerUnavailableError(msg) from error
+    except TimeoutError as error:
+        msg = f"no broker makes the topic {topic} within {timeout_s:.0f} s"
+        raise BrokerUnavailableError(msg) from error
+
+
+def reader_from_start(bootstrap: str, topic: str, name: str) -> Consumer:
+    """A consumer of the whole topic. It reports each end of the topic that it reaches: see `is_end`.
+
+    Args:
+        bootstrap: the brokers, `host:port,…`.
+        topic: the topic's name.
+        name: what the consumer is for.
+    """
+    from_start = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}
+    consumer = new_consumer(bootstrap, name, {**from_start, **RECONNECT})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    return consumer
+
+
+def is_end(message: Message) -> bool:
+    """Whether a message is no record, but signals that the whole topic has been read."""
+    error = message.error()
+    return error is not None and error.code() == _END_OF_PARTITION
+
+
+def signature_in(message: Message) -> bytes | None:
+    """The signature in a record's headers; None if there is none."""
+    return bytes_or_none(dict(message.headers() or ()).get(SIGNATURE))
+
+
+def bytes_or_none(found: object) -> bytes | None:
+    """A key, value or header that is bytes, as all of ours are; None for anything else."""
+    return found if isinstance(found, bytes) else None
