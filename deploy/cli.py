@@ -282,8 +282,7 @@ def create_topics_command(
     apps: Annotated[list[str], typer.Argument(help="Apps, by name or as <module>:<variable> from this folder.")],
 ) -> None:
     """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.app:PAGE_VIEWS."""
-    from deploy.app_topics import topics_of  # noqa: PLC0415
-    from deploy.topics import ensure_topics  # noqa: PLC0415
+    from deploy.topics import ensure_topics, topics_of  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
     from spark_apps.settings import AppSettings  # noqa: PLC0415
     from state.kafka_clients import new_admin  # noqa: PLC0415

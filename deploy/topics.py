@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
@@ -11,6 +11,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
+from deploy.wanted_apps import wanted_apps
+from spark_apps.settings import AppSettings
+from spark_apps.spec import AppSpec
 
 POS = "pos"
 SHIPMENT = "shipment"
@@ -48,6 +51,25 @@ def dead_letter_topic_spec(settings: PlatformSettings, name: str) -> TopicSpec:
 def compacted_topic(settings: PlatformSettings, name: str) -> TopicSpec:
     """A topic that keeps the newest record of each key: a changelog."""
     return TopicSpec(name, settings.topic_partitions, _compact_config(settings))
+
+
+def all_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
+    """Every topic of the platform, in the order of its apps."""
+    return topics_of(settings, wanted_apps(settings).values())
+
+
+def topics_of(settings: PlatformSettings, apps: Iterable[AppSpec]) -> tuple[TopicSpec, ...]:
+    """The topics of some apps: sources, sinks, dead letters and changelogs, as the platform makes them."""
+    app_settings = AppSettings()
+    made: dict[str, TopicSpec] = {}
+    for app in apps:
+        for topic in (*app.sources(app_settings), *app.sinks(app_settings)):
+            made.setdefault(topic, stream_topic(settings, topic))
+        for topic in app.dead_letters(app_settings):
+            made.setdefault(topic, dead_letter_topic_spec(settings, topic))
+        for store in app.stores:
+            made[store.changelog_topic] = compacted_topic(settings, store.changelog_topic)
+    return tuple(made.values())
 
 
 def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: float = 30.0) -> list[str]:

@@ -9,19 +9,16 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dags.operators.supervisor_rpc import SupervisorRpc
 from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
-from deploy.app_topics import all_topics
 from deploy.broker import answers, prepare_broker
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.differences import differences
 from deploy.disk import check_not_full, check_room
-from deploy.down import stop_everything
+from deploy.down import end_orphans, stop_everything
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.extras import require_platform
 from deploy.instance import Instance
-from deploy.interruption import undisturbed
 from deploy.layout import RunLayout
-from deploy.locking import exclusive
-from deploy.orphans import end_orphans
+from deploy.operations import exclusive, undisturbed
 from deploy.overview.model import Overview
 from deploy.overview.status import collect_status
 from deploy.ports import check_ports
@@ -29,7 +26,7 @@ from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, M
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, start_supervisor, stop_all
 from deploy.table_readers import mend_modes
-from deploy.topics import ensure_topics
+from deploy.topics import all_topics, ensure_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role

@@ -15,12 +15,11 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from deploy.airflow_client import AirflowClient
-from deploy.app_topics import all_topics
 from deploy.credentials import AIRFLOW_USER, read_airflow_password
 from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
-from deploy.topics import ensure_topics
+from deploy.topics import all_topics, ensure_topics
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
 from spark_apps.settings import AppSettings

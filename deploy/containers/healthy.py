@@ -13,10 +13,10 @@ import time
 import urllib.request
 from pathlib import Path
 
+from spark_apps.runtime.app_health import is_silent
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 
 _TIMEOUT_S = 4.0
-_STALE_MS = 30_000
 
 
 def answers_ok(url: str, ca: Path | None = None) -> bool:
@@ -44,8 +44,7 @@ def listens(host: str, port: int) -> bool:
 def all_beat(folder: Path, now_ms: int) -> bool:
     """Whether every heartbeat in `folder` is fresh and not FAILED. Those of stopped apps don't count."""
     found = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
-    wanted = [beat for beat in found if beat is not None and beat.state is not AppState.STOPPED]
-    return all(beat.state is not AppState.FAILED and beat.age_ms(now_ms) <= _STALE_MS for beat in wanted)
+    return not any(beat.state is AppState.FAILED or is_silent(beat, now_ms) for beat in found if beat is not None)
 
 
 def main(arguments: list[str] | None = None) -> int:

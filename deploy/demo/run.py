@@ -29,9 +29,8 @@ from deploy.disk import check_room
 from deploy.down import stop_everything
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.instance import Instance
-from deploy.interruption import undisturbed
 from deploy.layout import RunLayout
-from deploy.locking import exclusive
+from deploy.operations import exclusive, undisturbed
 from deploy.programs import STOP_TIMEOUT_S
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor

@@ -14,7 +14,7 @@ import pytest
 from deploy import cli
 from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
-from deploy.locking import exclusive
+from deploy.operations import exclusive
 from deploy.programs import CONFIGURATION_ERROR_EXIT
 from state.run_dir import remember_started
 from tests.integration.platform_process import STOREKEEPER

@@ -14,10 +14,9 @@ import pytest
 
 from dags.operators.errors import SupervisorUnreachableError
 from dags.operators.supervisor_rpc import SupervisorRpc
-from deploy.down import stop_everything
+from deploy.down import find_orphans, stop_everything
 from deploy.environment import child_environment, inherited_environment
 from deploy.layout import RunLayout
-from deploy.orphans import find_orphans
 from deploy.programs import Program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, shut_down, start_supervisor, stop_all

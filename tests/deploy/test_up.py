@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from deploy.down import find_orphans
 from deploy.errors import AlreadyRunningError
 from deploy.layout import RunLayout
-from deploy.locking import exclusive
-from deploy.orphans import find_orphans
+from deploy.operations import exclusive
 from deploy.settings import OwnPlatformSettings
 from deploy.up import check_no_other, forget_removed_apps
 from harness import adjusted

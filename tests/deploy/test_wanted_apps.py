@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from deploy import wanted_apps
-from deploy.app_topics import all_topics
 from deploy.environment import child_environment
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
+from deploy.topics import all_topics
 from spark_apps.new_app.template_app.app import TEMPLATE_APP
 from spark_apps.registry import ON_DEMAND_APPS, POS_APPS
 from spark_apps.spec import AppSpec

@@ -15,9 +15,9 @@ import psutil
 from dags.operators.errors import SupervisorUnreachableError
 from deploy.airflow_client import AirflowClient
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
+from deploy.down import find_orphans
 from deploy.errors import StartError
 from deploy.layout import RunLayout
-from deploy.orphans import find_orphans
 from deploy.waiting import eventually
 from harness.meanwhile import repeating
 from tests.integration.platform_process import supervisor_of

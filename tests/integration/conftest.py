@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.down import stop_everything
+from deploy.down import find_orphans, stop_everything
 from deploy.layout import RunLayout
-from deploy.orphans import find_orphans
 from tests.integration.platform_process import PlatformProcess
 from tests.integration.running_platform import RunningPlatform
 

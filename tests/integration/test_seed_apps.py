@@ -13,9 +13,8 @@ import pytest
 
 from deploy.demo.collect import read_topic
 from deploy.demo.systems.answers import collect
-from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import SystemRecord, system_records
-from deploy.demo.systems.oracle import Expected, expect, expected_players
+from deploy.demo.systems.oracle import Expected, compare_systems, expect, expected_players
 from harness.app_process import AppProcess, AppProcesses
 from harness.broker import Broker, start_broker
 from harness.node_process import NodeProcess, make_nodes

@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from typing import Any, Protocol
+
+from deploy.demo.observation import Difference
 
 MINUTE_MS = 60_000
 GAP_MS = 30 * MINUTE_MS
@@ -192,3 +194,14 @@ def _islands(times: list[int]) -> Iterator[list[int]]:
 
 def _read(record: Placed) -> Any:
     return json.loads(record.value or b"null", parse_float=Decimal)
+
+
+def compare_systems(expected: Expected, found: Expected, asked: str = "the nodes") -> list[Difference]:
+    """Every row that differs, is missing, or is unexpected. `asked` names the source of `found`."""
+    return [
+        Difference(f"{field.name.replace('_', ' ')} by {asked}", str(key), str(must.get(key)), str(holds.get(key)))
+        for field in fields(Expected)
+        for must, holds in [(getattr(expected, field.name), getattr(found, field.name))]
+        for key in {**must, **holds}
+        if must.get(key) != holds.get(key)
+    ]

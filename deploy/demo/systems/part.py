@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import fields
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -15,10 +16,8 @@ from deploy.demo.observation import Difference, TopicRecord
 from deploy.demo.publish import publish
 from deploy.demo.screen import Screen
 from deploy.demo.systems.answers import collect
-from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import HOUR_MS, SystemRecord, system_records
-from deploy.demo.systems.oracle import GAP_MS, Expected, expect
-from deploy.demo.systems.text import at_time, in_words
+from deploy.demo.systems.oracle import GAP_MS, Expected, compare_systems, expect
 from deploy.settings import PlatformSettings
 from deploy.topics import POS
 from state.client import StateClient
@@ -92,7 +91,7 @@ class SystemsPart:
                 answer = client.global_store("order-locations").get(key)
                 order = answer.value
                 where = f"{order['Latitude']}, {order['Longitude']}"
-                rows.append((node, key, order["Status"], where, at_time(order["UpdatedTime"])))
+                rows.append((node, key, order["Status"], where, _at_time(order["UpdatedTime"])))
         headings = ("asked node", "order", "status", "where", "since")
         self._screen.table("An order on its way (global store: each node has all of it)", headings, rows)
 
@@ -100,10 +99,10 @@ class SystemsPart:
         ended = max(orjson.loads(record.value or b"")["EventTime"] for record in self._records_of("user-events"))
         active = list(client.session("user-sessions").active(ended, GAP_MS))
         rows = [
-            (row.key, at_time(row.start_ms), row.value["EventCount"])
+            (row.key, _at_time(row.start_ms), row.value["EventCount"])
             for row in sorted(active, key=lambda row: -row.value["EventCount"])[:_SHOWN]
         ]
-        title = f"Sessions active at {at_time(ended)}: {in_words(len(active), 'session')} (session store)"
+        title = f"Sessions active at {_at_time(ended)}: {_in_words(len(active), 'session')} (session store)"
         self._screen.table(title, ("user", "since", "events"), rows)
 
     def _show_prices(self, client: StateClient) -> None:
@@ -120,8 +119,18 @@ class SystemsPart:
             (row.value["StoreID"], row.value["ItemCode"], row.value["Quantity"], f"{row.value['Amount']:.2f}")
             for row in best
         ]
-        title = f"Best sales from {at_time(hour)} to {at_time(hour + HOUR_MS)} (window store)"
+        title = f"Best sales from {_at_time(hour)} to {_at_time(hour + HOUR_MS)} (window store)"
         self._screen.table(title, ("store", "item", "pieces", "amount"), rows)
 
     def _records_of(self, topic: str) -> list[SystemRecord]:
         return [record for record in self._records if record.topic == topic]
+
+
+def _at_time(time_ms: int) -> str:
+    """A time to the minute, in UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _in_words(count: int, noun: str) -> str:
+    """`1 session`, `2 sessions`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

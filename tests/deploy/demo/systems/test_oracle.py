@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import fields, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -13,9 +14,8 @@ import pytest
 from deploy.demo.invoices import invoice_records
 from deploy.demo.observation import TopicRecord
 from deploy.demo.purchases import load_purchases
-from deploy.demo.systems.comparison import compare_systems
 from deploy.demo.systems.events import system_records
-from deploy.demo.systems.oracle import Expected, expect, of_the_last_days
+from deploy.demo.systems.oracle import Expected, compare_systems, expect, of_the_last_days
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
@@ -112,3 +112,22 @@ def test_the_oracle_tells_what_the_topologies_make(logs: Logs, monkeypatch: pyte
     assert {difference.check for difference in too_late} == {
         "sales by the nodes", "sales hopping by the nodes",
     }  # fmt: skip
+
+
+def _expected(**rows: dict[Any, Any]) -> Expected:
+    return Expected(**({field.name: {} for field in fields(Expected)} | rows))
+
+
+def test_equal_stores_do_not_differ() -> None:
+    stores = _expected(players={"ann": (7, 1, 7)})
+    assert compare_systems(stores, replace(stores)) == []
+
+
+def test_a_wrong_row_a_missing_one_and_one_too_many_are_named() -> None:
+    must = _expected(sales={"0": 1, "1": 1}, prices={"TCS": 1})
+    found = _expected(sales={"0": 2, "1": 1}, orders={"order-1": "PLACED"})
+    assert [str(difference) for difference in compare_systems(must, found, "node b")] == [
+        "prices by node b: TCS: expected 1, found None",
+        "orders by node b: order-1: expected None, found PLACED",
+        "sales by node b: 0: expected 1, found 2",
+    ]

@@ -1,9 +1,11 @@
-"""One operation at a time on a run directory."""
+"""Operations on a run directory: one at a time, and clean-ups that a second Ctrl-C doesn't cut short."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,3 +35,17 @@ def exclusive(path: Path, operation: str) -> Iterator[None]:
         os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ignores INT and TERM while the block runs, so that no process is left. Does nothing outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in held.items():
+            signal.signal(number, handler)
