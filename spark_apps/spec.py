@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 
 from spark_apps.settings import AppSettings
 from state.names import changelog_topic, checked_name
-from state.store_definitions import StoreDefinition, StoreKind
+from state.store_definitions import ServedKind, StoreDefinition
 from state.topology.builder import StreamsBuilder
 
 
@@ -47,7 +47,7 @@ class StoreSpec:
     app: str
     value_fields: tuple[ValueField, ...]
     schema_version: int = 1
-    kind: StoreKind = StoreKind.KEY_VALUE
+    kind: ServedKind = ServedKind.KEY_VALUE
     score_field: str | None = None
     topic: str | None = None
     bounded: bool = False

@@ -16,10 +16,10 @@ from spark_apps.spec import AppSpec, Resources, StoreSpec
 from spark_apps.value_fields import value_fields
 from state.names import changelog_topic, dead_letter_topic
 from state.serdes.struct import StructSerde
-from state.store_definitions import StoreKind as ServedKind
+from state.store_definitions import ServedKind
 from state.topology import StoreKind, StreamsBuilder
 from state.topology.describe import transport
-from state.topology.node import StoreSpec as TopologyStore
+from state.topology.node import TopologyStore
 from state.topology.plan import Topology
 
 Describe = Callable[[StreamsBuilder, AppSettings], None]

@@ -21,7 +21,7 @@ from state.errors import InvalidArgumentError, InvalidNameError
 from state.names import checked_name
 
 
-class StoreKind(StrEnum):
+class ServedKind(StrEnum):
     """How a store's rows are keyed and asked for."""
 
     KEY_VALUE = "keyvalue"
@@ -31,7 +31,7 @@ class StoreKind(StrEnum):
     GLOBAL = "global"
 
 
-WINDOWED = frozenset({StoreKind.WINDOW, StoreKind.SESSION})
+WINDOWED = frozenset({ServedKind.WINDOW, ServedKind.SESSION})
 """Kinds whose row keys have times behind the key."""
 
 
@@ -48,19 +48,19 @@ class StoreDefinition:
 
     name: str
     topic: str
-    kind: StoreKind = StoreKind.KEY_VALUE
+    kind: ServedKind = ServedKind.KEY_VALUE
     score_field: str | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name)
         checked_name(self.topic)
-        if (self.score_field is not None) != (self.kind is StoreKind.RANKED):
+        if (self.score_field is not None) != (self.kind is ServedKind.RANKED):
             msg = f"store {self.name}: a ranked store needs a score field, and only a ranked store has one"
             raise InvalidArgumentError(msg)
 
     def __str__(self) -> str:
         """As `parse_definitions` reads it."""
-        parts = [self.topic, *([] if self.kind is StoreKind.KEY_VALUE else [self.kind.value])]
+        parts = [self.topic, *([] if self.kind is ServedKind.KEY_VALUE else [self.kind.value])]
         return f"{self.name}={':'.join([*parts, *filter(None, [self.score_field])])}"
 
 
@@ -86,11 +86,11 @@ def _parsed(part: str) -> StoreDefinition:
     if not topic or len(more) > 2:
         msg = f"{part!r} is not of the form name=topic[:kind[:score_field]]"
         raise ValueError(msg)
-    kinds = [kind.value for kind in StoreKind]
+    kinds = [kind.value for kind in ServedKind]
     if more and more[0] not in kinds:
         msg = f"{part!r} names no kind of store: choose one of {', '.join(kinds)}"
         raise ValueError(msg)
-    kind = StoreKind(more[0]) if more else StoreKind.KEY_VALUE
+    kind = ServedKind(more[0]) if more else ServedKind.KEY_VALUE
     score_field = more[1] if len(more) == 2 else None
     try:
         return StoreDefinition(name.strip(), topic, kind, score_field)

@@ -18,7 +18,7 @@ from state.client import NodeLag
 from state.client.answers import NO_ANSWER_WITHIN
 from state.maintenance.check_verdict import CheckVerdict
 from state.names import store_of
-from state.store_definitions import StoreKind
+from state.store_definitions import ServedKind
 
 RUNNING = "RUNNING"
 """The supervisor's word for a process that runs."""
@@ -290,7 +290,7 @@ class Placement:
 
     def copies(self, store: str, kind: str, nodes: int) -> int:
         """How many of the nodes should hold each partition of a store."""
-        return nodes if kind == StoreKind.GLOBAL else min(nodes, 1 + self.standbys_of.get(store, self.standbys))
+        return nodes if kind == ServedKind.GLOBAL else min(nodes, 1 + self.standbys_of.get(store, self.standbys))
 
 
 def stores_of(

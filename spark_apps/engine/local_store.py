@@ -29,7 +29,7 @@ from state.stores.bytes_store import BytesStore, is_empty
 from state.stores.rocksdb import open_rocksdb
 from state.stores.rocksdb_options import Profile, RocksDBOptions
 from state.stores.set_aside import set_aside
-from state.topology.node import StoreSpec
+from state.topology.node import TopologyStore
 from state.topology.records import StoreChange
 from state.topology.task_stores import restore
 
@@ -76,7 +76,7 @@ class LocalStore:
         restored: how many records of the changelog were read to bring it up to date.
     """
 
-    def __init__(self, spec: StoreSpec, folder: Path, changelog: Changelog, partition: int, clock: Clock) -> None:
+    def __init__(self, spec: TopologyStore, folder: Path, changelog: Changelog, partition: int, clock: Clock) -> None:
         self.restored = 0
         self._spec = spec
         self._folder = folder
@@ -156,7 +156,7 @@ class LocalStore:
         self.backend = _opened(self._spec, self._folder)
 
 
-def _opened(spec: StoreSpec, folder: Path) -> BytesStore:
+def _opened(spec: TopologyStore, folder: Path) -> BytesStore:
     """Opens the store in a folder. A damaged store is set aside, and an empty one takes its place.
 
     Waits if the store is locked: an abandoned attempt may still have it open for a moment.

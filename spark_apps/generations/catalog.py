@@ -22,7 +22,7 @@ from spark_apps.topology_app import (
     with_topology,
 )
 from state.errors import ConfigurationError
-from state.store_definitions import WINDOWED, StoreKind
+from state.store_definitions import WINDOWED, ServedKind
 from state.topology.operators.repartition import RepartitionSource
 from state.topology.operators.source import Source
 from state.topology.plan import Topology
@@ -141,7 +141,7 @@ def check_fitting(spec: AppSpec, made: Sequence[str], migrations: Sequence[str],
         check_repartitioned(spec.name, topology_of(spec, [*made, *migrations]))
 
 
-def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, StoreKind]) -> str | None:
+def _why_not_fitting(step: StoreMigration, kinds: Mapping[str, ServedKind]) -> str | None:
     if step.store not in kinds:
         return f"is of store {step.store}, not of {' or '.join(kinds)}"
     if step.changes_key and kinds[step.store] in WINDOWED:

@@ -62,7 +62,7 @@ from state.maintenance.kafka_log import Changelog
 from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.verification import verify_copies
 from state.snapshots.vouched import VouchedVersion
-from state.topology.node import StoreSpec as TopologyStore
+from state.topology.node import TopologyStore
 from state.topology.plan import SubTopology
 from state.topology.store import StoreKind
 

@@ -29,7 +29,7 @@ from state.migration.contract import AppTopology, Description, RunningStore
 from state.snapshots.columns import sql_types
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
-from state.store_definitions import StoreKind
+from state.store_definitions import ServedKind
 
 _log = structlog.get_logger(__name__)
 
@@ -91,7 +91,7 @@ def _of_snapshot(
         store=name,
         app=manifest.app,
         topic=_first_topic(journal, name, manifest.changelog_topic),
-        kind=(StoreKind.KEY_VALUE if spec is None else spec.kind).value,
+        kind=(ServedKind.KEY_VALUE if spec is None else spec.kind).value,
         score_field=None if spec is None else spec.score_field,
         generation=manifest.generation,
         migrations=_migrations(journal, name),

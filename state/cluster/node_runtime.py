@@ -35,7 +35,7 @@ from state.replicas.states import ReplicaId
 from state.security.peer_address import PeerAddressError, PeerRules, check_peer_address
 from state.security.pinned_transport import system_resolver
 from state.settings import NodeSettings
-from state.store_definitions import StoreKind
+from state.store_definitions import ServedKind
 from state.stores.rocksdb_options import bound_process_memory
 
 
@@ -178,7 +178,7 @@ def _reconciler_settings(settings: NodeSettings, rebalance: RebalancePolicy) -> 
     return ReconcilerSettings(
         replicas=settings.replicas,
         replicas_of=settings.replicas_by_store,
-        everywhere=frozenset(name for name, definition in definitions if definition.kind is StoreKind.GLOBAL),
+        everywhere=frozenset(name for name, definition in definitions if definition.kind is ServedKind.GLOBAL),
         rebalance=rebalance,
         tolerance=Tolerance(staleness_ms=settings.acceptable_staleness_ms),
     )

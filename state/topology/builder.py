@@ -11,7 +11,7 @@ from state.topology.functions import Check, TimestampExtractor
 from state.topology.known_serdes import Serdes
 from state.topology.kstream import KStream
 from state.topology.ktable import GlobalTable, KTable
-from state.topology.node import Graph, StoreSpec
+from state.topology.node import Graph, TopologyStore
 from state.topology.operators.source import GlobalSource, Source, TableSource
 from state.topology.plan import Topology
 from state.topology.store import Store, StoreKind, milliseconds, options_of
@@ -30,7 +30,7 @@ class StreamsBuilder:
     def __init__(self, app: str) -> None:
         self._graph = Graph(app)
         self._sources: dict[str, tuple[Source, Any, Any]] = {}
-        self._stores: dict[str, StoreSpec] = {}
+        self._stores: dict[str, TopologyStore] = {}
 
     @overload
     def stream(
@@ -124,7 +124,7 @@ class StreamsBuilder:
         if store.kind in {StoreKind.WINDOW, StoreKind.SESSION} and retention_ms < 1:
             msg = f"store {store.name!r} keeps windows: give it a retention"
             raise ConfigurationError(msg)
-        self._stores[store.name] = StoreSpec(
+        self._stores[store.name] = TopologyStore(
             store.name, store.kind, store.key_serde or serde_of(str), store.value_serde, store, retention_ms, 1
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from state.topology.node import Node
+from state.topology.node import GraphNode
 from state.topology.operators.repartition import RepartitionSink, RepartitionSource
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
@@ -59,7 +59,7 @@ def _lines(sub: SubTopology) -> Iterator[str]:
         yield f"  {node.name} ({node.kind if node.parents else 'source'}): {'; '.join(details)}"
 
 
-def _topic(node: Node) -> str:
+def _topic(node: GraphNode) -> str:
     if isinstance(node, RepartitionSink):
         fixed = "" if node.partitions is None else f", {node.partitions} partitions"
         return f"repartition by {transport(node)} {node.topic}{fixed}"
@@ -68,7 +68,7 @@ def _topic(node: Node) -> str:
     return f"looks up {node.table.spec.name}" if isinstance(node, GlobalJoin) else ""
 
 
-def _stores(node: Node) -> str:
+def _stores(node: GraphNode) -> str:
     names = [spec.name for spec in node.stores] + [name for name in node.store_names if name not in
                                                    {spec.name for spec in node.stores}]  # fmt: skip
     return f"store {', '.join(names)}" if names else ""

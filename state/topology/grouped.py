@@ -13,7 +13,7 @@ from state.topology.aggregator import Aggregator, count, reduction
 from state.topology.functions import WithKey, WithWindow, keyed
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import KTable
-from state.topology.node import Node
+from state.topology.node import GraphNode
 from state.topology.operators.aggregate import StreamAggregate
 from state.topology.operators.grouped_table import GroupedTableAggregate
 from state.topology.store import Store, options_of
@@ -37,7 +37,7 @@ class _Folding(Generic[K]):
     """Streams with the windows that their aggregates are for."""
 
     def __init__(
-        self, nodes: Sequence[Node], serdes: Serdes, windows: Windows | None = None,
+        self, nodes: Sequence[GraphNode], serdes: Serdes, windows: Windows | None = None,
         emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
     ) -> None:  # fmt: skip
         self._nodes = nodes
@@ -79,7 +79,7 @@ class _Folding(Generic[K]):
 class KGroupedStream(_Folding[K], Generic[K, V]):
     """The records of each key. Records without key or value are left out and counted."""
 
-    def __init__(self, node: Node, serdes: Serdes) -> None:
+    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
         super().__init__([node], serdes)
 
     def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
@@ -141,7 +141,7 @@ class WindowedStream(_Folding[K], Generic[K, V]):
 class CogroupedStream(Generic[K, A]):
     """Several grouped streams on their way into one aggregate."""
 
-    def __init__(self, parts: Sequence[tuple[Node, Any]], serdes: Serdes) -> None:
+    def __init__(self, parts: Sequence[tuple[GraphNode, Any]], serdes: Serdes) -> None:
         self._parts = parts
         self._serdes = serdes
 
@@ -166,7 +166,7 @@ class WindowedCogroup(_Folding[K], Generic[K, A]):
     """Several grouped streams on their way into one aggregate for each window."""
 
     def __init__(
-        self, parts: Sequence[tuple[Node, Any]], serdes: Serdes, windows: Windows | None,
+        self, parts: Sequence[tuple[GraphNode, Any]], serdes: Serdes, windows: Windows | None,
         emit: EmitStrategy = EmitStrategy.ON_WINDOW_UPDATE,
     ) -> None:  # fmt: skip
         super().__init__([node for node, _ in parts], serdes, windows, emit)
@@ -183,7 +183,7 @@ class WindowedCogroup(_Folding[K], Generic[K, A]):
 class KGroupedTable(Generic[K, V]):
     """The rows of a table by their group."""
 
-    def __init__(self, node: Node, serdes: Serdes) -> None:
+    def __init__(self, node: GraphNode, serdes: Serdes) -> None:
         self._node = node
         self._serdes = serdes
 

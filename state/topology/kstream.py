@@ -13,7 +13,7 @@ from state.topology.grouped import KGroupedStream
 from state.topology.join_windows import JoinWindows
 from state.topology.known_serdes import Serdes, made_by
 from state.topology.ktable import GlobalTable, KTable
-from state.topology.node import Node
+from state.topology.node import GraphNode
 from state.topology.operators import stateless
 from state.topology.operators.process import Process, Processor
 from state.topology.operators.repartition import RepartitionSink
@@ -38,7 +38,7 @@ class KStream(Generic[K, V]):
     needed where a function's return type is not annotated and the records go to a topic or a store.
     """
 
-    def __init__(self, node: Node, serdes: Serdes, *, rekeyed: bool = False) -> None:
+    def __init__(self, node: GraphNode, serdes: Serdes, *, rekeyed: bool = False) -> None:
         self.node = node
         self.serdes = serdes
         self.rekeyed = rekeyed

@@ -27,7 +27,7 @@ LONGEST_NAME = 80
 
 
 @dataclass(frozen=True, slots=True)
-class StoreSpec:
+class TopologyStore:
     """A store of a topology with everything that is needed to open it.
 
     Attributes:
@@ -69,10 +69,10 @@ class StoreSpec:
             raise ConfigurationError(msg)
 
 
-def rows_spec(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> StoreSpec:
+def rows_spec(name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]]) -> TopologyStore:
     """The store of a table's rows, with the serdes of its options or else `serdes`."""
     keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
-    return StoreSpec(name, StoreKind.KEY_VALUE, keys, values, options, timestamped=True)
+    return TopologyStore(name, StoreKind.KEY_VALUE, keys, values, options, timestamped=True)
 
 
 class Graph:
@@ -80,10 +80,10 @@ class Graph:
 
     def __init__(self, app: str) -> None:
         self.app = checked_name(app)
-        self.nodes: list[Node] = []
+        self.nodes: list[GraphNode] = []
         self._names: set[str] = set()
 
-    def add(self, node: Node) -> None:
+    def add(self, node: GraphNode) -> None:
         """Adds a node.
 
         Raises:
@@ -96,7 +96,7 @@ class Graph:
         self.nodes.append(node)
 
 
-class Node:
+class GraphNode:
     """One operator.
 
     Attributes:
@@ -114,7 +114,7 @@ class Node:
         self,
         graph: Graph,
         kind: str,
-        parents: Sequence[Node] = (),
+        parents: Sequence[GraphNode] = (),
         *,
         named: str | None = None,
         replayable: bool = False,
@@ -123,8 +123,8 @@ class Node:
         self.graph = graph
         self.kind = kind
         self.parents = list(parents)
-        self.children: list[tuple[Node, int]] = []
-        self.stores: list[StoreSpec] = []
+        self.children: list[tuple[GraphNode, int]] = []
+        self.stores: list[TopologyStore] = []
         self.store_names: list[str] = []
         self.replayable = replayable
         self.copartitioned = copartitioned
@@ -141,8 +141,8 @@ class Node:
         """Does what must happen once for each task, in the order of declaration."""
 
     def add_store(
-        self, store: Store[Any] | None, suffix: str, build: Callable[[str, Store[Any]], StoreSpec]
-    ) -> StoreSpec:
+        self, store: Store[Any] | None, suffix: str, build: Callable[[str, Store[Any]], TopologyStore]
+    ) -> TopologyStore:
         """Declares a store, named after this node unless it has a name of its own."""
         options: Store[Any] = store if store is not None else Store()
         spec = build(options.name or f"{self.name}-{suffix}", options)
@@ -150,7 +150,7 @@ class Node:
         return spec
 
 
-class TableNode(Node, ABC):
+class TableNode(GraphNode, ABC):
     """An operator whose result is a table."""
 
     @abstractmethod
@@ -162,7 +162,7 @@ class TableNode(Node, ABC):
         wiring.table(self)
 
     @property
-    def versioned(self) -> StoreSpec | None:
+    def versioned(self) -> TopologyStore | None:
         """The versioned store that it can be read from as of a time, or None."""
         return None
 
@@ -173,7 +173,7 @@ class TableNode(Node, ABC):
                 parent.require_rows()
 
 
-def derived_name(kind: str, parents: Sequence[Node]) -> str:
+def derived_name(kind: str, parents: Sequence[GraphNode]) -> str:
     """The name of an operator from its place."""
     if not parents:
         return checked_name(kind)
@@ -189,7 +189,7 @@ def joined_name(parent: str, tail: str) -> str:
     return hashlib.sha256(parent.encode()).hexdigest()[:16] + tail[-LONGEST_NAME // 2 :]
 
 
-def ancestors(node: Node) -> Iterable[Node]:
+def ancestors(node: GraphNode) -> Iterable[GraphNode]:
     """The node and all above it in its sub-topology."""
     seen, waiting = {node}, [node]
     while waiting:
@@ -201,7 +201,7 @@ def ancestors(node: Node) -> Iterable[Node]:
                 waiting.append(parent)
 
 
-def descendants(node: Node) -> Iterable[Node]:
+def descendants(node: GraphNode) -> Iterable[GraphNode]:
     """All below the node in its sub-topology."""
     seen, waiting = {node}, [node]
     while waiting:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from state.errors import ConfigurationError, NotCopartitionedError
-from state.topology.node import Graph, Node, StoreSpec, ancestors
+from state.topology.node import Graph, GraphNode, TopologyStore, ancestors
 from state.topology.operators.repartition import RepartitionSink, RepartitionSource
 from state.topology.operators.source import GlobalSource, Source
 from state.topology.operators.stateless import Sink
@@ -23,7 +23,7 @@ class SubTopology:
     """
 
     number: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
 
     @property
     def is_global(self) -> bool:
@@ -41,11 +41,11 @@ class SubTopology:
         return [node for node in self.nodes if isinstance(node, Sink)]
 
     @property
-    def stores(self) -> list[StoreSpec]:
+    def stores(self) -> list[TopologyStore]:
         """The stores of each of its tasks."""
         return [spec for node in self.nodes for spec in node.stores]
 
-    def leading_to(self, sinks: Iterable[Node]) -> SubTopology:
+    def leading_to(self, sinks: Iterable[GraphNode]) -> SubTopology:
         """The part of it that the records of some sinks come through."""
         wanted = {node for sink in sinks for node in ancestors(sink)}
         return SubTopology(self.number, tuple(node for node in self.nodes if node in wanted))
@@ -75,7 +75,7 @@ class Topology:
     """A finished description."""
 
     graph: Graph
-    processor_stores: Mapping[str, StoreSpec]
+    processor_stores: Mapping[str, TopologyStore]
     sub_topologies: tuple[SubTopology, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -167,28 +167,28 @@ class Topology:
             raise ConfigurationError(msg)
 
 
-def _cut(nodes: Iterable[Node]) -> tuple[SubTopology, ...]:
+def _cut(nodes: Iterable[GraphNode]) -> tuple[SubTopology, ...]:
     """Nodes that pass records on directly, or share a store, are one sub-topology."""
-    leader: dict[Node, Node] = {}
+    leader: dict[GraphNode, GraphNode] = {}
 
-    def find(node: Node) -> Node:
+    def find(node: GraphNode) -> GraphNode:
         while leader.setdefault(node, node) is not node:
             node = leader[node]
         return node
 
-    users: dict[str, Node] = {}
+    users: dict[str, GraphNode] = {}
     for node in nodes:
         for parent in node.parents:
             leader[find(node)] = find(parent)
         for name in node.store_names:
             leader[find(node)] = find(users.setdefault(name, node))
-    members: dict[Node, list[Node]] = {}
+    members: dict[GraphNode, list[GraphNode]] = {}
     for node in nodes:
         members.setdefault(find(node), []).append(node)
     return tuple(SubTopology(number, tuple(group)) for number, group in enumerate(members.values()))
 
 
-def _copartition_groups(nodes: Iterable[Node]) -> list[set[Source]]:
+def _copartition_groups(nodes: Iterable[GraphNode]) -> list[set[Source]]:
     """Sources that must have the same number of partitions, as records of one key meet."""
     groups: list[set[Source]] = []
     for node in nodes:

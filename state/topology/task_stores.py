@@ -19,7 +19,7 @@ from state.stores.transaction import TransactionStore
 from state.stores.ttl import TtlKeyValueStore
 from state.stores.versioned import VersionedKeyValueStore
 from state.stores.window import WindowStore
-from state.topology.node import StoreSpec
+from state.topology.node import TopologyStore
 from state.topology.records import StoreChange
 from state.topology.store import StoreKind
 
@@ -33,7 +33,7 @@ class TableRows(Generic[V]):
     So values must not be mutated: a function returns a new one and leaves its argument unchanged.
     """
 
-    def __init__(self, spec: StoreSpec, inner: BytesStore, context: RecordContext) -> None:
+    def __init__(self, spec: TopologyStore, inner: BytesStore, context: RecordContext) -> None:
         serde: Serde[ValueAndTimestamp[V]] = TimestampedSerde(spec.value_serde)
         self.spec = spec
         self._inner = inner
@@ -129,7 +129,7 @@ class StampedTransaction(TransactionStore):
 class TypedStore:
     """A store of any kind whose writes wait in a transaction."""
 
-    def __init__(self, spec: StoreSpec, inner: BytesStore, context: RecordContext) -> None:
+    def __init__(self, spec: TopologyStore, inner: BytesStore, context: RecordContext) -> None:
         self.spec = spec
         arranged = _arranged(spec, inner)
         self._transaction = StampedTransaction(arranged, context)
@@ -183,7 +183,7 @@ class TypedStore:
         self.store.close()
 
 
-def opened(spec: StoreSpec, supplier: StoreSupplier, context: RecordContext) -> TableRows[Any] | TypedStore:
+def opened(spec: TopologyStore, supplier: StoreSupplier, context: RecordContext) -> TableRows[Any] | TypedStore:
     """The store of a task over its backend."""
     inner = supplier.open(spec.name)
     if spec.timestamped and spec.kind is StoreKind.KEY_VALUE:
@@ -192,7 +192,7 @@ def opened(spec: StoreSpec, supplier: StoreSupplier, context: RecordContext) -> 
 
 
 def restore(
-    spec: StoreSpec,
+    spec: TopologyStore,
     backend: BytesStore,
     changes: Iterable[StoreChange],
     metadata: Mapping[bytes, bytes | None] = NO_METADATA,
@@ -209,7 +209,7 @@ def restore(
     store.restore_batch(entries, dict(metadata))
 
 
-def _arranged(spec: StoreSpec, inner: BytesStore) -> BytesStore:
+def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
     if spec.kind is StoreKind.WINDOW:
         return window_segments(inner, spec.retention_ms)
     if spec.kind is StoreKind.SESSION:
@@ -217,7 +217,7 @@ def _arranged(spec: StoreSpec, inner: BytesStore) -> BytesStore:
     return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
 
 
-def _typed(spec: StoreSpec, layers: StoreLayers) -> StateStore:
+def _typed(spec: TopologyStore, layers: StoreLayers) -> StateStore:
     keys, values = spec.key_serde, TimestampedSerde(spec.value_serde) if spec.timestamped else spec.value_serde
     match spec.kind:
         case StoreKind.WINDOW:

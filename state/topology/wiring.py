@@ -10,7 +10,7 @@ from state.stores.record_context import RecordContext
 from state.stores.suppliers import StoreSupplier
 from state.topology.dropped_records import DroppedRecords
 from state.topology.functions import Push
-from state.topology.node import Node, StoreSpec, TableNode
+from state.topology.node import GraphNode, TableNode, TopologyStore
 from state.topology.records import Output, Outputs
 from state.topology.stream_time import UNKNOWN_MS, StreamTime
 from state.topology.table import Table, TableStore
@@ -48,14 +48,14 @@ class Wiring:
         self.emitted: dict[str, Callable[[], int]] = {}
         self.batch_ends: list[Callable[[], None]] = []
         self.global_tables = global_tables
-        self._nodes: frozenset[Node] = frozenset()
+        self._nodes: frozenset[GraphNode] = frozenset()
         self._supplier = supplier
         self._progress = progress
-        self._entries: dict[Node, tuple[Push, ...]] = {}
-        self._forwards: dict[Node, Push] = {}
-        self._tables: dict[Node, Table[Any, Any]] = {}
+        self._entries: dict[GraphNode, tuple[Push, ...]] = {}
+        self._forwards: dict[GraphNode, Push] = {}
+        self._tables: dict[GraphNode, Table[Any, Any]] = {}
 
-    def wire(self, nodes: Sequence[Node]) -> None:
+    def wire(self, nodes: Sequence[GraphNode]) -> None:
         """Opens the stores and realises the nodes, in the order of their declaration."""
         self._nodes = frozenset(nodes)
         for node in nodes:
@@ -64,20 +64,20 @@ class Wiring:
         for node in nodes:
             node.realise(self)
 
-    def entry(self, node: Node, number: int = 0) -> Push:
+    def entry(self, node: GraphNode, number: int = 0) -> Push:
         """The function that takes the records of a node's input."""
         if node not in self._entries:
             self._entries[node] = node.wire(self)
         return self._entries[node][number]
 
-    def forward(self, node: Node) -> Push:
+    def forward(self, node: GraphNode) -> Push:
         """The function that gives a record to all children of a stream node, in the order of declaration."""
         if node not in self._forwards:
             here = [self.entry(child, number) for child, number in node.children if child in self._nodes]
             self._forwards[node] = _all_of(here)
         return self._forwards[node]
 
-    def table(self, node: Node) -> Table[Any, Any]:
+    def table(self, node: GraphNode) -> Table[Any, Any]:
         """The table of a node."""
         if node not in self._tables:
             assert isinstance(node, TableNode)  # noqa: S101 (for the type checker)
@@ -98,7 +98,7 @@ class Wiring:
             outputs.clear()
         return taken
 
-    def rows(self, spec: StoreSpec) -> TableRows[Any]:
+    def rows(self, spec: TopologyStore) -> TableRows[Any]:
         """The rows of a table's store."""
         store = self.stores[spec.name]
         assert isinstance(store, TableRows)  # noqa: S101 (for the type checker)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from state.store_definitions import StoreDefinition, StoreKind, parse_definitions
+from state.store_definitions import ServedKind, StoreDefinition, parse_definitions
 
 _TEXT = "rewards=pos-rewards-changelog,players=players-changelog:ranked:HighScore,sales=sales-changelog:window"
 
@@ -13,8 +13,8 @@ def test_definitions_are_read_in_order() -> None:
     found = parse_definitions(_TEXT)
     assert list(found) == ["rewards", "players", "sales"]
     assert found["rewards"] == StoreDefinition("rewards", "pos-rewards-changelog")
-    assert found["players"] == StoreDefinition("players", "players-changelog", StoreKind.RANKED, "HighScore")
-    assert found["sales"].kind is StoreKind.WINDOW
+    assert found["players"] == StoreDefinition("players", "players-changelog", ServedKind.RANKED, "HighScore")
+    assert found["sales"].kind is ServedKind.WINDOW
 
 
 def test_a_definition_is_written_as_it_is_read() -> None:

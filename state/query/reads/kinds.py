@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from state.query.answers.problems import WrongKindError
-from state.store_definitions import StoreDefinition, StoreKind
+from state.store_definitions import ServedKind, StoreDefinition
 
 _KEYED = (
     "/state/keyvalue/{store}/{key}",
@@ -17,23 +17,23 @@ _KEYED = (
 )
 _ANY = ("/state/keyvalues/{store}/count", "/state/metadata/{store}/{key}")
 
-ROUTES: Mapping[StoreKind, tuple[str, ...]] = MappingProxyType(
+ROUTES: Mapping[ServedKind, tuple[str, ...]] = MappingProxyType(
     {
-        StoreKind.KEY_VALUE: (*_KEYED, *_ANY),
-        StoreKind.GLOBAL: (*_KEYED, *_ANY),
-        StoreKind.RANKED: (
+        ServedKind.KEY_VALUE: (*_KEYED, *_ANY),
+        ServedKind.GLOBAL: (*_KEYED, *_ANY),
+        ServedKind.RANKED: (
             *_KEYED,
             "/state/ranked/{store}/top",
             "/state/ranked/{store}/rank/{key}",
             "/state/ranked/{store}/scores/{from}/{to}",
             *_ANY,
         ),
-        StoreKind.WINDOW: (
+        ServedKind.WINDOW: (
             "/state/windowed/{store}/{key}/{from}/{to}",
             "/state/windowed/{store}/all/{from}/{to}",
             *_ANY,
         ),
-        StoreKind.SESSION: (
+        ServedKind.SESSION: (
             "/state/sessions/{store}/{key}",
             "/state/sessions/{store}/active",
             "/state/sessions/{store}/ended/{from}/{to}",
@@ -43,11 +43,11 @@ ROUTES: Mapping[StoreKind, tuple[str, ...]] = MappingProxyType(
 )
 """The routes that answer for each kind of store."""
 
-KEYED_KINDS = (StoreKind.KEY_VALUE, StoreKind.RANKED, StoreKind.GLOBAL)
+KEYED_KINDS = (ServedKind.KEY_VALUE, ServedKind.RANKED, ServedKind.GLOBAL)
 """Kinds whose changelog key is the key itself."""
 
 
-def require_kind(definition: StoreDefinition, *kinds: StoreKind) -> None:
+def require_kind(definition: StoreDefinition, *kinds: ServedKind) -> None:
     """Lets only stores of some kinds pass.
 
     Raises:

@@ -16,7 +16,7 @@ from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
 from state.query.routes.paths import key_behind
 from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import Score
-from state.store_definitions import StoreKind
+from state.store_definitions import ServedKind
 
 
 class RankedRowView(BaseModel):
@@ -44,7 +44,7 @@ def ranked_routes(services: QueryServices) -> APIRouter:
     @routes.get("/state/ranked/{store}/top", response_model=list[RankedRowView])
     async def top(request: Request, store: str, limit: Limit = 100, cursor: Cursor = None) -> Response:
         """The rows with the highest scores, highest first; equal scores by key, at the same place (1, 2, 2, 4)."""
-        require_kind(services.catalog.definition(store), StoreKind.RANKED)
+        require_kind(services.catalog.definition(store), ServedKind.RANKED)
         return await _list(services, request, store, limit=limit, cursor=cursor)
 
     @routes.get("/state/ranked/{store}/scores/{first}/{last}", response_model=list[RankedRowView])
@@ -52,7 +52,7 @@ def ranked_routes(services: QueryServices) -> APIRouter:
         request: Request, store: str, first: str, last: str, *, limit: Limit = 100, cursor: Cursor = None
     ) -> Response:
         """The rows with scores between two, both included, highest first, with their places among all rows."""
-        require_kind(services.catalog.definition(store), StoreKind.RANKED)
+        require_kind(services.catalog.definition(store), ServedKind.RANKED)
         return await _list(
             services, request, store, limit=limit, cursor=cursor, highest=score_in(last), lowest=score_in(first)
         )
@@ -60,7 +60,7 @@ def ranked_routes(services: QueryServices) -> APIRouter:
     @routes.get("/state/ranked/{store}/rank/{key:path}", response_model=RankView)
     async def rank(request: Request, store: str, key_format: KeyFormat = "string") -> Response:
         """The place of one key: one more than the rows with a strictly higher score."""
-        require_kind(services.catalog.definition(store), StoreKind.RANKED)
+        require_kind(services.catalog.definition(store), ServedKind.RANKED)
         key = key_behind(request.scope, 4)
         key = decode_base64url(key, "the key") if key_format == "base64url" else key
         check_keys(services, key)

@@ -18,7 +18,7 @@ from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, R
 from state.query.routes.paths import key_behind, segments_behind
 from state.query.routes.services import QueryServices
 from state.query.routes.windowed import time_in
-from state.store_definitions import StoreKind
+from state.store_definitions import ServedKind
 
 _Time = Annotated[int, Query(ge=0, le=MAX_TIMESTAMP_MS, description="Epoch milliseconds.")]
 _Gap = Annotated[int, Query(ge=0, le=MAX_TIMESTAMP_MS, description="The sessions' gap of inactivity, milliseconds.")]
@@ -61,7 +61,7 @@ def session_routes(services: QueryServices) -> APIRouter:
 
         Keys that read `active` or `ended/…` are asked for as base64url.
         """
-        require_kind(services.catalog.definition(store), StoreKind.SESSION)
+        require_kind(services.catalog.definition(store), ServedKind.SESSION)
         key = key_behind(request.scope, 3)
         key = decode_base64url(key, "the key") if key_format == "base64url" else key
         check_keys(services, key)
@@ -89,7 +89,7 @@ def _add_searches(routes: APIRouter, services: QueryServices) -> None:
 
         A page may be short or empty and still lead to a next one.
         """
-        require_kind(services.catalog.definition(store), StoreKind.SESSION)
+        require_kind(services.catalog.definition(store), ServedKind.SESSION)
         times = RowTimes(
             RowLayout.SESSION,
             starts_to_ms=min(MAX_TIMESTAMP_MS, at_ms + gap_ms),
@@ -103,7 +103,7 @@ def _add_searches(routes: APIRouter, services: QueryServices) -> None:
         request: Request, store: str, *, limit: Limit = 100, cursor: Cursor = None, reverse: Reverse = False
     ) -> Response:
         """The sessions whose last record came between two times, both included, in the order of keys."""
-        require_kind(services.catalog.definition(store), StoreKind.SESSION)
+        require_kind(services.catalog.definition(store), ServedKind.SESSION)
         first, last = segments_behind(request.scope, 4, at_least=2, form=_ENDED)
         times = RowTimes(
             RowLayout.SESSION,

@@ -14,7 +14,7 @@ from state.query.reads.kinds import ROUTES
 from state.query.routes.topology import holders_of
 from state.replicas.ranked_index import RankedIndex, RankedView
 from state.replicas.states import ReplicaStatus
-from state.store_definitions import StoreKind
+from state.store_definitions import ServedKind
 
 
 class StoreView(BaseModel):
@@ -103,7 +103,7 @@ def store_routes(catalog: Catalog, backend: str) -> APIRouter:
         """One store: its kind, who has its partitions, and which routes it can be asked by."""
         definition = catalog.definition(store)
         held = [PartitionView(**asdict(holders)) for holders in holders_of(catalog, store)]
-        views = _rankings(catalog, store) if definition.kind is StoreKind.RANKED else None
+        views = _rankings(catalog, store) if definition.kind is ServedKind.RANKED else None
         return StoreDetails(
             **_store(catalog, store, backend).model_dump(),
             score_field=definition.score_field,

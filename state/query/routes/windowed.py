@@ -15,7 +15,7 @@ from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, che
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.routes.paths import segments_behind
 from state.query.routes.services import QueryServices
-from state.store_definitions import StoreKind
+from state.store_definitions import ServedKind
 
 
 class WindowStart(BaseModel):
@@ -52,7 +52,7 @@ def windowed_routes(services: QueryServices) -> APIRouter:
         `/state/windowed/{store}/all/{fromMs}/{toMs}` those of all keys in the order of keys, then time. A page of the
         latter may be short or empty and still lead to a next one. A key named `all` is asked for as base64url.
         """
-        require_kind(services.catalog.definition(store), StoreKind.WINDOW)
+        require_kind(services.catalog.definition(store), ServedKind.WINDOW)
         key, from_ms, to_ms = _asked_for(request)
         if key == b"all" and key_format == "string":
             times = RowTimes(RowLayout.WINDOW, from_ms, to_ms)

@@ -12,7 +12,7 @@ from state.topology.aggregator import Adder, Aggregator
 from state.topology.change import Change
 from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.functions import Push
-from state.topology.node import Node, StoreSpec, TableNode, rows_spec
+from state.topology.node import GraphNode, TableNode, TopologyStore, rows_spec
 from state.topology.operators.session_aggregation import SessionAggregation
 from state.topology.operators.sliding_aggregation import SlidingWindowAggregation
 from state.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
@@ -36,7 +36,7 @@ class StreamAggregate(TableNode):
     """A table of aggregates of one or more grouped streams."""
 
     def __init__(
-        self, parents: Sequence[Node], kind: str, aggregator: Aggregator[Any, Any, Any],
+        self, parents: Sequence[GraphNode], kind: str, aggregator: Aggregator[Any, Any, Any],
         serdes: tuple[Serde[Any], Serde[Any]], store: Store[Any] | None,
         *, adders: Sequence[Adder[Any, Any, Any]], windows: Windows | None, emit: EmitStrategy, named: str | None,
     ) -> None:  # fmt: skip
@@ -153,16 +153,16 @@ def _with_adder(table: StreamAggregation[Any, Any, Any], add: Adder[Any, Any, An
 
 def _store_spec(
     name: str, options: Store[Any], serdes: tuple[Serde[Any], Serde[Any]], windows: Windows | None
-) -> StoreSpec:
+) -> TopologyStore:
     if windows is None:
         return rows_spec(name, options, serdes)
     keys, values = options.key_serde or serdes[0], options.value_serde or serdes[1]
     if isinstance(windows, UnlimitedWindows):
-        return StoreSpec(
+        return TopologyStore(
             name, StoreKind.WINDOW, keys, values, options, FOREVER_MS // 2, FOREVER_MS // 2, timestamped=True
         )
     retention_ms = max(milliseconds(options.retention), windows.min_retention_ms)
     if isinstance(windows, SessionWindows):
-        return StoreSpec(name, StoreKind.SESSION, keys, values, options, retention_ms)
+        return TopologyStore(name, StoreKind.SESSION, keys, values, options, retention_ms)
     size_ms = max(1, windows.time_difference_ms) if isinstance(windows, SlidingWindows) else windows.size_ms
-    return StoreSpec(name, StoreKind.WINDOW, keys, values, options, retention_ms, size_ms, timestamped=True)
+    return TopologyStore(name, StoreKind.WINDOW, keys, values, options, retention_ms, size_ms, timestamped=True)

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from state.serdes.serde import Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.change import Change, value_of
-from state.topology.node import StoreSpec, TableNode, rows_spec
+from state.topology.node import TableNode, TopologyStore, rows_spec
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
@@ -37,7 +37,7 @@ class DerivedTableNode(TableNode):
             parent.require_rows()
 
     @property
-    def versioned(self) -> StoreSpec | None:
+    def versioned(self) -> TopologyStore | None:
         """The versioned store above, unless it has rows of its own."""
         parent = self.parents[0]
         return parent.versioned if self._spec is None and isinstance(parent, TableNode) else None

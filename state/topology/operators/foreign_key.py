@@ -19,7 +19,7 @@ from state.topology.change import Change, value_of
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.known_serdes import Serdes
-from state.topology.node import Node, StoreSpec, TableNode, joined_name, rows_spec
+from state.topology.node import GraphNode, TableNode, TopologyStore, joined_name, rows_spec
 from state.topology.operators.repartition import RepartitionSink
 from state.topology.operators.source import SourceTable
 from state.topology.store import Store, StoreKind
@@ -115,7 +115,7 @@ class Registration(RepartitionSink):
         return [(new, Instruction.ANSWER if self._keeps_unmatched else Instruction.ANSWER_IF_FOUND)]
 
 
-class Subscriptions(Node):
+class Subscriptions(GraphNode):
     """Stores the registrations for rows of the right table; responds to them."""
 
     def __init__(self, registration: Registration, right: TableNode, right_values: Serde[Any], named: str) -> None:
@@ -127,7 +127,7 @@ class Subscriptions(Node):
         self._right_values = right_values
         right.require_rows()
         serde = BytesSerde()
-        self._spec = self.add_store(None, "store", lambda name, options: StoreSpec(
+        self._spec = self.add_store(None, "store", lambda name, options: TopologyStore(
             name, StoreKind.KEY_VALUE, serde, serde, options, internal=True))  # fmt: skip
         self.response = RepartitionSink(self, serde, MessageSerde(), named=f"{named}-response")
         registration.response_topic = self.response.topic
@@ -194,7 +194,7 @@ class ForeignKeyJoin(TableNode):
         self._joiner = joiner
         self._keeps_unmatched = keeps_unmatched
         self._values = values
-        self._spec: StoreSpec | None = None
+        self._spec: TopologyStore | None = None
         self._options = store
         if store is not None:
             self.require_rows()

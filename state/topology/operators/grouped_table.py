@@ -17,7 +17,7 @@ from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.aggregator import Aggregator
 from state.topology.change import Change, Forward, value_of
 from state.topology.functions import Push
-from state.topology.node import Node, TableNode, rows_spec
+from state.topology.node import GraphNode, TableNode, rows_spec
 from state.topology.operators.repartition import RepartitionSink
 from state.topology.store import Store
 from state.topology.table import Table, TableStore
@@ -37,7 +37,7 @@ class GroupTableSink(RepartitionSink):
     """Writes a table's changes under their groups' keys, old value and new."""
 
     def __init__(
-        self, parent: Node, keys: Serde[Any], values: Serde[Any], selector: Selector, *, named: str | None
+        self, parent: GraphNode, keys: Serde[Any], values: Serde[Any], selector: Selector, *, named: str | None
     ) -> None:
         super().__init__(parent, keys, ChangeSerde(values), named=named, kind="group-by")
         self.replayable = False
@@ -55,8 +55,8 @@ class GroupedTableAggregate(TableNode):
     """A table of aggregates of a grouped table."""
 
     def __init__(
-        self, parent: Node, kind: str, aggregator: Aggregator[Any, Any, Any], serdes: tuple[Serde[Any], Serde[Any]],
-        store: Store[Any] | None, *, named: str | None = None,
+        self, parent: GraphNode, kind: str, aggregator: Aggregator[Any, Any, Any],
+        serdes: tuple[Serde[Any], Serde[Any]], store: Store[Any] | None, *, named: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__(parent.graph, kind, (parent,), named=named, copartitioned=True)
         self._aggregator = aggregator

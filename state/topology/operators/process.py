@@ -9,7 +9,7 @@ from state.errors import UnknownStoreError
 from state.stores.record_context import Header
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
-from state.topology.node import Node
+from state.topology.node import GraphNode
 from state.topology.timers import TimeKind, Timer
 from state.topology.wiring import Wiring
 
@@ -91,11 +91,11 @@ class Processor(Protocol[K_contra, V_contra, K2, V2]):
         ...
 
 
-class Process(Node):
+class Process(GraphNode):
     """A processor in a topology."""
 
     def __init__(
-        self, parent: Node, factory: Callable[[], Processor[Any, Any, Any, Any]], stores: Sequence[str],
+        self, parent: GraphNode, factory: Callable[[], Processor[Any, Any, Any, Any]], stores: Sequence[str],
         *, named: str | None, fixes_key: bool,
     ) -> None:  # fmt: skip
         super().__init__(

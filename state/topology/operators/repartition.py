@@ -7,7 +7,7 @@ from typing import Any
 from state.names import checked_name
 from state.serdes.serde import Serde
 from state.topology.functions import Push
-from state.topology.node import Node, ancestors, derived_name, descendants
+from state.topology.node import GraphNode, ancestors, derived_name, descendants
 from state.topology.operators.source import Source
 from state.topology.operators.stateless import Sink
 from state.topology.wiring import Wiring
@@ -22,12 +22,12 @@ class RepartitionSink(Sink):
     """
 
     def __init__(
-        self, parent: Node, keys: Serde[Any], values: Serde[Any], *, partitions: int | None = None,
+        self, parent: GraphNode, keys: Serde[Any], values: Serde[Any], *, partitions: int | None = None,
         topic: str | None = None, named: str | None = None, kind: str = "repartition",
     ) -> None:  # fmt: skip
         # The reading side has the name: operators below are named after it.
         name = checked_name(named) if named is not None else derived_name(kind, (parent,))
-        Node.__init__(self, parent.graph, kind, (parent,), named=f"{name}-sink", replayable=True)
+        GraphNode.__init__(self, parent.graph, kind, (parent,), named=f"{name}-sink", replayable=True)
         self.partitions = partitions
         self.forced_topic = topic is not None
         self.automatic = False

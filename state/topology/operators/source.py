@@ -12,7 +12,7 @@ from state.stores.versioned import NOT_PUT_MS, VALID_TO_UNDEFINED_MS, VersionedK
 from state.topology.change import Change, value_of
 from state.topology.dropped_records import DroppedRecords, DropReason
 from state.topology.functions import Check, Push, TimestampExtractor
-from state.topology.node import Graph, Node, StoreSpec, TableNode, rows_spec
+from state.topology.node import Graph, GraphNode, TableNode, TopologyStore, rows_spec
 from state.topology.store import Store, StoreKind, milliseconds
 from state.topology.table import Table, TableStore
 from state.topology.wiring import Wiring
@@ -21,7 +21,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Source(Node):
+class Source(GraphNode):
     """A topic that is read: one of the user's, or a repartition topic."""
 
     def __init__(
@@ -62,12 +62,17 @@ class TableSource(TableNode):
     """A stream read as a table: the newest value of each key."""
 
     def __init__(
-        self, parent: Node, serdes: tuple[Serde[Any], Serde[Any]], store: Store[Any] | None, *, named: str | None = None
+        self,
+        parent: GraphNode,
+        serdes: tuple[Serde[Any], Serde[Any]],
+        store: Store[Any] | None,
+        *,
+        named: str | None = None,
     ) -> None:
         super().__init__(parent.graph, "table", (parent,), named=named, copartitioned=True)
         self._serdes = serdes
         self._options = store
-        self._spec: StoreSpec | None = None
+        self._spec: TopologyStore | None = None
         if store is not None:
             self.require_rows()
 
@@ -77,7 +82,7 @@ class TableSource(TableNode):
             self._spec = self.add_store(self._options, "store", self._store_spec)
 
     @property
-    def versioned(self) -> StoreSpec | None:
+    def versioned(self) -> TopologyStore | None:
         """Its store, if that is versioned."""
         return self._spec if self._spec is not None and self._spec.kind is StoreKind.VERSIONED else None
 
@@ -95,7 +100,7 @@ class TableSource(TableNode):
         assert isinstance(table, SourceTable | VersionedTable)  # noqa: S101 (for the type checker)
         return (table.upsert,)
 
-    def _store_spec(self, name: str, options: Store[Any]) -> StoreSpec:
+    def _store_spec(self, name: str, options: Store[Any]) -> TopologyStore:
         rows = rows_spec(name, options, self._serdes)
         if options.history is None:
             return rows

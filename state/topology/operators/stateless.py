@@ -8,18 +8,18 @@ from typing import Any
 from state.serdes.serde import BytesSerde, Serde
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
-from state.topology.node import Node
+from state.topology.node import GraphNode
 from state.topology.wiring import Wiring
 
 Compile = Callable[[Push], Push]
 """Turns the function that takes the results into the one that takes the records."""
 
 
-class Stateless(Node):
+class Stateless(GraphNode):
     """An operator that is one closure."""
 
     def __init__(
-        self, parent: Node, kind: str, compile_: Compile, *, named: str | None, replayable: bool = True
+        self, parent: GraphNode, kind: str, compile_: Compile, *, named: str | None, replayable: bool = True
     ) -> None:
         super().__init__(parent.graph, kind, (parent,), named=named, replayable=replayable)
         self._compile = compile_
@@ -104,10 +104,10 @@ def peeking(action: Callable[[Any, Any], object]) -> Compile:
     return compile_
 
 
-class Merge(Node):
+class Merge(GraphNode):
     """The records of several streams, as they come."""
 
-    def __init__(self, parents: Sequence[Node], *, named: str | None) -> None:
+    def __init__(self, parents: Sequence[GraphNode], *, named: str | None) -> None:
         super().__init__(parents[0].graph, "merge", parents, named=named, replayable=True)
 
     def wire(self, wiring: Wiring) -> tuple[Push, ...]:
@@ -115,10 +115,10 @@ class Merge(Node):
         return (wiring.forward(self),) * len(self.parents)
 
 
-class Split(Node):
+class Split(GraphNode):
     """Each record goes to the first branch whose predicate holds, or to the default branch, or nowhere."""
 
-    def __init__(self, parent: Node, *, named: str | None) -> None:
+    def __init__(self, parent: GraphNode, *, named: str | None) -> None:
         super().__init__(parent.graph, "split", (parent,), named=named, replayable=True)
         self.predicates: list[Callable[[Any, Any], bool]] = []
 
@@ -139,7 +139,7 @@ class Split(Node):
         return (push,)
 
 
-class Branch(Node):
+class Branch(GraphNode):
     """One way out of a split."""
 
     def __init__(self, split: Split, name: str | None) -> None:
@@ -150,11 +150,11 @@ class Branch(Node):
         return (wiring.forward(self),)
 
 
-class Sink(Node):
+class Sink(GraphNode):
     """Writes records to a topic."""
 
     def __init__(
-        self, parent: Node, topic: str, keys: Serde[Any], values: Serde[Any], *, named: str | None = None
+        self, parent: GraphNode, topic: str, keys: Serde[Any], values: Serde[Any], *, named: str | None = None
     ) -> None:
         super().__init__(parent.graph, "to", (parent,), named=named, replayable=True)
         self.topic = topic
@@ -181,10 +181,10 @@ class Sink(Node):
         return (push,)
 
 
-class ToStream(Node):
+class ToStream(GraphNode):
     """A table's changes as a stream: the new value, or None for a row that is gone."""
 
-    def __init__(self, parent: Node, *, named: str | None) -> None:
+    def __init__(self, parent: GraphNode, *, named: str | None) -> None:
         super().__init__(parent.graph, "to-stream", (parent,), named=named, replayable=True)
 
     def realise(self, wiring: Wiring) -> None:

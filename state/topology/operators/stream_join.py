@@ -17,7 +17,7 @@ from state.serdes.serde import BytesSerde, Serde
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
 from state.topology.join_windows import JoinWindows
-from state.topology.node import Node, StoreSpec, ancestors
+from state.topology.node import GraphNode, TopologyStore, ancestors
 from state.topology.operators.source import Source
 from state.topology.store import Store, StoreKind
 from state.topology.windows import FOREVER_MS
@@ -26,11 +26,11 @@ from state.topology.wiring import Wiring
 Joiner = Callable[[Any, Any, Any], Any]
 
 
-class StreamJoin(Node):
+class StreamJoin(GraphNode):
     """Two streams joined by key and time."""
 
     def __init__(
-        self, left: Node, right: Node, kind: str, *, joiner: Joiner, windows: JoinWindows, keys: Serde[Any],
+        self, left: GraphNode, right: GraphNode, kind: str, *, joiner: Joiner, windows: JoinWindows, keys: Serde[Any],
         values: tuple[Serde[Any], Serde[Any]], alone: tuple[bool, bool], store: Store[Any] | None, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(left.graph, kind, (left, right), named=named, copartitioned=True)
@@ -41,7 +41,7 @@ class StreamJoin(Node):
         self.alone = alone
         base = store.name if store is not None and store.name is not None else self.name
         self._buffers = [
-            StoreSpec(
+            TopologyStore(
                 f"{base}-{side}", StoreKind.WINDOW, keys, serde, store or Store(), windows.retention_ms, 1,
                 retain_duplicates=True, internal=True,
             ) for side, serde in zip(("left", "right"), values, strict=True)
@@ -51,7 +51,7 @@ class StreamJoin(Node):
         if self._waits:
             serde = BytesSerde()
             self.stores.append(
-                StoreSpec(f"{base}-alone", StoreKind.KEY_VALUE, serde, serde, store or Store(), internal=True)
+                TopologyStore(f"{base}-alone", StoreKind.KEY_VALUE, serde, serde, store or Store(), internal=True)
             )
 
     def keeps_null_keys_of(self, source: Source) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 from state.serdes.serde import BytesSerde, Serde
 from state.topology.dropped_records import DropReason
 from state.topology.functions import Push
-from state.topology.node import Node, StoreSpec, TableNode, ancestors
+from state.topology.node import GraphNode, TableNode, TopologyStore, ancestors
 from state.topology.operators.source import GlobalSource, Source
 from state.topology.store import StoreKind
 from state.topology.wiring import Wiring
@@ -25,11 +25,11 @@ Look = Callable[[Any, int], Any]
 """The table's row of a key, now or as of a time, or None."""
 
 
-class StreamTableJoin(Node):
+class StreamTableJoin(GraphNode):
     """A stream joined with a table by their common key. Only the stream's records give results."""
 
     def __init__(
-        self, stream: Node, table: TableNode, kind: str, joiner: Joiner, serdes: tuple[Serde[Any], Serde[Any]],
+        self, stream: GraphNode, table: TableNode, kind: str, joiner: Joiner, serdes: tuple[Serde[Any], Serde[Any]],
         *, keeps_unmatched: bool, grace_ms: int | None, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(stream.graph, kind, (stream, table), named=named, copartitioned=True)
@@ -40,7 +40,7 @@ class StreamTableJoin(Node):
         table.require_rows()
         if grace_ms is not None:
             serde = BytesSerde()
-            self.add_store(None, "buffer", lambda name, options: StoreSpec(
+            self.add_store(None, "buffer", lambda name, options: TopologyStore(
                 name, StoreKind.KEY_VALUE, serde, serde, options, internal=True))  # fmt: skip
 
     def keeps_null_keys_of(self, source: Source) -> bool:
@@ -73,11 +73,11 @@ class StreamTableJoin(Node):
         return (push,)
 
 
-class GlobalJoin(Node):
+class GlobalJoin(GraphNode):
     """A stream joined with a global table by a key that is made from the record."""
 
     def __init__(
-        self, stream: Node, table: GlobalSource, kind: str, selector: Callable[[Any, Any], Any], joiner: Joiner,
+        self, stream: GraphNode, table: GlobalSource, kind: str, selector: Callable[[Any, Any], Any], joiner: Joiner,
         *, keeps_unmatched: bool, named: str | None,
     ) -> None:  # fmt: skip
         super().__init__(stream.graph, kind, (stream,), named=named)

@@ -20,7 +20,7 @@ from state.errors import BufferFullError, ConfigurationError
 from state.serdes.serde import BytesSerde, Serde
 from state.serdes.timestamped import ValueAndTimestamp
 from state.topology.change import Change
-from state.topology.node import StoreSpec, TableNode
+from state.topology.node import TableNode, TopologyStore
 from state.topology.operators.time_ordered_buffer import BufferedSerde, TimeOrderedBuffer
 from state.topology.store import StoreKind, milliseconds
 from state.topology.stream_time import StreamTime
@@ -130,7 +130,7 @@ class Suppress(TableNode):
         parent.require_rows()
         keys, waiting = BytesSerde(), BufferedSerde(self._keys, self._values, windowed=windowed)
         self._spec = self.add_store(
-            None, "buffer", lambda name, options: StoreSpec(name, StoreKind.KEY_VALUE, keys, waiting,
+            None, "buffer", lambda name, options: TopologyStore(name, StoreKind.KEY_VALUE, keys, waiting,
                                                             options, timestamped=True, internal=True))  # fmt: skip
 
     def table(self, wiring: Wiring) -> Table[Any, Any]:

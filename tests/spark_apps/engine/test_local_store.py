@@ -11,10 +11,10 @@ from spark_apps.engine.local_store import Changelog, LocalStore, Restored
 from spark_apps.errors import LostChangelogError
 from state.clock import ManualClock
 from state.serdes.serde import Utf8Serde
-from state.topology.node import StoreSpec
+from state.topology.node import TopologyStore
 from state.topology.store import Store, StoreKind
 
-SPEC = StoreSpec("totals", StoreKind.KEY_VALUE, Utf8Serde(), Utf8Serde(), Store("totals"), timestamped=True)
+SPEC = TopologyStore("totals", StoreKind.KEY_VALUE, Utf8Serde(), Utf8Serde(), Store("totals"), timestamped=True)
 LOG = Changelog("app-totals-changelog", "AAA", 60_000, 1)
 
 
