@@ -68,6 +68,13 @@ def test_one_place_makes(what: str, pattern: str, places: list[str]) -> None:
     assert sorted(name for name, source in sources.items() if re.search(pattern, source)) == places, what
 
 
+def test_views_of_the_platform_read_the_model_alone() -> None:
+    reads = re.compile(r"read_heartbeat|run_files|running_supervisor|processes_of|StateClient|Archive|httpx2?\b|open\(")
+    views = [ROOT / "deploy" / "overview" / f"{name}.py" for name in ("tables", "terminal", "status", "prometheus")]
+    views.append(ROOT / "deploy" / "airflow_plugin" / "page.py")
+    assert [view.name for view in views if reads.search(view.read_text())] == []
+
+
 def test_nodes_ask_one_another_in_one_way() -> None:
     connects = re.compile(r"create_connection|open_connection|\bhttpx2?\b")
     sources = {p.name: p.read_text() for p in (ROOT / "state" / "query").rglob("*.py")}

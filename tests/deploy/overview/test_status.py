@@ -19,13 +19,15 @@ from typer.testing import CliRunner
 from dags.operators.supervisor_rpc import ProcessInfo
 from deploy import cli
 from deploy.overview.model import App, Overview, Process
-from deploy.overview.processes import app_processes, processes_of
+from deploy.overview.processes import Probes, app_processes, node_problem, processes_of
 from deploy.overview.status import collect_status, status_table
 from deploy.settings import PlatformSettings
+from harness.ports import free_ports
 from harness.waiting import eventually
 from spark_apps.registry import ON_DEMAND_APPS
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from tests.deploy.overview.made_up import BEAT, NOW_MS, app
+from tests.state.client.fake_node import fake_node
 
 DRIVER = ProcessInfo("shared_driver", "RUNNING", 7, NOW_MS - 90_000, 0)
 
@@ -102,6 +104,22 @@ def test_an_app_that_this_environment_does_not_name_is_judged_by_its_heartbeat()
     seen = processes(infos)
     assert seen["page_views"].detail == "no heartbeat yet"
     assert seen["page_views-next"].healthy
+
+
+def test_what_runs_without_answering_is_not_healthy() -> None:
+    (port,) = free_ports(1)
+    settings = PlatformSettings.load(node_port=port, metrics_port=port, airflow_port=port)
+    info = ProcessInfo("node-a", "RUNNING", os.getpid(), 0, 0)
+    (seen,) = processes_of([info], [], {}, settings, now_ms=NOW_MS, probes=Probes(settings))
+    assert (seen.healthy, seen.detail, seen.address) == (False, "does not answer", f"http://127.0.0.1:{port}")
+    problems = [Probes(settings).problem(name) for name in ("metrics", "airflow-scheduler", "pos")]
+    assert problems == ["does not answer", "unreachable", None]
+
+
+@pytest.mark.parametrize(("status", "problem"), [(200, None), (503, "not ready: restoring")])
+def test_a_node_serves_when_it_says_that_it_is_ready(status: int, problem: str | None) -> None:
+    with fake_node(lambda connection, _: connection.answer({}, status)) as node:
+        assert node_problem(node.address) == problem
 
 
 def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:
