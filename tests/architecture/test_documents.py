@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -59,6 +60,14 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A title\n[a](page.md#a-title) [b](page.md#no-title) [c](no-page.md) [d](https://example.org)\n")
     assert broken_links(page) == ["page.md#no-title", "no-page.md"]
+
+
+def test_every_name_of_the_python_api_exists() -> None:
+    pages = (ROOT / "docs" / "reference" / "api").glob("*.md")
+    names = [name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), flags=re.MULTILINE)]
+    assert len(names) > 5
+    for name in names:
+        pkgutil.resolve_name(name)
 
 
 def test_the_site_shows_every_page() -> None:
