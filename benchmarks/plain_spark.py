@@ -37,11 +37,12 @@ class Totals(StatefulProcessor):
     def handleInputRows(  # noqa: N802 (Spark's name)
         self,
         key: Any,
-        rows: Iterator[Row],
+        rows: Any,
         timerValues: TimerValues,  # noqa: N803 (Spark's name)
     ) -> Iterator[Row]:
         """Adds a key's events of a batch."""
-        events, total = self._totals.get() if self._totals.exists() else (0, 0)
+        found = self._totals.get() if self._totals.exists() else None
+        events, total = found or (0, 0)
         for row in rows:
             events, total = events + 1, total + row.Amount
         self._totals.update((events, total))

@@ -155,7 +155,8 @@ def measure(directory: Path) -> list[Measure]:
     batches = [others[begin : begin + BATCH] for begin in range(0, READS, BATCH)]
     updates = [[(key, b"u" * VALUE_BYTES) for key in batch] for batch in batches]
     flat = [row for batch in updates for row in batch]
-    raw_get, raw_put = raw.get, raw.put
+    raw_get: Callable[[Any], Any] = raw.get
+    raw_put = raw.put
 
     measures = paired("get", lambda: each(raw_get, keys), {n: _get(s, keys) for n, s in stores.items()}, READS)
     measures += paired(

@@ -10,7 +10,6 @@ import shutil
 from pathlib import Path
 
 import great_expectations as gx
-from great_expectations.core.batch import Batch
 from great_expectations.core.expectation_validation_result import ExpectationValidationResult
 from great_expectations.data_context import EphemeralDataContext
 from great_expectations.data_context.types.base import (
@@ -18,6 +17,7 @@ from great_expectations.data_context.types.base import (
     InMemoryStoreBackendDefaults,
     ProgressBarsConfig,
 )
+from great_expectations.datasource.fluent.interfaces import Batch
 from great_expectations.expectations import Expectation
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from pyspark.sql import DataFrame
@@ -52,7 +52,7 @@ def validate(frame: DataFrame, suite: gx.ExpectationSuite, *, docs_dir: Path | N
         shutil.rmtree(docs_dir, ignore_errors=True)
         context.build_data_docs()
     batch = batch_definition.get_batch({"dataframe": frame})
-    return tuple(_outcome(result, batch, expectations[_key(result.expectation_config)]) for result in results)
+    return tuple(_outcome(result, batch, expectations[_key(_config(result))]) for result in results)
 
 
 def _context(docs_dir: Path | None) -> EphemeralDataContext:
@@ -79,9 +79,16 @@ def _check_evaluated(result: ExpectationValidationResult) -> None:
     details = [exceptions] if "raised_exception" in exceptions else list(exceptions.values())
     if any(detail.get("raised_exception") for detail in details):
         # Spark's messages quote values, so they are not passed on.
-        config = result.expectation_config
+        config = _config(result)
         msg = f"{config.type} on {config.kwargs.get('column', 'the table')} couldn't be evaluated: see Spark's own log"
         raise ValidationError(msg)
+
+
+def _config(result: ExpectationValidationResult) -> ExpectationConfiguration:
+    config = result.expectation_config
+    if config is None:
+        raise ValidationError("Great Expectations returned a result without its expectation")
+    return config
 
 
 def _key(config: ExpectationConfiguration) -> tuple[str, str | None, str]:
@@ -92,6 +99,6 @@ def _outcome(result: ExpectationValidationResult, batch: Batch, expectation: Exp
     failing_rows = None
     if not result.success:
         failing_rows = batch.validate(expectation, result_format=_COUNTS).result.get("unexpected_count")
-    kind, column, meaning = _key(result.expectation_config)
+    kind, column, meaning = _key(_config(result))
     rule = str((expectation.meta or {}).get("rule", ""))
     return Outcome(kind, column, meaning, bool(result.success), failing_rows, rule)

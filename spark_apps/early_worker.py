@@ -62,4 +62,4 @@ def _hand_over(connection: socket.socket) -> None:
     def connected(*_: object) -> tuple[IOBase, socket.socket]:
         return connection.makefile("rwb", int(os.environ.get("SPARK_BUFFER_SIZE", "65536"))), connection  # noqa: TID251
 
-    pyspark.worker_util.local_connect_and_auth = connected
+    vars(pyspark.worker_util)["local_connect_and_auth"] = connected

@@ -156,7 +156,8 @@ def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None
     with contextlib.suppress(Exception):
         spark.stop()
     with contextlib.suppress(Exception):
-        gateway.shutdown()
+        if gateway is not None:
+            gateway.shutdown()
     # Otherwise PySpark would use the ended JVM for as long as this process lives.
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
     if process is None:

@@ -23,7 +23,7 @@ for app in APPS.values():
     if app.module is not None:
         with contextlib.suppress(Exception):
             importlib.import_module(app.module)
-daemon.worker = remembering(daemon.worker)
+vars(daemon)["worker"] = remembering(daemon.worker)
 
 # Loaded modules stay. The collector would scan them again and again: that costs workers that keep many rows a quarter
 # of their time, and memory that forks share.

@@ -137,7 +137,8 @@ def _skipped() -> Column:
         "headers",
     )
     # Made again for each session: the function that Spark makes of it belongs to one JVM.
-    return F.arrow_udf(_reasons, StringType())(F.to_json(record, {"ignoreNullFields": "false"}))
+    reasons = F.arrow_udf(_reasons, StringType())  # type: ignore[call-overload]  # Spark sees the kind of function for itself
+    return reasons(F.to_json(record, {"ignoreNullFields": "false"}))
 
 
 def _reasons(records: pa.Array) -> pa.Array:

@@ -49,7 +49,7 @@ class AvroSerde:
         """
         buffer = io.BytesIO(data)
         try:
-            record: dict[str, Any] = fastavro.schemaless_reader(buffer, self._schema, None)
+            record: Any = fastavro.schemaless_reader(buffer, self._schema, None)
         except Exception as error:
             msg = f"{len(data)} bytes don't decode by their Avro schema: {error}"
             raise SerializationError(msg) from error

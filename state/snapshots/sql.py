@@ -30,7 +30,7 @@ _MEMORY_LIMIT = "1GB"
 _THREADS = 2
 _READING = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
 _UNKNOWN_TABLE = re.compile(r"Table with name (?P<name>.+?) does not exist")
-_CLOSED_AT_OPENING = {
+_CLOSED_AT_OPENING: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

@@ -88,7 +88,7 @@ class RedisStore(Backend):
         if not self._open:
             self._refuse()
         rows = dict(entries)
-        puts = {key: value for key, value in rows.items() if value is not None}
+        puts: dict[Any, bytes] = {key: value for key, value in rows.items() if value is not None}
         deletes = [key for key, value in rows.items() if value is None]
         pipeline = self._client.pipeline(transaction=True)
         if puts:

@@ -7,11 +7,11 @@ refused, never taken for a new store. Only `state.stores.rocksdb*` imports rocks
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rocksdict import AccessType, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import AccessType, ColumnFamily, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from state.errors import DiskFullError, StateError, StorageError, StoreClosedError, StoreCorruptedError
 from state.stores.backend import Backend
@@ -215,10 +215,10 @@ class RocksDBStore(Backend):
                 write_mark(self._path, self._marked)
             database = Rdict(str(self._path), row_options(self._options), column_families=families, access_type=access)
             self._metadata_rows = database.get_column_family(METADATA_FAMILY)
-            self._metadata_handle = database.get_column_family_handle(METADATA_FAMILY)
+            self._metadata_handle: ColumnFamily | None = database.get_column_family_handle(METADATA_FAMILY)
         except BaseException as error:
             raise _translated_or_same(error, self._path) from error
-        self._get = database.get
+        self._get: Callable[[Any], Any] = database.get
         return database
 
     def _check_not_rolled_back(self, expected: int) -> None:

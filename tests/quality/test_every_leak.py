@@ -76,7 +76,7 @@ def failed(spark: SparkSession) -> dict[int, list[str]]:
     rows = [leak.row(number) for number, leak in enumerate(LEAKS)] + [line(len(LEAKS))]
     frame = measured(spark.createDataFrame(rows, SCHEMA), None).persist()
     conditions = [
-        (expectation.column, condition)
+        (str(getattr(expectation, "column", "")), condition)
         for expectation in export_suite(SuiteOptions(9, 0.01), frame.columns).expectations
         if (condition := _violation(expectation)) is not None
     ]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,8 @@ from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import SystemClock
 from tests.spark_apps.checkpoints import write_checkpoint
+
+NO_FRAME: Any = None
 
 
 class _StartedError(Exception):
@@ -88,9 +91,9 @@ def test_a_limit_lets_nothing_begin_behind_it() -> None:
     limit = BatchLimit(4, lambda: ended.append(True))
     run: list[int] = []
     process = limit(lambda _, batch_id: run.append(batch_id))
-    process(None, 3)
-    process(None, 4)
+    process(NO_FRAME, 3)
+    process(NO_FRAME, 4)
     assert not ended
     with pytest.raises(BatchRefusedError):
-        process(None, 5)
+        process(NO_FRAME, 5)
     assert (run, limit.begun, ended) == ([3, 4], 4, [True])

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
 from spark_apps.runtime.drain_barrier import BatchRefusedError, DrainBarrier
 
+NO_FRAME: Any = None
+
 
 def test_batches_pass_until_the_gate_is_closed() -> None:
     passed: list[int] = []
     barrier = DrainBarrier(lambda _, batch_id: passed.append(batch_id))
-    barrier(None, 0)
+    barrier(NO_FRAME, 0)
     barrier.close()
     with pytest.raises(BatchRefusedError):
-        barrier(None, 1)
+        barrier(NO_FRAME, 1)
     assert passed == [0]
     assert not barrier.busy
 
@@ -46,5 +49,5 @@ def test_a_batch_that_fails_leaves_the_gate() -> None:
 
     barrier = DrainBarrier(process)
     with pytest.raises(ValueError, match="no"):
-        barrier(None, 0)
+        barrier(NO_FRAME, 0)
     assert not barrier.busy

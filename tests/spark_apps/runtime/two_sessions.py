@@ -1,0 +1,80 @@
+"""One Spark session after the other, in a process of its own: `python -m tests.spark_apps.runtime.two_sessions FOLDER`.
+
+Prints what the sessions saw.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from deploy.table_readers import mend_modes
+from spark_apps.runtime.session import jvm_pid, start_session, stop_session
+from spark_apps.settings import AppSettings
+from tests.readable import open_to_others, some_group
+
+NAMES = ("first", "second")
+FILE_PROGRAMS = ("chmod", "readlink")
+"""Which Hadoop starts for each file if it is not kept from it."""
+
+
+def seen_by(session: SparkSession, name: str, settings: AppSettings) -> dict[str, Any]:
+    """What a test wants to know of a session. It writes a table that bears its name."""
+    rows = session.sql("SELECT id, id AS day FROM range(3)")
+    rows.write.format("delta").partitionBy("day").save(str(settings.delta_table(name)))
+    return {
+        "jvm": jvm_pid(session),
+        "interpreter": Path(session.sparkContext.pythonExec).name,
+        "rows": session.range(3).count(),
+        "open": len(open_to_others(settings.delta_table(""))),
+    }
+
+
+def run_batch(session: SparkSession, folder: Path) -> None:
+    """One batch of a stream with state."""
+    source = folder / "input"
+    source.mkdir()
+    (source / "rows.json").write_text('{"n":1}\n{"n":2}\n')
+    counted = session.readStream.schema("n int").json(str(source)).groupBy("n").count()
+    query = (
+        counted.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(folder / "checkpoint"))
+    )
+    query.trigger(availableNow=True).start().awaitTermination()
+
+
+def note_programs(folder: Path, notes: Path) -> None:
+    """From here on, each start of one of the programs of files is noted in a file."""
+    folder.mkdir()
+    for name in FILE_PROGRAMS:
+        wrapper = folder / name
+        wrapper.write_text(f'#!/bin/sh\necho {name} "$@" >> {notes}\nexec {shutil.which(name)} "$@"\n')
+        wrapper.chmod(0o755)
+    os.environ["PATH"] = f"{folder}:{os.environ['PATH']}"  # noqa: TID251 - the JVM's
+
+
+def main(folder: Path) -> None:
+    """Runs the sessions; the tables may be read by a group from the second one on."""
+    settings = AppSettings(run_dir=folder / "run")
+    logged = f"{settings.driver_java_options} -Xlog:class+load:file={folder / 'classes.log'}"
+    note_programs(folder / "bin", folder / "programs")
+    seen = {}
+    for name in NAMES:
+        session = start_session(name, settings.model_copy(update={"driver_java_options": logged}))
+        try:
+            seen[name] = seen_by(session, name, settings)
+            if name == NAMES[0]:
+                run_batch(session, folder)
+                mend_modes(settings.run_dir, settings.delta_table(""), some_group().gr_name)
+        finally:
+            stop_session(session)
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
