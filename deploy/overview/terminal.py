@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,7 +19,7 @@ from deploy.overview.tables import Cell, Mood, Table, notes, summary, tables
 _STYLES = {Mood.GOOD: "green", Mood.BAD: "bold red", Mood.NEITHER: ""}
 _WIDE = 140
 _LEAST_ROWS = 1
-_NOTES = 4
+_NOTE_LINES = 5
 
 
 def show_dashboard(collect: Callable[[], Overview], *, interval_s: float, count: int, as_json: bool) -> None:
@@ -44,12 +45,12 @@ def picture(view: Overview, width: int, height: int | None = None) -> Renderable
     What doesn't fit is named by its number: rows that are not well stay longest.
     """
     shown = [table for table in tables(view) if table.rows]
-    said = notes(view)
+    said = [Cell(line, note.mood) for note in notes(view) for line in textwrap.wrap(note.words, width)]
     head = Text(f"{summary(view)} · {datetime.fromtimestamp(view.at_ms / 1000):%H:%M:%S}")  # noqa: DTZ006 (the viewer's time)
     if height is not None:
-        said = _first(said, _NOTES)
+        said = _first(said, _NOTE_LINES)
         shown = fitted(shown, height - 1 - len(said))
-    lines = [Text(note.words, style=_STYLES[note.mood], no_wrap=True, overflow="ellipsis") for note in said]
+    lines = [Text(line.words, style=_STYLES[line.mood]) for line in said]
     return Group(head, *lines, *(_rendered(table, width) for table in shown))
 
 
@@ -86,7 +87,7 @@ def _is_bad(row: Sequence[Cell]) -> bool:
 def _first(said: list[Cell], number: int) -> list[Cell]:
     if len(said) <= number:
         return said
-    return [*said[: number - 1], Cell(f"… and {len(said) - number + 1} more", Mood.BAD)]
+    return [*said[: number - 1], Cell(f"… {len(said) - number + 1} more lines", Mood.BAD)]
 
 
 def _rendered(table: Table, width: int) -> RenderableType:

@@ -86,6 +86,13 @@ def test_rows_that_are_not_well_are_shown_when_others_are_left_out() -> None:
     assert len(lines) <= 15
 
 
+def test_long_errors_are_wrapped_and_leave_room_for_the_tables() -> None:
+    lines = plain(replace(WHOLE, unreachable="no node answered: " + "http://127.0.0.1:18101 does not answer; " * 20))
+    assert (len(lines), max(map(len, lines))) == (24, 80)
+    assert lines[5].endswith("more lines")
+    assert any(line.startswith("table") for line in lines)
+
+
 def test_a_wide_terminal_shows_more() -> None:
     assert "pos-rewards-changelog" in "\n".join(plain(SEEN, 200, 50))
     assert "pos-rewards-changelog" not in "\n".join(plain(SEEN))
