@@ -10,6 +10,7 @@ from typing import Any
 
 from deploy.demo.observation import Difference, Observation, TopicRecord, points_text
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, Reward
+from deploy.demo.poison import PoisonRecord
 
 SHIPMENTS = "shipments"
 NOTIFICATIONS = "notifications"
@@ -17,6 +18,12 @@ MASKED = "masked records"
 STORE = "store entries"
 SNAPSHOT = "snapshot rows"
 EXPORT = "published export"
+DEAD_LETTERS = "dead letters"
+REPORTING_APP = "pos"
+
+_HEADERS = frozenset(
+    f"dlq.{name}" for name in ("topic", "partition", "offset", "timestamp", "app", "error.class", "error.message")
+)
 
 
 def compare(expected: Expectation, observed: Observation) -> list[Difference]:
@@ -146,3 +153,31 @@ def _short(subject: object) -> str:
         case _:
             text = str(subject)
     return text if len(text) <= 160 else text[:157] + "..."
+
+
+def compare_dead_letters(poison: Iterable[PoisonRecord], observed: Observation) -> list[Difference]:
+    """Every difference of the dead letters from the published poison: all of it, unharmed, and nothing else."""
+    letters = observed.dead_letters
+    differences = [difference for letter in letters for difference in _header_differences(letter, observed)]
+    expected = Counter((record.key or b"", record.value) for record in poison)
+    found = Counter((letter.key or b"", letter.value) for letter in letters)
+    differences += [
+        Difference(DEAD_LETTERS, repr(subject)[:120], f"{expected[subject]} times", f"{found[subject]} times")
+        for subject in expected.keys() | found.keys()
+        if expected[subject] != found[subject]
+    ]
+    return differences
+
+
+def _header_differences(letter: TopicRecord, observed: Observation) -> list[Difference]:
+    names = {name for name in letter.headers if name.startswith("dlq.")}
+    if names != _HEADERS:
+        return [Difference(DEAD_LETTERS, _place(letter), f"headers {sorted(_HEADERS)}", str(sorted(names)))]
+    differences = []
+    if letter.headers["dlq.topic"] != "pos" or letter.headers["dlq.app"] != REPORTING_APP:
+        origin = f"{letter.headers['dlq.topic']} by {letter.headers['dlq.app']}"
+        differences.append(Difference(DEAD_LETTERS, _place(letter), f"pos by {REPORTING_APP}", origin))
+    source = observed.input_at.get((int(letter.headers["dlq.partition"]), int(letter.headers["dlq.offset"])))
+    if source is None or (source.key, source.value) != (letter.key, letter.value):
+        differences.append(Difference(DEAD_LETTERS, _place(letter), "the bytes at the place that it names", "others"))
+    return differences

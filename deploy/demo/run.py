@@ -12,8 +12,7 @@ from pathlib import Path
 from deploy.airflow_client import AirflowClient
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
 from deploy.demo.collect import read_export, read_snapshot, read_topic, records_at
-from deploy.demo.comparison import compare
-from deploy.demo.dead_letter_comparison import compare_dead_letters
+from deploy.demo.comparison import compare, compare_dead_letters
 from deploy.demo.invoices import InvoiceRecord, invoice_records
 from deploy.demo.observation import Observation, points_text
 from deploy.demo.oracle import Expectation, expect

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.demo.dead_letter_comparison import compare_dead_letters
+from deploy.demo.comparison import compare_dead_letters
 from deploy.demo.observation import Observation, TopicRecord
 from deploy.demo.poison import PoisonRecord
 
