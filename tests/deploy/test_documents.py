@@ -83,6 +83,12 @@ def test_every_command_and_option_exists(page: Path) -> None:
     assert {command: wrong for command, wrong in found.items() if wrong is not None} == {}
 
 
+def test_every_command_is_in_the_reference() -> None:
+    page = (PROJECT_ROOT / "docs" / "reference" / "commands.md").read_text()
+    named = set(re.findall(r"`storekeeper ([a-z-]+)", page))
+    assert named == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
 def all_options(command: Any) -> set[str]:
     own = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     return own.union(*map(all_options, getattr(command, "commands", {}).values()))
