@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import pytest
 
 from state.errors import DiskFullError
-from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.bytes_store import Entry
 from state.stores.caching import BULK_ROWS, CacheBudget, CachingStore, Change
 from state.stores.change_logging import ChangeLoggingStore
 from state.stores.changelog_writer import InMemoryChangelog
 from state.stores.memory import MemoryStore
 from state.stores.record_context import RecordContext
+from tests.state.stores.recording_store import RecordingStore
 
 BULK: list[Entry] = [(b"bulk-%04d" % number, b"new") for number in range(BULK_ROWS)]
 
 
-class Recording(MemoryStore):
-    """A store that keeps the writes that reached it, and can run out of space."""
-
-    def __init__(self) -> None:
-        super().__init__("below")
-        self.writes: list[tuple[list[Entry], dict[bytes, bytes | None]]] = []
-        self.full = False
-
-    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        """Records the write, or refuses it."""
-        if self.full:
-            raise DiskFullError("no space left")
-        rows = list(entries)
-        self.writes.append((rows, dict(metadata)))
-        super().write(rows, metadata)
+@pytest.fixture
+def below() -> RecordingStore:
+    return RecordingStore()
 
 
 @pytest.fixture
-def below() -> Recording:
-    return Recording()
-
-
-@pytest.fixture
-def cache(below: Recording) -> CachingStore:
+def cache(below: RecordingStore) -> CachingStore:
     return CachingStore(below, RecordContext(), CacheBudget(max_bytes=None))
 
 
 def test_writes_wait_and_go_down_once_per_key_in_the_order_of_the_last_write(
-    cache: CachingStore, below: Recording
+    cache: CachingStore, below: RecordingStore
 ) -> None:
     for key, value in ((b"a", b"1"), (b"b", b"1"), (b"a", b"2")):
         cache.write([(key, value)])
@@ -55,7 +37,7 @@ def test_writes_wait_and_go_down_once_per_key_in_the_order_of_the_last_write(
     assert below.writes == [([(b"b", b"1"), (b"a", b"2")], {})]
 
 
-def test_metadata_wait_with_the_rows_that_they_speak_of(cache: CachingStore, below: Recording) -> None:
+def test_metadata_wait_with_the_rows_that_they_speak_of(cache: CachingStore, below: RecordingStore) -> None:
     cache.write([(b"a", b"1")], {b"position": b"7"})
     assert below.metadata(b"position") is None
     assert cache.metadata(b"position") == b"7"
@@ -64,7 +46,7 @@ def test_metadata_wait_with_the_rows_that_they_speak_of(cache: CachingStore, bel
 
 
 def test_a_bulk_write_goes_down_behind_what_waits_and_with_its_own_metadata(
-    cache: CachingStore, below: Recording
+    cache: CachingStore, below: RecordingStore
 ) -> None:
     cache.write([(b"bulk-0000", b"old")], {b"position": b"1"})
     cache.write(BULK, {b"position": b"2"})
@@ -73,12 +55,12 @@ def test_a_bulk_write_goes_down_behind_what_waits_and_with_its_own_metadata(
     assert cache.metadata(b"position") == b"2"
 
 
-def test_one_row_less_than_bulk_waits(cache: CachingStore, below: Recording) -> None:
+def test_one_row_less_than_bulk_waits(cache: CachingStore, below: RecordingStore) -> None:
     cache.write(BULK[1:])
     assert below.writes == []
 
 
-def test_a_bulk_write_leaves_what_is_cached_of_other_keys(cache: CachingStore, below: Recording) -> None:
+def test_a_bulk_write_leaves_what_is_cached_of_other_keys(cache: CachingStore, below: RecordingStore) -> None:
     MemoryStore.write(below, [(b"read", b"1")])
     assert cache.get(b"read") == b"1"
     cache.write(BULK)
@@ -86,14 +68,14 @@ def test_a_bulk_write_leaves_what_is_cached_of_other_keys(cache: CachingStore, b
     assert cache.hits == 1
 
 
-def test_a_bulk_write_of_deletions_deletes(cache: CachingStore, below: Recording) -> None:
+def test_a_bulk_write_of_deletions_deletes(cache: CachingStore, below: RecordingStore) -> None:
     cache.write(BULK)
     cache.write([(key, None) for key, _ in BULK])
     assert cache.get(b"bulk-0001") is None
     assert below.approximate_num_entries() == 0
 
 
-def test_a_bulk_write_tells_the_listener_each_key_once_with_the_value_before(below: Recording) -> None:
+def test_a_bulk_write_tells_the_listener_each_key_once_with_the_value_before(below: RecordingStore) -> None:
     cache = CachingStore(below, RecordContext(), send_old_values=True)
     heard: list[Change] = []
     cache.on_flush(heard.extend)
@@ -105,7 +87,7 @@ def test_a_bulk_write_tells_the_listener_each_key_once_with_the_value_before(bel
     assert len(heard) == 1 + BULK_ROWS
 
 
-def test_a_bulk_write_that_the_disk_refuses_is_not_served(cache: CachingStore, below: Recording) -> None:
+def test_a_bulk_write_that_the_disk_refuses_is_not_served(cache: CachingStore, below: RecordingStore) -> None:
     below.full = True
     with pytest.raises(DiskFullError):
         cache.write(BULK)
@@ -115,7 +97,7 @@ def test_a_bulk_write_that_the_disk_refuses_is_not_served(cache: CachingStore, b
     assert cache.get(b"bulk-0000") == b"new"
 
 
-def test_a_full_disk_loses_nothing_that_waits(cache: CachingStore, below: Recording) -> None:
+def test_a_full_disk_loses_nothing_that_waits(cache: CachingStore, below: RecordingStore) -> None:
     cache.write([(b"a", b"1")])
     below.full = True
     with pytest.raises(DiskFullError):
@@ -126,7 +108,7 @@ def test_a_full_disk_loses_nothing_that_waits(cache: CachingStore, below: Record
     assert below.get(b"a") == b"1"
 
 
-def test_a_row_that_came_and_went_between_flushes_reaches_neither_store_nor_changelog(below: Recording) -> None:
+def test_a_row_that_came_and_went_between_flushes_reaches_neither_store_nor_changelog(below: RecordingStore) -> None:
     changelog = InMemoryChangelog()
     cache = CachingStore(ChangeLoggingStore(below, changelog, RecordContext()), RecordContext())
     cache.write([(b"a", b"1")])
@@ -135,7 +117,7 @@ def test_a_row_that_came_and_went_between_flushes_reaches_neither_store_nor_chan
     assert changelog.records == []
 
 
-def test_each_row_is_logged_with_the_time_of_its_own_last_write(below: Recording) -> None:
+def test_each_row_is_logged_with_the_time_of_its_own_last_write(below: RecordingStore) -> None:
     changelog, context = InMemoryChangelog(), RecordContext()
     cache = CachingStore(ChangeLoggingStore(below, changelog, context), context)
     for timestamp_ms, key in ((10, b"a"), (20, b"b"), (30, b"a")):
@@ -146,7 +128,7 @@ def test_each_row_is_logged_with_the_time_of_its_own_last_write(below: Recording
     assert [(record.key, record.timestamp_ms) for record in changelog.records] == [(b"b", 20), (b"a", 30)]
 
 
-def test_evicting_a_row_that_waits_sends_all_down_in_order(below: Recording) -> None:
+def test_evicting_a_row_that_waits_sends_all_down_in_order(below: RecordingStore) -> None:
     cache = CachingStore(below, RecordContext(), CacheBudget(max_bytes=None, max_entries=2))
     for key in (b"a", b"b", b"c"):
         cache.write([(key, b"1")])
@@ -155,7 +137,7 @@ def test_evicting_a_row_that_waits_sends_all_down_in_order(below: Recording) -> 
     assert cache.evictions == 1
 
 
-def test_reading_keeps_a_row_from_being_the_next_to_go(below: Recording) -> None:
+def test_reading_keeps_a_row_from_being_the_next_to_go(below: RecordingStore) -> None:
     cache = CachingStore(below, RecordContext(), CacheBudget(max_bytes=None, max_entries=2))
     cache.write([(b"a", b"1")])
     cache.write([(b"b", b"1")])
@@ -166,9 +148,9 @@ def test_reading_keeps_a_row_from_being_the_next_to_go(below: Recording) -> None
     assert (cache.get(b"a"), cache.get(b"b")) == (b"1", b"below")
 
 
-def test_caches_of_one_task_share_a_bound_and_account_for_every_byte(below: Recording) -> None:
+def test_caches_of_one_task_share_a_bound_and_account_for_every_byte(below: RecordingStore) -> None:
     budget = CacheBudget(max_bytes=1000)
-    caches = [CachingStore(Recording(), RecordContext(), budget) for _ in range(2)]
+    caches = [CachingStore(RecordingStore(), RecordContext(), budget) for _ in range(2)]
     for number in range(50):
         caches[number % 2].write([(b"key-%02d" % number, b"x" * 20)])
         assert budget.used_bytes <= 1000
@@ -178,7 +160,7 @@ def test_caches_of_one_task_share_a_bound_and_account_for_every_byte(below: Reco
 
 
 @pytest.mark.parametrize("change", [[(b"a", b"new"), *BULK], [(b"a", None)]])
-def test_a_read_that_a_write_overtook_is_not_cached(below: Recording, change: list[Entry]) -> None:
+def test_a_read_that_a_write_overtook_is_not_cached(below: RecordingStore, change: list[Entry]) -> None:
     MemoryStore.write(below, [(b"a", b"old")])
     inner_get = below.get
     caches: list[CachingStore] = []

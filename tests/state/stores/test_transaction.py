@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,41 +9,26 @@ from hypothesis import strategies as st
 from state.errors import DiskFullError, StoreClosedError
 from state.serdes.serde import Utf8Serde
 from state.stores.builder import StoreBuilder
-from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.bytes_store import Entry
 from state.stores.changelog_writer import InMemoryChangelog
 from state.stores.key_value import KeyValueStore
 from state.stores.memory import MemoryStore
 from state.stores.record_context import POSITION_KEY, decode_position
 from state.stores.transaction import TransactionStore
+from tests.state.stores.recording_store import RecordingStore
 
 UTF8 = Utf8Serde()
 KEYS = st.sampled_from([b"", b"a", b"b", b"ba", b"\xff"])
 ENTRIES = st.lists(st.tuples(KEYS, st.none() | st.sampled_from([b"1", b"2"])), max_size=8)
 
 
-class Counting(MemoryStore):
-    """A store that keeps the writes that reached it, and can run out of space."""
-
-    def __init__(self) -> None:
-        super().__init__("below")
-        self.writes: list[tuple[list[Entry], dict[bytes, bytes | None]]] = []
-        self.full = False
-
-    def write(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
-        if self.full:
-            raise DiskFullError("no space left (injected)")
-        rows = list(entries)
-        self.writes.append((rows, dict(metadata)))
-        super().write(rows, metadata)
+@pytest.fixture
+def below() -> RecordingStore:
+    return RecordingStore()
 
 
 @pytest.fixture
-def below() -> Counting:
-    return Counting()
-
-
-@pytest.fixture
-def transaction(below: Counting) -> TransactionStore:
+def transaction(below: RecordingStore) -> TransactionStore:
     return TransactionStore(below)
 
 
@@ -70,7 +53,9 @@ def test_it_reads_what_a_store_would_after_the_commit(
     assert list(below.scan(None, None)) == list(after.scan(None, None))
 
 
-def test_a_commit_is_one_write_with_the_last_value_of_each_key(below: Counting, transaction: TransactionStore) -> None:
+def test_a_commit_is_one_write_with_the_last_value_of_each_key(
+    below: RecordingStore, transaction: TransactionStore
+) -> None:
     transaction.write([(b"a", b"1"), (b"b", b"1")], {b"m": b"1", b"n": None})
     transaction.write([(b"a", None)], {b"m": b"2"})
     assert (transaction.metadata(b"m"), below.metadata(b"m"), below.writes) == (b"2", None, [])
@@ -79,7 +64,7 @@ def test_a_commit_is_one_write_with_the_last_value_of_each_key(below: Counting, 
     assert below.writes == [([(b"b", b"1"), (b"a", None)], {b"m": b"2", b"n": None})]
 
 
-def test_an_abort_forgets_what_came_since_the_last_commit(below: Counting, transaction: TransactionStore) -> None:
+def test_an_abort_forgets_what_came_since_the_last_commit(below: RecordingStore, transaction: TransactionStore) -> None:
     transaction.write([(b"a", b"1")], {b"m": b"1"})
     transaction.commit()
     transaction.write([(b"a", b"2")], {b"m": b"2"})
@@ -88,7 +73,9 @@ def test_an_abort_forgets_what_came_since_the_last_commit(below: Counting, trans
     assert (transaction.get(b"a"), transaction.metadata(b"m"), len(below.writes)) == (b"1", b"1", 1)
 
 
-def test_a_full_disk_keeps_the_transaction_for_another_commit(below: Counting, transaction: TransactionStore) -> None:
+def test_a_full_disk_keeps_the_transaction_for_another_commit(
+    below: RecordingStore, transaction: TransactionStore
+) -> None:
     transaction.write([(b"a", b"1")])
     below.full = True
     with pytest.raises(DiskFullError):
@@ -99,7 +86,9 @@ def test_a_full_disk_keeps_the_transaction_for_another_commit(below: Counting, t
     assert below.get(b"a") == b"1"
 
 
-def test_a_deleted_range_waits_and_takes_uncommitted_rows_along(below: Counting, transaction: TransactionStore) -> None:
+def test_a_deleted_range_waits_and_takes_uncommitted_rows_along(
+    below: RecordingStore, transaction: TransactionStore
+) -> None:
     below.write([(b"a", b"1"), (b"c", b"1")])
     transaction.write([(b"b", b"1")])
     transaction.delete_range(b"a", b"c")
@@ -109,7 +98,7 @@ def test_a_deleted_range_waits_and_takes_uncommitted_rows_along(below: Counting,
     assert [key for key, _ in below.scan(None, None)] == [b"c"]
 
 
-def test_closing_forgets_what_was_not_committed(below: Counting, transaction: TransactionStore) -> None:
+def test_closing_forgets_what_was_not_committed(below: RecordingStore, transaction: TransactionStore) -> None:
     transaction.write([(b"a", b"1")])
     transaction.close()
     assert (below.is_open, below.writes) == (False, [])

@@ -15,7 +15,7 @@ from state.stores.window import WindowStore
 from state.topology.aggregator import count
 from state.topology.operators.session_aggregation import SessionAggregation
 from state.topology.operators.sliding_aggregation import SlidingWindowAggregation
-from state.topology.operators.windowed_aggregation import WindowedAggregation
+from state.topology.operators.windowed_aggregation import StreamAggregation, WindowedAggregation
 from state.topology.windows import EmitStrategy, SessionWindows, SlidingWindows, TimeWindows
 
 from .built import over
@@ -45,6 +45,17 @@ def sessions(builder: StoreBuilder, retention_ms: int = 3 * GAP_MS) -> SessionSt
     return builder.session(Utf8Serde(), Int64Serde(), retention_ms=retention_ms)
 
 
+def expect_equal(
+    one: StreamAggregation[str, str, int], other: StreamAggregation[str, str, int], log: list[tuple[str, int]]
+) -> None:
+    """Two tables show the same windows once they have processed the same records."""
+    observed, expected = Observed(one), Observed(other)
+    for key, timestamp_ms in log:
+        one.process(key, "x", timestamp_ms)
+        other.process(key, "x", timestamp_ms)
+    assert observed.windows() == expected.windows()
+
+
 @given(records, st.integers(0, 8), st.sampled_from(EmitStrategy))
 def test_windows_over_stores_equal_windows_over_dictionaries(
     log: list[tuple[str, int]], grace_ms: int, emit: EmitStrategy
@@ -52,11 +63,7 @@ def test_windows_over_stores_equal_windows_over_dictionaries(
     definition = TimeWindows.hopping(6, advance_ms=4, grace_ms=grace_ms)
     one = over(WindowedAggregation, definition, count(), windows(builder(), 6, definition.min_retention_ms), emit=emit)
     other = over(WindowedAggregation, definition, count(), DictWindows[int](), emit=emit)
-    observed, expected = Observed(one), Observed(other)
-    for key, timestamp_ms in log:
-        one.process(key, "x", timestamp_ms)
-        other.process(key, "x", timestamp_ms)
-    assert observed.windows() == expected.windows()
+    expect_equal(one, other, log)
 
 
 @given(records, st.integers(1, 8), st.integers(0, 8), st.sampled_from(EmitStrategy))
@@ -67,11 +74,7 @@ def test_sliding_windows_over_stores_equal_those_over_dictionaries(
     store = windows(builder(), reach_ms, definition.min_retention_ms)
     one = over(SlidingWindowAggregation, definition, count(), store, emit=emit)
     other = over(SlidingWindowAggregation, definition, count(), DictWindows(), emit=emit)
-    observed, expected = Observed(one), Observed(other)
-    for key, timestamp_ms in log:
-        one.process(key, "x", timestamp_ms)
-        other.process(key, "x", timestamp_ms)
-    assert observed.windows() == expected.windows()
+    expect_equal(one, other, log)
 
 
 @given(records, st.integers(1, 8), st.integers(0, 8), st.sampled_from(EmitStrategy))
@@ -81,11 +84,7 @@ def test_sessions_over_stores_equal_those_over_dictionaries(
     definition = SessionWindows(gap_ms, grace_ms)
     one = over(SessionAggregation, definition, count(), sessions(builder(), 100), emit=emit)
     other = over(SessionAggregation, definition, count(), DictSessions[int](), emit=emit)
-    observed, expected = Observed(one), Observed(other)
-    for key, timestamp_ms in log:
-        one.process(key, "x", timestamp_ms)
-        other.process(key, "x", timestamp_ms)
-    assert observed.windows() == expected.windows()
+    expect_equal(one, other, log)
 
 
 @given(records, st.integers(1, 8), st.integers(0, 8))
@@ -95,11 +94,7 @@ def test_the_least_retention_keeps_sessions_until_they_are_emitted(
     definition = SessionWindows(gap_ms, grace_ms)
     one = over(SessionAggregation, definition, count(), sessions(builder(), definition.min_retention_ms), emit=CLOSE)
     other = over(SessionAggregation, definition, count(), DictSessions[int](), emit=CLOSE)
-    observed, expected = Observed(one), Observed(other)
-    for key, timestamp_ms in sorted(log, key=lambda record: record[1]):
-        one.process(key, "x", timestamp_ms)
-        other.process(key, "x", timestamp_ms)
-    assert observed.windows() == expected.windows()
+    expect_equal(one, other, sorted(log, key=lambda record: record[1]))
 
 
 def test_a_great_leap_of_time_loses_no_final_result() -> None:
