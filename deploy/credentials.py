@@ -24,9 +24,9 @@ class SupervisorCredentials:
     username: str
     password: str
 
-    def client(self) -> SupervisorRpc:
-        """A client of that supervisor."""
-        return SupervisorRpc(self.url, self.username, self.password)
+    def client(self, timeout_s: float = 20.0) -> SupervisorRpc:
+        """A client of that supervisor; `timeout_s` bounds each call."""
+        return SupervisorRpc(self.url, self.username, self.password, timeout_s=timeout_s)
 
 
 def read_supervisor_credentials(layout: RunLayout) -> SupervisorCredentials:

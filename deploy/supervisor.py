@@ -29,10 +29,10 @@ _LOG_BACKUPS = 3
 _RPC_INTERFACE = {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"}
 
 
-def running_supervisor(layout: RunLayout) -> SupervisorRpc | None:
-    """A client of the supervisor that runs in this run directory, or None."""
+def running_supervisor(layout: RunLayout, timeout_s: float = 20.0) -> SupervisorRpc | None:
+    """A client of the supervisor that runs in this run directory, or None. `timeout_s` bounds each of its calls."""
     try:
-        client = read_supervisor_credentials(layout).client()
+        client = read_supervisor_credentials(layout).client(timeout_s)
     except NotRunningError:
         return None
     return client if client.is_up() else None

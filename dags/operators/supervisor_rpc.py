@@ -55,7 +55,7 @@ class SupervisorRpc:
     Methods raise `SupervisorUnreachableError` when it doesn't answer or refuses.
     """
 
-    def __init__(self, url: str, username: str, password: str, *, timeout_s: float = 20.0) -> None:
+    def __init__(self, url: str, username: str, password: str, *, timeout_s: float) -> None:
         """`timeout_s` bounds each call."""
         self._address = url
         login = f"{urllib.parse.quote(username, safe='')}:{urllib.parse.quote(password, safe='')}"

@@ -23,6 +23,8 @@ from state.errors import StateError
 from state.settings import load_node_settings
 
 _TIMEOUT_S = 2.0
+"""How long a view that is refreshed all the time waits for a node, or for a supervisor that hangs."""
+_PATIENCE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def collect(
         nodes: how to ask the query nodes for what they hold; None to leave stores and nodes out.
     """
     now_ms = clock.now_ms()
-    infos = [] if settings is None else _supervised(layout)
+    infos = [] if settings is None else _supervised(layout, _PATIENCE_S if probe else _TIMEOUT_S)
     apps = _apps(layout, infos, settings, now_ms)
     found = Overview(
         now_ms,
@@ -89,8 +91,8 @@ def platform_overview(
     return lambda: collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, nodes=nodes)
 
 
-def _supervised(layout: RunLayout) -> Sequence[ProcessInfo]:
-    client = running_supervisor(layout)
+def _supervised(layout: RunLayout, timeout_s: float) -> Sequence[ProcessInfo]:
+    client = running_supervisor(layout, timeout_s)
     try:
         return [] if client is None else client.processes()
     except SupervisorUnreachableError:
