@@ -93,7 +93,6 @@ class Node:
         peers = Peers(
             self._catalog.node,
             lambda: self._catalog.addresses,
-            timeout_ms=FORWARD_TIMEOUT_MS,
             clock=self._clock,
             sign=self._security.sign,
             transport=self._security.transport,
@@ -104,6 +103,7 @@ class Node:
             self._catalog,
             router,
             max_key_bytes=limits.max_key_bytes,
+            longest_s=FORWARD_TIMEOUT_MS / 1000,
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(

@@ -38,21 +38,8 @@ class Caller:
         return Role.READER in self.roles and (self.stores is None or store in self.stores)
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
-    """One request under way.
-
-    Attributes:
-        caller: who asks; None on a node without authentication.
-        deadline_s: when its answer must be there, on the monotonic clock; None if the caller gave none.
-    """
-
-    caller: Caller | None
-    deadline_s: float | None
-
-
-current_request: ContextVar[RequestContext | None] = ContextVar("current_request", default=None)
-"""The request that the running task works for. None outside one, and where neither caller nor deadline is known."""
+current_caller: ContextVar[Caller | None] = ContextVar("current_caller", default=None)
+"""Who asks what the running task answers. None outside a request, and on a node without authentication."""
 
 
 LIVE_PATH = b"/livez"

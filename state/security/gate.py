@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from state.security.access import Caller, Role, UnauthenticatedError, current_request
+from state.security.access import Caller, Role, UnauthenticatedError, current_caller
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
 from state.security.tokens import TokenBook
 
@@ -65,7 +65,7 @@ class Gate:
 
     def asking_for(self) -> str:
         """The caller that the current task asks other nodes for, as the header between nodes names it."""
-        request = current_request.get()
-        if request is not None and request.caller is not None:
-            return request.caller.name
+        caller = current_caller.get()
+        if caller is not None:
+            return caller.name
         return ANONYMOUS if self.open else FOR_ITSELF

@@ -13,7 +13,6 @@ import structlog
 from state.clock import Clock
 from state.errors import StoreUnavailableError
 from state.query.answers.answer import Answer
-from state.security.access import current_request
 from state.security.hop import HOP
 
 _SAMPLES = 64
@@ -121,7 +120,6 @@ class Peers:
     Args:
         node: this node's name.
         addresses: returns the current base addresses by node name.
-        timeout_ms: time limit of a request without a deadline of its own.
         clock: for deadlines and latencies.
         sign: returns the headers that prove a request's origin, for node, method, target, body and milliseconds left.
         transport: makes a pool of connections to one node. Requests go to it unchanged: no redirects, cookies or
@@ -134,7 +132,6 @@ class Peers:
         node: str,
         addresses: Callable[[], Mapping[str, str]],
         *,
-        timeout_ms: int,
         clock: Clock,
         sign: Callable[[str, str, str, bytes, int], Headers] = _unsigned,
         transport: Callable[[], httpx2.AsyncBaseTransport] = httpx2.AsyncHTTPTransport,
@@ -142,23 +139,12 @@ class Peers:
     ) -> None:
         self._node = node
         self._addresses = addresses
-        self._timeout_s = timeout_ms / 1000
         self._clock = clock
         self._sign = sign
         self._new_pool = transport
         self._max_answer_bytes = max_answer_bytes
         self._health: dict[str, PeerHealth] = {}
         self._pools: dict[str, httpx2.AsyncBaseTransport] = {}
-
-    def deadline_s(self) -> float:
-        """The deadline (monotonic) of a request that begins now: the caller's or this node's, whichever is sooner."""
-        ours_s = self._clock.monotonic_s() + self._timeout_s
-        request = current_request.get()
-        return ours_s if request is None or request.deadline_s is None else min(ours_s, request.deadline_s)
-
-    def left_s(self, deadline_s: float) -> float:
-        """Seconds until a deadline; negative after it."""
-        return deadline_s - self._clock.monotonic_s()
 
     def health(self, node: str) -> PeerHealth:
         """The health of another node as this node sees it."""
@@ -179,7 +165,7 @@ class Peers:
         Raises:
             PeerUnavailableError: no answer in time, or one that asks to retry or to ask another node.
         """
-        left_s = self.left_s(deadline_s)
+        left_s = deadline_s - self._clock.monotonic_s()
         address = self._addresses().get(node)
         if left_s <= 0 or address is None:
             msg = f"no time is left to ask node {node}" if address else f"node {node} is not in the cluster any more"

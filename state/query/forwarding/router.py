@@ -97,45 +97,30 @@ class Router:
         corrected_total: times that another node corrected the holders.
     """
 
-    def __init__(self, catalog: Catalog, peers: Peers, *, on_stale_map: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, catalog: Catalog, peers: Peers) -> None:
         self._catalog = catalog
         self._peers = peers
-        self._on_stale_map = on_stale_map
         self._hedges_left = _HEDGE_BURST
         self.forwarded_total = 0
         self.hedged_total = 0
         self.corrected_total = 0
 
-    def deadline_s(self) -> float:
-        """The deadline, on the monotonic clock, of a question that arrives now without one."""
-        return self._peers.deadline_s()
-
-    async def forward(
-        self,
-        store: str,
-        partition: int,
-        request: str | PeerRequest,
-        *,
-        deadline_s: float | None = None,
-        exclude: Iterable[str] = (),
-    ) -> Answer:
+    async def forward(self, store: str, partition: int, request: PeerRequest, *, deadline_s: float) -> Answer:
         """The answer of another node that holds the partition.
 
         Args:
             store: the store's name.
             partition: the partition asked for.
-            request: path with query string, or the whole request.
-            deadline_s: the deadline, on the monotonic clock; None takes the node's own limit.
-            exclude: nodes not to ask.
+            request: what to ask.
+            deadline_s: the deadline, on the monotonic clock.
 
         Raises:
             NoHolderAnsweredError: none can answer in time; its message names the reasons.
             UnknownStoreError: if there is no such store.
             StoreRestoringError: if the node doesn't know the store's partitions yet.
         """
-        wanted = _as_request(request)
-        question = self._question(store, lambda _: wanted, deadline_s)
-        found = await self._ask_holders(question, [partition], frozenset(exclude))
+        question = _Question(store, lambda _: request, deadline_s)
+        found = await self._ask_holders(question, [partition], frozenset())
         if found:
             return found[0].answer
         told = "; ".join(question.reasons) or "none is left"
@@ -146,10 +131,9 @@ class Router:
         self,
         store: str,
         partitions: Iterable[int],
-        request: Callable[[Sequence[int]], str | PeerRequest],
+        request: Callable[[Sequence[int]], PeerRequest],
         *,
-        deadline_s: float | None = None,
-        exclude: Iterable[str] = (),
+        deadline_s: float,
     ) -> Scattered:
         """Asks other nodes for many partitions, each partition at one of its holders.
 
@@ -158,23 +142,17 @@ class Router:
             partitions: those asked for.
             request: makes the request for the partitions that one node is asked for together.
             deadline_s: as for `forward`.
-            exclude: nodes not to ask.
 
         Raises:
             UnknownStoreError: if there is no such store.
             StoreRestoringError: if the node doesn't know the store's partitions yet.
         """
         wanted = sorted(set(partitions))
-        question = self._question(store, lambda numbers: _as_request(request(numbers)), deadline_s)
-        parts = await self._ask_holders(question, wanted, frozenset(exclude))
+        question = _Question(store, request, deadline_s)
+        parts = await self._ask_holders(question, wanted, frozenset())
         answered = {partition for part in parts for partition in part.partitions}
         missing = tuple(number for number in wanted if number not in answered)
         return Scattered(tuple(parts), missing, tuple(question.reasons), tuple(question.answers))
-
-    def _question(
-        self, store: str, request: Callable[[Sequence[int]], PeerRequest], deadline_s: float | None
-    ) -> _Question:
-        return _Question(store, request, self.deadline_s() if deadline_s is None else deadline_s)
 
     async def _ask_holders(self, question: _Question, partitions: Sequence[int], asked: frozenset[str]) -> list[Part]:
         """Asks for each partition at its best holder that wasn't asked yet. Partitions without one are left out."""
@@ -267,13 +245,8 @@ class Router:
         if error.answer is None or error.answer.status != _MISDIRECTED:
             return
         self.corrected_total += 1
-        self._on_stale_map()
         if not question.hints:
             question.hints.update(dict.fromkeys(partitions, _holders_told(error.answer)))
-
-
-def _as_request(request: str | PeerRequest) -> PeerRequest:
-    return PeerRequest(request) if isinstance(request, str) else request
 
 
 def _covers(parts: Sequence[Part], partitions: Sequence[int]) -> bool:

@@ -34,11 +34,10 @@ from state.security.access import (
     LIVE_PATH,
     Caller,
     ForbiddenError,
-    RequestContext,
     UnauthenticatedError,
     check_access,
     check_plain,
-    current_request,
+    current_caller,
 )
 from state.security.gate import Gate
 from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
@@ -201,7 +200,7 @@ class Guard:
         if hop is not None or caller is not None or self._gate.open:
             scope.get("state", {}).get(PROVEN, _nothing)()
         left_s = self._left_s(scope, watched, hop)
-        current_request.set(RequestContext(caller, None if left_s is None else self._clock.monotonic_s() + left_s))
+        current_caller.set(caller)
         await self._run(scope, receive, send, left_s or self._limits.max_deadline_s)
 
     async def _body(self, receive: Any, watched: Watched) -> bytes:

@@ -27,6 +27,7 @@ from state.query.answers.answer import JSON, SERVED_BY, STALENESS, Answer
 from state.query.answers.json_rows import row_json
 from state.query.answers.origins import LocalOrigin
 from state.query.answers.problems import KeyTooLongError, problem_of, unknown_key
+from state.query.forwarding.peers import PeerRequest
 from state.query.forwarding.router import NoHolderAnsweredError, Router
 from state.query.reads.freshness_gate import FreshnessGate
 from state.query.reads.hot_rows import NONE, OK, HotRows
@@ -36,7 +37,6 @@ from state.replicas.replica import Replica
 log = structlog.get_logger(__name__)
 
 LOCAL, FORWARDED = "local", "forwarded"
-_LONGEST_S = 86_400.0
 _FRESHER_S = 1.0
 """How long to wait for another node, or for this replica to catch up, if another node may be fresher."""
 
@@ -60,6 +60,7 @@ class PointQueries:
         catalog: the stores and their holders.
         router: the way to other nodes.
         max_key_bytes: longest key that is looked for.
+        longest_s: the longest that a request may take.
         clock: the clock that replicas are followed by.
         gate: holds reads back until their requirement is met; None makes one that waits for the regular polls of end
             offsets.
@@ -77,6 +78,7 @@ class PointQueries:
         router: Router,
         *,
         max_key_bytes: int,
+        longest_s: float,
         clock: Clock | None = None,
         gate: FreshnessGate | None = None,
         snapshots: SnapshotFallback | None = None,
@@ -84,6 +86,7 @@ class PointQueries:
         self._catalog = catalog
         self._router = router
         self._max_key_bytes = max_key_bytes
+        self._longest_s = longest_s
         self._clock = clock or SystemClock()
         self._gate = gate or FreshnessGate(self._clock, lambda: None)
         self._snapshots = snapshots
@@ -132,7 +135,7 @@ class PointQueries:
         arrived_s, began_ns = self._clock.monotonic_s(), time.perf_counter_ns()
         try:
             partition = self._partition(store, key)
-            deadline_s = min(self._router.deadline_s(), requirement.deadline_s(arrived_s, _LONGEST_S))
+            deadline_s = requirement.deadline_s(arrived_s, self._longest_s)
             question = _Question(store, partition, key, requirement, arrived_s, deadline_s)
             answer = await self._answered(question, forwarded=forwarded)
             way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
@@ -264,7 +267,7 @@ class PointQueries:
     async def _forwarded(self, question: _Question, deadline_s: float) -> Answer:
         (segment,), key_format = key_segments(question.key)
         path = f"/state/keyvalue/{question.store}/{segment}?{key_format}{self._sent_on(question)}"
-        return await self._router.forward(question.store, question.partition, path, deadline_s=deadline_s)
+        return await self._router.forward(question.store, question.partition, PeerRequest(path), deadline_s=deadline_s)
 
     def _sent_on(self, question: _Question) -> str:
         if question.requirement == NO_REQUIREMENT:

@@ -80,9 +80,7 @@ class Node:
             replica.open(LogState(definition.topic, "id", partition, 0, 0, 86_400_000))
             self.replicas[replica.replica_id] = replica
         self.catalog.complete(cluster.assignment, self.replicas)
-        peers = Peers(
-            name, lambda: cluster.addresses, timeout_ms=5000, clock=cluster.clock, transport=lambda: cluster.network
-        )
+        peers = Peers(name, lambda: cluster.addresses, clock=cluster.clock, transport=lambda: cluster.network)
         self.router = Router(self.catalog, peers)
         gatherer = Gatherer(
             self.catalog,
@@ -93,7 +91,7 @@ class Node:
             longest_s=5,
         )
         self.streams = Streams(gatherer, name, cluster.stream_limits, max_streams=4, longest_s=30)
-        point = PointQueries(self.catalog, self.router, max_key_bytes=1000)
+        point = PointQueries(self.catalog, self.router, max_key_bytes=1000, longest_s=5)
         self.services = QueryServices(
             catalog=self.catalog,
             point=point,

@@ -10,11 +10,10 @@ from state.clock import ManualClock
 from state.security.access import (
     Caller,
     ForbiddenError,
-    RequestContext,
     Role,
     UnauthenticatedError,
     check_access,
-    current_request,
+    current_caller,
 )
 from state.security.gate import Gate
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
@@ -101,9 +100,9 @@ def test_a_node_says_for_whom_it_asks(gate: tuple[Gate, str]) -> None:
     guarded, _ = gate
     assert Gate().asking_for() == ANONYMOUS
     assert guarded.asking_for() == FOR_ITSELF
-    before = current_request.set(RequestContext(READER, None))
+    before = current_caller.set(READER)
     assert guarded.asking_for() == "r"
-    current_request.reset(before)
+    current_caller.reset(before)
 
 
 def test_certificates_alone_let_everything_be_read() -> None:

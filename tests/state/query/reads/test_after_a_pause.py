@@ -47,11 +47,10 @@ class Woken:
         peers = Peers(
             "a",
             lambda: catalog.addresses,
-            timeout_ms=5000,
             clock=clock,
             transport=lambda: httpx2.MockTransport(other),
         )
-        self.point = PointQueries(catalog, Router(catalog, peers), max_key_bytes=100, clock=clock)
+        self.point = PointQueries(catalog, Router(catalog, peers), max_key_bytes=100, longest_s=5, clock=clock)
         self._clock = clock
 
     async def ask(self) -> Answer:
