@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from state.errors import NullKeyError
 from state.keys.escaping import prefix_stop
-from state.serdes.serde import Serde
 from state.stores.bytes_store import BytesIterator
-from state.stores.layers import StateStore, StoreLayers
+from state.stores.layers import StateStore
 from state.stores.store_iterator import StoreIterator
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class KeyRanges(StateStore, ABC, Generic[K, V]):
+class KeyRanges(StateStore[K, V], ABC):
     """The base of stores with one value a key. A subclass defines how rows are decoded, and which are left out."""
-
-    def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
-        super().__init__(layers)
-        self._encode_key = key_serde.serialize
-        self._decode_key = key_serde.deserialize
-        self._encode = value_serde.serialize
-        self._decode = value_serde.deserialize
 
     def range(self, key_from: K | None, key_to: K | None) -> StoreIterator[tuple[K, V]]:
         """Rows from `key_from` to `key_to`, both included; None leaves an end open. Nothing if they are swapped."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, TypeVar
@@ -81,9 +81,9 @@ class KeyValueStore(KeyRanges[K, V]):
         self._write(((self._encode_key(key), None),))
         return current
 
-    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
+    def restore_batch(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
         """Writes changelog records, in their order, below the changelog: nothing is logged again. Idempotent."""
-        self._layers.restore_target.write(entries, metadata or NO_METADATA)
+        self._layers.restore_target.write(entries, metadata)
 
     def transaction(self) -> KeyValueTransaction[K, V]:
         """Several writes in one atomic step: `with store.transaction() as rows: rows.put(...)`.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
+from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesStore, Entry
 from state.stores.caching import CachingStore
 from state.stores.expiry_index import ExpiryIndexStore
@@ -21,6 +22,9 @@ from state.stores.record_context import (
     merged_positions,
 )
 from state.stores.segmented import SegmentedStore
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,14 @@ class StoreLayers:
     expiry_index: ExpiryIndexStore | None = None
 
 
-class StateStore:
+class StateStore(Generic[K, V]):
     """What all store kinds have in common. Made by a `StoreBuilder`. A context manager that closes on leaving."""
 
-    def __init__(self, layers: StoreLayers) -> None:
+    def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V]) -> None:
+        self._encode_key = key_serde.serialize
+        self._decode_key = key_serde.deserialize
+        self._encode = value_serde.serialize
+        self._decode = value_serde.deserialize
         self._layers = layers
         self._context = layers.context
         self._top = layers.top

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from state.errors import ConfigurationError, InvalidWindowError
 from state.keys.sessions import decode_session_row_key, session_bounds, session_end_ms, session_row_key
 from state.keys.windows import MAX_TIMESTAMP_MS, key_bounds
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.layers import StateStore, StoreLayers
+from state.stores.layers import StoreLayers
 from state.stores.store_iterator import StoreIterator
-from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time
+from state.stores.stream_time import TimedStore, check_key_and_time
 from state.stores.windowed import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SessionStore(StateStore, Generic[K, V]):
+class SessionStore(TimedStore[K, V]):
     """Sessions: start and end belong to them. Made by `StoreBuilder.session`.
 
     A session lives while `end >= stream time - retention + 1`; stream time is the latest end that was put. Later puts
@@ -27,18 +27,8 @@ class SessionStore(StateStore, Generic[K, V]):
     """
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> None:
-        super().__init__(layers)
         check_session_retention(retention_ms)
-        self._encode_key = key_serde.serialize
-        self._decode_key = key_serde.deserialize
-        self._encode = value_serde.serialize
-        self._decode = value_serde.deserialize
-        self._time = StoreStreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
-
-    @property
-    def stream_time(self) -> StoreStreamTime:
-        """Stream time, retention, and the count of records that came too late."""
-        return self._time
+        super().__init__(layers, key_serde, value_serde, retention_ms=retention_ms)
 
     def put(self, key: K, start_ms: int, end_ms: int, value: V | None) -> None:
         """Sets the value of a session; None removes it.
@@ -117,22 +107,13 @@ class SessionStore(StateStore, Generic[K, V]):
         """As `fetch_range`, backwards."""
         return self._of_keys(key_from, key_to, (0, MAX_TIMESTAMP_MS), MAX_TIMESTAMP_MS, reverse=True)
 
-    def expire(self) -> int:
-        """Deletes segments that hold expired sessions only; changes no answer. Returns how many went."""
-        segments = self._layers.segments
-        return 0 if segments is None else segments.expire_before(self._time.oldest_live_ms)
-
-    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
-        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their keys."""
-        rows = list(entries)
-        latest_ms = max((session_end_ms(row_key) for row_key, _ in rows), default=self._time.observed_ms)
-        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
-        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
-        self.expire()
-
     def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
         """Sets the listener that gets (session, new, old) when the cache is flushed, in write order. Needs a cache."""
         self._on_flush(listener, self._windowed, self._decode)
+
+    def _observe_restored(self, rows: Sequence[Entry]) -> None:
+        latest_ms = max((session_end_ms(row_key) for row_key, _ in rows), default=self._time.observed_ms)
+        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
 
     def _of_key(
         self, key: K, earliest_end_ms: int, latest_start_ms: int, *, reverse: bool

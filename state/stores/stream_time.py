@@ -1,4 +1,4 @@
-"""Stream time of one store: the highest record time seen, which decides what has expired.
+"""Stream time of one store: the highest record time seen, which decides what has expired; and stores that keep it.
 
 Metadata layout: int64 stream time in epoch milliseconds (-1: nothing seen), uint32 last duplicate sequence, big-endian.
 """
@@ -6,9 +6,18 @@ Metadata layout: int64 stream time in epoch milliseconds (-1: nothing seen), uin
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from state.errors import InvalidTimestampError, NullKeyError
 from state.keys.windows import MAX_SEQUENCE, MAX_TIMESTAMP_MS
+from state.serdes.serde import Serde
+from state.stores.bytes_store import NO_METADATA, Entry
+from state.stores.layers import StateStore, StoreLayers
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 STREAM_TIME_KEY = b"stream-time"
 NOTHING_SEEN_MS = -1
@@ -60,6 +69,38 @@ class StoreStreamTime:
     def encoded(self) -> dict[bytes, bytes | None]:
         """The metadata to write along."""
         return {STREAM_TIME_KEY: _LAYOUT.pack(self.observed_ms, self.sequence)}
+
+
+class TimedStore(StateStore[K, V], ABC):
+    """The base of stores whose rows live by stream time."""
+
+    def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, retention_ms: int) -> None:
+        super().__init__(layers, key_serde, value_serde)
+        self._time = StoreStreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
+
+    @property
+    def stream_time(self) -> StoreStreamTime:
+        """Stream time, retention, and the count of records that came too late."""
+        return self._time
+
+    def restore_batch(self, entries: Iterable[Entry], metadata: Mapping[bytes, bytes | None] = NO_METADATA) -> None:
+        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from the rows."""
+        rows = list(entries)
+        self._observe_restored(rows)
+        self._layers.restore_target.write(rows, {**metadata, **self._time.encoded()})
+        self.expire()
+
+    def expire(self) -> int:
+        """Deletes segments that hold expired rows only; changes no answer. Returns how many went.
+
+        Called whenever stream time moves; call it yourself only to free space at once.
+        """
+        segments = self._layers.segments
+        return 0 if segments is None else segments.expire_before(self._time.oldest_live_ms)
+
+    @abstractmethod
+    def _observe_restored(self, rows: Sequence[Entry]) -> None:
+        """Moves stream time to the latest of the rows."""
 
 
 def check_key_and_time(key: object, *times_ms: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from state.errors import ConfigurationError, InvalidArgumentError
@@ -12,13 +12,13 @@ from state.stores.expiry_index import NEVER_MS, ExpiryIndexStore, expires_at_ms,
 from state.stores.key_ranges import KeyRanges
 from state.stores.layers import StoreLayers
 from state.stores.store_iterator import StoreIterator
-from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time
+from state.stores.stream_time import TimedStore, check_key_and_time
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class TtlKeyValueStore(KeyRanges[K, V]):
+class TtlKeyValueStore(KeyRanges[K, V], TimedStore[K, V]):
     """A key-value store whose rows expire; reads don't see expired rows. Made by `StoreBuilder.ttl_key_value`.
 
     A row put at `t` with a TTL of `n` is visible while stream time is below `t + n`. Stream time is the latest
@@ -28,18 +28,12 @@ class TtlKeyValueStore(KeyRanges[K, V]):
     """
 
     def __init__(self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, ttl_ms: int | None) -> None:
-        super().__init__(layers, key_serde, value_serde)
         check_ttl(ttl_ms)
+        super().__init__(layers, key_serde, value_serde, retention_ms=NEVER_MS)
         if layers.expiry_index is None:
             raise ConfigurationError("a store with a TTL needs an expiry index below; use the builder")
         self._index: ExpiryIndexStore = layers.expiry_index
         self._ttl_ms = ttl_ms
-        self._time = StoreStreamTime(NEVER_MS, layers.top.metadata(STREAM_TIME_KEY))
-
-    @property
-    def stream_time(self) -> StoreStreamTime:
-        """The latest timestamp that was put or observed; it decides which rows have expired."""
-        return self._time
 
     def put(self, key: K, value: V | None, timestamp_ms: int, ttl_ms: int | None = None) -> None:
         """Sets the value and restarts its TTL; None deletes. A late timestamp may be expired at once.
@@ -92,18 +86,15 @@ class TtlKeyValueStore(KeyRanges[K, V]):
             self._layers.logged.write([(key, None) for key in expired])
         return len(expired)
 
-    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
-        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their stamps."""
-        rows = list(entries)
-        latest_ms = max((put_at_ms(data) for _, data in rows if data is not None), default=self._time.observed_ms)
-        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
-        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
-
     def observe(self, timestamp_ms: int) -> None:
         """Moves stream time on, as a put of that timestamp would: for partitions that get no records."""
         check_key_and_time("", timestamp_ms)
         if self._time.observe(timestamp_ms):
             self._write((), self._time.encoded())
+
+    def _observe_restored(self, rows: Sequence[Entry]) -> None:
+        latest_ms = max((put_at_ms(data) for _, data in rows if data is not None), default=self._time.observed_ms)
+        self._time.observed_ms = max(self._time.observed_ms, latest_ms)
 
     def _stamped(self, value: V, timestamp_ms: int, ttl_ms: int | None) -> bytes:
         ttl = self._ttl_ms if ttl_ms is None else ttl_ms

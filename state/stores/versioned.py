@@ -6,7 +6,7 @@ the serialized value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from state.errors import ConfigurationError
@@ -14,8 +14,8 @@ from state.keys.versions import version_bounds, version_row_key, version_timesta
 from state.keys.windows import MAX_TIMESTAMP_MS
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, Entry
-from state.stores.layers import StateStore, StoreLayers
-from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time, clamped
+from state.stores.layers import StoreLayers
+from state.stores.stream_time import TimedStore, check_key_and_time, clamped
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -43,7 +43,7 @@ class VersionedRecord(NamedTuple, Generic[V]):
     valid_to_ms: int
 
 
-class VersionedKeyValueStore(StateStore, Generic[K, V]):
+class VersionedKeyValueStore(TimedStore[K, V]):
     """Values with the time that they are valid from. Made by `StoreBuilder.versioned_key_value`.
 
     Records may come out of order: a version takes its place by its timestamp. One that is older than stream time minus
@@ -53,18 +53,9 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
     def __init__(
         self, layers: StoreLayers, key_serde: Serde[K], value_serde: Serde[V], *, history_retention_ms: int
     ) -> None:
-        super().__init__(layers)
         check_history_retention(history_retention_ms)
-        self._encode_key = key_serde.serialize
-        self._encode = value_serde.serialize
-        self._decode = value_serde.deserialize
+        super().__init__(layers, key_serde, value_serde, retention_ms=history_retention_ms)
         self._retention_ms = history_retention_ms
-        self._time = StoreStreamTime(history_retention_ms, layers.top.metadata(STREAM_TIME_KEY))
-
-    @property
-    def stream_time(self) -> StoreStreamTime:
-        """Stream time, and the count of records that came too late."""
-        return self._time
 
     def put(self, key: K, value: V | None, timestamp_ms: int) -> int:
         """Adds a version; None means that the key was deleted at that time.
@@ -139,12 +130,9 @@ class VersionedKeyValueStore(StateStore, Generic[K, V]):
                     break
         return records[::-1]
 
-    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
-        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their keys."""
-        rows = list(entries)
+    def _observe_restored(self, rows: Sequence[Entry]) -> None:
         latest_ms = max((version_timestamp_ms(row_key) for row_key, _ in rows), default=self._time.observed_ms)
         self._time.observed_ms = max(self._time.observed_ms, latest_ms)
-        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
 
     @property
     def _horizon_ms(self) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from state.errors import ConfigurationError
 from state.keys.windows import (
@@ -16,16 +16,16 @@ from state.keys.windows import (
 )
 from state.serdes.serde import Serde
 from state.stores.bytes_store import NO_METADATA, BytesIterator, Entry
-from state.stores.layers import StateStore, StoreLayers
+from state.stores.layers import StoreLayers
 from state.stores.store_iterator import StoreIterator
-from state.stores.stream_time import STREAM_TIME_KEY, StoreStreamTime, check_key_and_time, clamped
+from state.stores.stream_time import TimedStore, check_key_and_time, clamped
 from state.stores.windowed import Windowed
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class WindowStore(StateStore, Generic[K, V]):
+class WindowStore(TimedStore[K, V]):
     """Windows of one size. Made by `StoreBuilder.window`.
 
     A window lives while `start >= stream time - retention + 1`; stream time is the latest start that was put. Later
@@ -43,25 +43,15 @@ class WindowStore(StateStore, Generic[K, V]):
         retention_ms: int,
         retain_duplicates: bool,
     ) -> None:
-        super().__init__(layers)
         check_retention(window_size_ms, retention_ms)
-        self._encode_key = key_serde.serialize
-        self._decode_key = key_serde.deserialize
-        self._encode = value_serde.serialize
-        self._decode = value_serde.deserialize
+        super().__init__(layers, key_serde, value_serde, retention_ms=retention_ms)
         self._window_size_ms = window_size_ms
         self._retain_duplicates = retain_duplicates
-        self._time = StoreStreamTime(retention_ms, layers.top.metadata(STREAM_TIME_KEY))
 
     @property
     def window_size_ms(self) -> int:
         """The size of every window."""
         return self._window_size_ms
-
-    @property
-    def stream_time(self) -> StoreStreamTime:
-        """Stream time, retention, and the count of records that came too late."""
-        return self._time
 
     def put(self, key: K, value: V | None, start_ms: int) -> None:
         """Sets the value of the window that starts at `start_ms`; None deletes it.
@@ -133,27 +123,15 @@ class WindowStore(StateStore, Generic[K, V]):
         """Every live window, backwards."""
         return self._of_keys(None, None, 0, MAX_TIMESTAMP_MS, reverse=True)
 
-    def expire(self) -> int:
-        """Deletes segments that hold expired windows only; changes no answer. Returns how many went.
+    def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
+        """Sets the listener for (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
+        self._on_flush(listener, self._windowed, self._decode)
 
-        Called whenever stream time moves; call it yourself only to free space at once.
-        """
-        segments = self._layers.segments
-        return 0 if segments is None else segments.expire_before(self._time.oldest_live_ms)
-
-    def restore_batch(self, entries: Iterable[Entry], metadata: dict[bytes, bytes | None] | None = None) -> None:
-        """Writes changelog records, in their order, below the changelog, and rebuilds stream time from their keys."""
-        rows = list(entries)
+    def _observe_restored(self, rows: Sequence[Entry]) -> None:
         for row_key, _ in rows:
             _, start_ms, sequence = decode_window_row_key(row_key)
             self._time.observed_ms = max(self._time.observed_ms, start_ms)
             self._time.sequence = max(self._time.sequence, sequence)
-        self._layers.restore_target.write(rows, {**(metadata or {}), **self._time.encoded()})
-        self.expire()
-
-    def on_flush(self, listener: Callable[[Sequence[tuple[Windowed[K], V | None, V | None]]], None] | None) -> None:
-        """Sets the listener for (windowed key, new, old) when the cache is flushed, in write order. Needs a cache."""
-        self._on_flush(listener, self._windowed, self._decode)
 
     def _of_key(self, key: K, from_ms: int, to_ms: int, *, reverse: bool) -> StoreIterator[tuple[int, V]]:
         check_key_and_time(key)

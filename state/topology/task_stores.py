@@ -139,7 +139,7 @@ class TypedStore:
             top=self._transaction, logged=self._transaction, restore_target=arranged, backend=inner, context=context,
             expiry_index=arranged if isinstance(arranged, ExpiryIndexStore) else None,
         )  # fmt: skip
-        self.store: StateStore = _typed(spec, layers)
+        self.store: StateStore[Any, Any] = _typed(spec, layers)
 
     def changes(self) -> Iterable[StoreChange]:
         """The last change of each row; then tombstones of the rows that expire with this batch.
@@ -206,7 +206,7 @@ def restore(
         backend.write(entries, metadata)
         return
     store: Any = TypedStore(spec, backend, RecordContext()).store
-    store.restore_batch(entries, dict(metadata))
+    store.restore_batch(entries, metadata)
 
 
 def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
@@ -217,7 +217,7 @@ def _arranged(spec: TopologyStore, inner: BytesStore) -> BytesStore:
     return ExpiryIndexStore(inner) if spec.kind is StoreKind.TTL else inner
 
 
-def _typed(spec: TopologyStore, layers: StoreLayers) -> StateStore:
+def _typed(spec: TopologyStore, layers: StoreLayers) -> StateStore[Any, Any]:
     keys, values = spec.key_serde, TimestampedSerde(spec.value_serde) if spec.timestamped else spec.value_serde
     match spec.kind:
         case StoreKind.WINDOW:

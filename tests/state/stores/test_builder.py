@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from state.stores.suppliers import RocksDBSupplier
 from state.stores.wrapped import WrappedStore
 
 UTF8 = Utf8Serde()
-Build = Callable[[StoreBuilder], StateStore]
+Build = Callable[[StoreBuilder], StateStore[Any, Any]]
 KINDS: dict[str, tuple[Build, list[type]]] = {
     "key_value": (lambda b: b.key_value(UTF8, UTF8), []),
     "timestamped": (lambda b: b.timestamped_key_value(UTF8, UTF8), []),
@@ -36,7 +37,7 @@ KINDS: dict[str, tuple[Build, list[type]]] = {
 every_kind = pytest.mark.parametrize(("build", "arrangement"), KINDS.values(), ids=KINDS)
 
 
-def stack(store: StateStore) -> list[type]:
+def stack(store: StateStore[Any, Any]) -> list[type]:
     layers, layer = [], store.layers.top
     while isinstance(layer, WrappedStore):
         layers.append(type(layer))
