@@ -15,8 +15,9 @@ from collections.abc import Mapping
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from state.changelog.log_reader import TopicAndPartition
 from state.kafka_clients import new_consumer
+
+TopicAndPartition = tuple[str, int]
 
 FIRST = int(OFFSET_BEGINNING)
 """Asks for the first offset of a log."""

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 
-from state.changelog.log_bounds import END, known_offsets, offset_client
-from state.changelog.log_reader import LogEnd, TopicAndPartition
+from state.changelog.log_bounds import END, TopicAndPartition, known_offsets, offset_client
 from state.kafka_clients import new_admin
 
 
-class LogEnds(Protocol):
-    """Finds the end offsets of logs."""
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The broker's answer about one partition.
 
-    def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
-        """The end of each partition whose topic the broker described in time."""
-        ...
+    Attributes:
+        topic_id: the id of the topic; None if there is no such topic, or the topic has no such partition.
+        bounds: the last stable offset and the end of what is written; None if the broker did not answer in time.
+    """
+
+    topic_id: str | None
+    bounds: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +40,8 @@ class _Topic:
 _NO_TOPIC = _Topic(None, 0)
 
 
-class KafkaLogEnds:
-    """`LogEnds` from a broker. Belongs to one thread."""
+class LogEnds:
+    """Finds the end offsets of logs. Belongs to one thread."""
 
     def __init__(self, bootstrap: str, *, timeout_s: float = 1.0) -> None:
         self._timeout_s = timeout_s
@@ -48,7 +51,10 @@ class KafkaLogEnds:
         self._topics: dict[str, _Topic] = {}
 
     def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:
-        """See `LogEnds`. Takes three round trips; at most three times the timeout if the broker is away."""
+        """The end of each partition whose topic the broker described in time.
+
+        Takes three round trips; at most three times the timeout if the broker is away.
+        """
         # The client reports no end at all if one of the partitions doesn't exist.
         there = [where for where in partitions if self._exists(where)]
         stable = self._ask(self._stable, there)

@@ -11,8 +11,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError
-from state.changelog.log_bounds import log_bounds
-from state.changelog.log_reader import TopicAndPartition, TopicFacts
+from state.changelog.log_bounds import TopicAndPartition, log_bounds
 from state.changelog.restore import LogState
 from state.errors import ChangelogError
 from state.kafka_clients import new_admin, new_consumer
@@ -26,6 +25,16 @@ _RECORD_OVERHEAD_BYTES = 200  # a message and its place in librdkafka's buffers,
 # librdkafka's own codes are public in spite of their underscore.
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001
 _PASSING = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT})  # noqa: SLF001
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A changelog topic as the broker describes it. `delete_retention_ms`: how long tombstones are kept."""
+
+    topic: str
+    topic_id: str
+    partitions: int
+    delete_retention_ms: int
 
 
 @dataclass(frozen=True, slots=True)

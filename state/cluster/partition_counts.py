@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 import structlog
 
-from state.changelog.log_reader import LogReader, TopicFacts
+from state.changelog.reader import ChangelogReader, TopicFacts
 from state.errors import ChangelogError
 from state.whole_files import write_whole
 
@@ -82,7 +82,9 @@ class PartitionCounts:
         folder: the node's own folder, where the first count of each topic is kept.
     """
 
-    def __init__(self, topics: Callable[[], Mapping[str, str]], reader: Callable[[], LogReader], folder: Path) -> None:
+    def __init__(
+        self, topics: Callable[[], Mapping[str, str]], reader: Callable[[], ChangelogReader], folder: Path
+    ) -> None:
         self._topics = topics
         self._make_reader = reader
         self._first = FirstCounts(folder)
@@ -110,7 +112,7 @@ class PartitionCounts:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def ask_once(self, reader: LogReader) -> None:
+    def ask_once(self, reader: ChangelogReader) -> None:
         """Asks for every topic."""
         for store, topic in self._topics().items():
             if self._stop.is_set():

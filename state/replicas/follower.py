@@ -16,7 +16,8 @@ import structlog
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError, TombstonesExpiredError
-from state.changelog.log_reader import LogReader, TopicAndPartition, TopicFacts
+from state.changelog.log_bounds import TopicAndPartition
+from state.changelog.reader import ChangelogReader, TopicFacts
 from state.changelog.restore import LogState
 from state.clock import Clock
 from state.errors import ChangelogError, DiskFullError, StateError, StoreCorruptedError
@@ -57,7 +58,7 @@ class Follower:
     def __init__(
         self,
         replicas: Iterable[Replica],
-        reader: Callable[[], LogReader],
+        reader: Callable[[], ChangelogReader],
         clock: Clock,
         *,
         cold_restore: ColdRestore | None = None,
@@ -137,7 +138,7 @@ class Follower:
         for replica in self._replicas:
             replica.close()
 
-    def _admit(self, reader: LogReader) -> None:
+    def _admit(self, reader: ChangelogReader) -> None:
         """Opens the replicas that are due and reads them, or hands them to the cold restore."""
         now_s = self._clock.monotonic_s()
         due = [entry.replica for entry in self._waiting.values() if entry.at_s <= now_s or entry.replica.log_changed]
@@ -161,7 +162,7 @@ class Follower:
                 replica.restore_elsewhere()
             self._cold_restore.restore(cold, self._give_back)
 
-    def _begin(self, reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
+    def _begin(self, reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> bool:
         """Opens one replica and reads it; False if it is so far behind that another process should restore it."""
         changelog = _log_state(reader, replica, facts)
         _check_known(replica, facts[replica.topic])
@@ -186,7 +187,7 @@ class Follower:
             if replica in self._replicas:
                 self._waiting[id(replica)] = _Waiting(replica, self._clock.monotonic_s())
 
-    def _take_changes(self, reader: LogReader) -> None:
+    def _take_changes(self, reader: ChangelogReader) -> None:
         """Adds and removes replicas as queued, in that order."""
         while not self._changes.empty():
             replica, came = self._changes.get()
@@ -196,7 +197,7 @@ class Follower:
             else:
                 self._let_go(reader, replica)
 
-    def _let_go(self, reader: LogReader, replica: Replica) -> None:
+    def _let_go(self, reader: ChangelogReader, replica: Replica) -> None:
         where = (replica.topic, replica.replica_id.partition)
         if self._following.get(where) is replica:
             del self._following[where]
@@ -207,7 +208,7 @@ class Follower:
             self._replicas.remove(replica)
         replica.close()
 
-    def _read(self, reader: LogReader) -> None:
+    def _read(self, reader: ChangelogReader) -> None:
         if not self._following:
             # The event is set only after queuing, and the loop reads the queues next, so clearing it loses nothing.
             self._woken.wait(_READ_TIMEOUT_S)
@@ -216,7 +217,7 @@ class Follower:
         for batch in reader.read(_READ_TIMEOUT_S):
             self._apply(reader, batch)
 
-    def _apply(self, reader: LogReader, batch: PartitionBatch) -> None:
+    def _apply(self, reader: ChangelogReader, batch: PartitionBatch) -> None:
         replica = self._following.get((batch.topic, batch.partition))
         if replica is None:
             return
@@ -232,11 +233,11 @@ class Follower:
             replica.saw_end(end)
         self._delays_s.pop(id(replica), None)
 
-    def _drop_damaged(self, reader: LogReader) -> None:
+    def _drop_damaged(self, reader: ChangelogReader) -> None:
         for replica in [replica for replica in self._following.values() if replica.damaged]:
             self._handle(reader, replica, StoreCorruptedError(f"a read met damage in {replica.replica_id}"))
 
-    def _check(self, reader: LogReader, replicas: Iterable[Replica]) -> None:
+    def _check(self, reader: ChangelogReader, replicas: Iterable[Replica]) -> None:
         """Checks each replica against the current state of its log."""
         facts: dict[str, TopicFacts] = {}
         for replica in replicas:
@@ -248,7 +249,7 @@ class Follower:
             except Exception as error:
                 self._handle(reader, replica, error)
 
-    def _handle(self, reader: LogReader, replica: Replica, error: Exception) -> None:
+    def _handle(self, reader: ChangelogReader, replica: Replica, error: Exception) -> None:
         """Takes a replica out of the loop and decides when and how it comes back."""
         where = (replica.topic, replica.replica_id.partition)
         delay_s = self._delays_s.get(id(replica), 0.0)
@@ -274,7 +275,7 @@ class Follower:
         report("replica_tried_again", replica=str(replica.replica_id), in_s=delay_s, error=str(error))
 
 
-def _log_state(reader: LogReader, replica: Replica, facts: dict[str, TopicFacts]) -> LogState:
+def _log_state(reader: ChangelogReader, replica: Replica, facts: dict[str, TopicFacts]) -> LogState:
     if replica.topic not in facts:
         facts[replica.topic] = reader.facts(replica.topic)
     return reader.log_state(facts[replica.topic], replica.replica_id.partition)

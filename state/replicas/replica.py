@@ -14,7 +14,7 @@ from state.changelog.batch import PartitionBatch, fold
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
 from state.changelog.listener import RestoreEvent, RestoreListener, RestoreProgress
-from state.changelog.log_reader import LogEnd
+from state.changelog.log_ends import LogEnd
 from state.changelog.restore import LogState, RestoreAction, RestorePlan, RestoreReason, plan_restore
 from state.changelog.skipped import SkippedRecord, SkippedTotals
 from state.clock import Clock

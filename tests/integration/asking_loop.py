@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import time
 
-from state.changelog.log_ends import KafkaLogEnds
+from state.changelog.log_ends import LogEnds
 
 PARTITIONS = 4
 
 
 def main(bootstrap: str, topics: str, seconds: str, timeout_s: str) -> None:
     """Asks for so many seconds."""
-    ends = KafkaLogEnds(bootstrap, timeout_s=float(timeout_s))
+    ends = LogEnds(bootstrap, timeout_s=float(timeout_s))
     logs = [(topic, partition) for topic in topics.split(",") for partition in range(PARTITIONS)]
     told, deadline_s = 0, time.monotonic() + float(seconds)
     while time.monotonic() < deadline_s:

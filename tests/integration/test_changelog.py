@@ -13,9 +13,8 @@ from harness.waiting import eventually
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.headers import ChangelogHeaders
-from state.changelog.log_reader import TopicFacts
 from state.changelog.partitioner import partition_for
-from state.changelog.reader import ChangelogReader, ReaderSettings
+from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from state.errors import ChangelogError
 
 pytestmark = pytest.mark.broker

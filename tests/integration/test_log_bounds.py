@@ -17,7 +17,7 @@ from harness.broker import Broker, start_broker
 from harness.sigstop_pause import sigstop_pause
 from harness.topics import write_topic
 from state.changelog.log_bounds import END, known_offsets, log_bounds, log_offsets, offset_client
-from state.changelog.log_ends import KafkaLogEnds
+from state.changelog.log_ends import LogEnds
 from tests.integration import asking_loop
 
 pytestmark = pytest.mark.broker
@@ -36,7 +36,7 @@ def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset
     topic = "log-bounds-stopped"
     broker.create_topic(topic, 1)
     write_topic(broker.bootstrap, topic, [(b"k", b"v")] * 3)
-    ends = KafkaLogEnds(broker.bootstrap)
+    ends = LogEnds(broker.bootstrap)
     with closing(offset_client(broker.bootstrap)) as client:
         assert log_bounds(client, topic, 0, 30) == (0, 3)
         told = ends.ends([(topic, 0), (topic, 1)])

@@ -9,8 +9,7 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from state.changelog.log_bounds import END, FIRST, known_offsets, log_bounds, log_offsets
-from state.changelog.log_reader import TopicAndPartition
+from state.changelog.log_bounds import END, FIRST, TopicAndPartition, known_offsets, log_bounds, log_offsets
 
 NOT_TOLD = -1001
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from state.changelog.batch import PartitionBatch
 from state.changelog.errors import BrokerUnavailableError
-from state.changelog.log_reader import TopicAndPartition, TopicFacts
+from state.changelog.log_bounds import TopicAndPartition
+from state.changelog.reader import ChangelogReader, TopicFacts
 from state.changelog.restore import LogState
 from tests.state.changelog.messages import Record
 from tests.state.replicas.recording import DAY_MS
 
 
-class FakeLog:
+class FakeLog(ChangelogReader):
     """The partitions of topic `t`, and a reader of them that hands out at most `page` records a time.
 
     Attributes:

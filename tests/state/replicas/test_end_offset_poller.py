@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from state.changelog.log_ends import KafkaLogEnds, LogEnds
+from state.changelog.log_ends import LogEnds
 from state.clock import SystemClock
 from state.replicas.end_offset_poller import EndOffsetPoller
 
@@ -17,7 +17,7 @@ def test_an_error_at_its_start_does_not_end_it() -> None:
         if failures:
             raise failures.pop()
         asked.set()
-        return KafkaLogEnds("127.0.0.1:1")
+        return LogEnds("127.0.0.1:1")
 
     watch = EndOffsetPoller(list, ends, SystemClock(), every_s=0.01)
     watch.start()

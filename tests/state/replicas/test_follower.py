@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import eventually
-from state.changelog.log_reader import LogEnd
+from state.changelog.log_ends import LogEnd
 from state.clock import ManualClock, SystemClock
 from state.errors import DiskFullError
 from state.replicas.follower import Follower

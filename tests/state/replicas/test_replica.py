@@ -10,7 +10,7 @@ import structlog.testing
 
 from state.changelog.checkpoint import METADATA_KEY, Checkpoint
 from state.changelog.errors import ChangelogMovedError, TombstonesExpiredError
-from state.changelog.log_reader import LogEnd
+from state.changelog.log_ends import LogEnd
 from state.changelog.restore import RestoreAction, RestoreReason
 from state.changelog.skipped import SkippedTotals
 from state.clock import ManualClock
