@@ -24,9 +24,8 @@ _PLATFORM = """\
 ## Stream apps, snapshots, quality: `http://127.0.0.1:18090/metrics`
 
 One small process reads the heartbeats of the apps at each scrape. It runs beside the apps, so a scrape never slows a
-stream.
-The last values of an app stay visible after the app has died: look at `spark_app_up` first. Heartbeats are at most two
-seconds old. A generation that is not live has the name of its process, `<app>-next`.
+stream. The last values of an app stay visible after the app has died: look at `spark_app_up` first. Heartbeats are at
+most two seconds old. A generation that is not live has the name of its process, `<app>-next`.
 
 To get the time that a batch spends in a phase, divide the rate of `spark_app_batch_phase_seconds_total` by the rate of
 `spark_app_batches_total`, by `app`.
@@ -43,7 +42,7 @@ def reference() -> str:
 
 
 def _table(metrics: tuple[Metric, ...]) -> str:
-    rows = ["| metric | kind | labels | what it says | like |", "|---|---|---|---|---|"]
+    rows = ["| metric | kind | labels | meaning | like |", "|---|---|---|---|---|"]
     for metric in metrics:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         rows.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.help} | {metric.kafka_streams} |")

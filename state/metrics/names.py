@@ -39,34 +39,34 @@ class Metric:
 
 
 STORE_OPERATION = Metric(
-    "state_store_operation_seconds", Kind.HISTOGRAM, "Time of reading one row from its store.",
+    "state_store_operation_seconds", Kind.HISTOGRAM, "Time to read one row from its store.",
     ("store", "op"), "get-latency-avg",
 )  # fmt: skip
 CACHE_LOOKUPS = Metric(
     "state_cache_lookups_total", Kind.COUNTER,
-    "Rows asked for by key: kept from an earlier answer (`hit`), or read from the store (`miss`).",
+    "Look-ups of rows by key: from a kept answer (`hit`), or from the store (`miss`).",
     ("store", "result"), "hit-ratio-avg",
 )  # fmt: skip
 OPEN_ITERATORS = Metric(
-    "state_open_iterators", Kind.GAUGE, "Scans of a store's rows that are open now.", ("store",), "num-open-iterators"
+    "state_open_iterators", Kind.GAUGE, "Open scans of a store's rows.", ("store",), "num-open-iterators"
 )
 RESTORE_RECORDS = Metric(
     "state_restore_records_total", Kind.COUNTER, "Records read by restores.", ("store", "partition"), "restore-total"
 )
 RESTORE_REMAINING = Metric(
-    "state_restore_remaining_records", Kind.GAUGE, "Records left of a restore under way.", ("store", "partition"),
-    "restore-remaining-records-total",
+    "state_restore_remaining_records", Kind.GAUGE, "Records that running restores still have to read.",
+    ("store", "partition"), "restore-remaining-records-total",
 )  # fmt: skip
 RESTORE_SECONDS = Metric(
     "state_restore_seconds", Kind.HISTOGRAM,
-    "Time from the opening of a replica until it has caught up with its changelog.", ("store",),
+    "Time from opening a replica until it has caught up with its changelog.", ("store",),
 )  # fmt: skip
 STANDBY_LAG = Metric(
     "state_standby_lag_records", Kind.GAUGE, "Records that a replica is behind its changelog.", ("store", "partition"),
     "update-rate and the standby's lag",
 )  # fmt: skip
 SKIPPED_RECORDS = Metric(
-    "state_skipped_records_total", Kind.COUNTER, "Changelog records that a replica found to be no rows.",
+    "state_skipped_records_total", Kind.COUNTER, "Changelog records that a replica skipped because they are no rows.",
     ("store", "partition"), "dropped-records-total",
 )  # fmt: skip
 LAST_SKIPPED_OFFSET = Metric(
@@ -74,37 +74,37 @@ LAST_SKIPPED_OFFSET = Metric(
     ("store", "partition"),
 )  # fmt: skip
 UNRANKED_ROWS = Metric(
-    "state_unranked_rows", Kind.GAUGE, "Rows of a ranked store without a score, which its ranking leaves out.",
+    "state_unranked_rows", Kind.GAUGE, "Rows of a ranked store without a score; they are not ranked.",
     ("store", "partition"),
 )  # fmt: skip
 TASKS = Metric(
     "state_tasks", Kind.GAUGE, "Replicas by role and status.", ("role", "status"),
     "active-restoring-tasks, standby-updating-tasks",
 )  # fmt: skip
-INSTANCE_READY = Metric("state_instance_ready", Kind.GAUGE, "1 when every replica answers.", (), "state")
+INSTANCE_READY = Metric("state_instance_ready", Kind.GAUGE, "1 if every replica answers.", (), "state")
 QUERY_SECONDS = Metric(
     "state_query_seconds", Kind.HISTOGRAM,
-    "Time to answer a question for one row: from here (local), or by asking another node (forwarded).",
+    "Time to answer a query for one row: from this node (local) or from another one (forwarded).",
     ("way",),
 )  # fmt: skip
 REFUSED_REQUESTS = Metric(
     "state_refused_requests_total",
     Kind.COUNTER,
-    "Requests and connections that were refused, by problem type or by what a connection did.",
+    "Refused requests and connections, by problem type or by the reason for a connection.",
     ("reason",),
 )
-CONNECTIONS = Metric("state_connections", Kind.GAUGE, "Connections to the node that are open now.")
-FORWARDED_REQUESTS = Metric("state_forwarded_requests_total", Kind.COUNTER, "Questions sent to another node.")
+CONNECTIONS = Metric("state_connections", Kind.GAUGE, "Open connections to the node.")
+FORWARDED_REQUESTS = Metric("state_forwarded_requests_total", Kind.COUNTER, "Queries sent to another node.")
 HEDGED_REQUESTS = Metric(
-    "state_hedged_requests_total", Kind.COUNTER, "Questions that were sent to a second node as the first was slow."
+    "state_hedged_requests_total", Kind.COUNTER, "Queries sent to a second node because the first was slow."
 )
 MAP_CORRECTIONS = Metric(
     "state_map_corrections_total",
     Kind.COUNTER,
-    "Questions that another node sent elsewhere as it does not hold the rows.",
+    "Queries that another node redirected because it does not hold the rows.",
 )
-MEMBERS = Metric("state_members", Kind.GAUGE, "Nodes of the cluster by what is heard of them.", ("status",))
-HEARTBEATS = Metric("state_heartbeats_total", Kind.COUNTER, "Heartbeats by what became of them.", ("result",))
+MEMBERS = Metric("state_members", Kind.GAUGE, "Nodes of the cluster, by the state of their heartbeats.", ("status",))
+HEARTBEATS = Metric("state_heartbeats_total", Kind.COUNTER, "Heartbeats, by result.", ("result",))
 
 ROCKSDB_PROPERTIES = {
     "rocksdb.cur-size-active-mem-table": Metric(
@@ -119,7 +119,7 @@ ROCKSDB_PROPERTIES = {
         "num-immutable-mem-table",
     ),
     "rocksdb.mem-table-flush-pending": Metric(
-        "state_rocksdb_flush_pending", Kind.GAUGE, "1 when a flush is due.", ("store",), "mem-table-flush-pending"
+        "state_rocksdb_flush_pending", Kind.GAUGE, "1 if a flush is due.", ("store",), "mem-table-flush-pending"
     ),
     "rocksdb.total-sst-files-size": Metric(
         "state_rocksdb_sst_bytes", Kind.GAUGE, "Bytes of table files on disk.", ("store",), "total-sst-files-size"
@@ -139,14 +139,14 @@ ROCKSDB_PROPERTIES = {
         "estimate-pending-compaction-bytes",
     ),
     "rocksdb.compaction-pending": Metric(
-        "state_rocksdb_compaction_pending", Kind.GAUGE, "1 when a compaction is due.", ("store",), "compaction-pending"
+        "state_rocksdb_compaction_pending", Kind.GAUGE, "1 if a compaction is due.", ("store",), "compaction-pending"
     ),
     "rocksdb.num-running-compactions": Metric(
-        "state_rocksdb_running_compactions", Kind.GAUGE, "Compactions that run now.", ("store",),
+        "state_rocksdb_running_compactions", Kind.GAUGE, "Running compactions.", ("store",),
         "num-running-compactions",
     ),
     "rocksdb.actual-delayed-write-rate": Metric(
-        "state_rocksdb_delayed_write_bytes_per_second", Kind.GAUGE, "Rate that writes are slowed to, 0 for not at all.",
+        "state_rocksdb_delayed_write_bytes_per_second", Kind.GAUGE, "Rate to which writes are slowed, or 0.",
         ("store",), "write-stall-duration-avg",
     ),
     "rocksdb.background-errors": Metric(
@@ -157,15 +157,15 @@ ROCKSDB_PROPERTIES = {
 """RocksDB's integer properties that are exported, read when they are scraped."""
 
 ROCKSDB_CACHE_USAGE = Metric(
-    "state_rocksdb_block_cache_usage_bytes", Kind.GAUGE, "Bytes in the process's block cache, write buffers included.",
+    "state_rocksdb_block_cache_usage_bytes", Kind.GAUGE, "Bytes in the process's block cache, including write buffers.",
     (), "block-cache-usage",
 )  # fmt: skip
 ROCKSDB_CACHE_PINNED = Metric(
-    "state_rocksdb_block_cache_pinned_bytes", Kind.GAUGE, "Bytes of the block cache that can't be evicted now.", (),
+    "state_rocksdb_block_cache_pinned_bytes", Kind.GAUGE, "Bytes of the block cache that can't be evicted.", (),
     "block-cache-pinned-usage",
 )  # fmt: skip
 ROCKSDB_CACHE_BOUND = Metric(
-    "state_rocksdb_block_cache_bound_bytes", Kind.GAUGE, "The one bound for block cache and write buffers.", (),
+    "state_rocksdb_block_cache_bound_bytes", Kind.GAUGE, "Common bound of block cache and write buffers.", (),
     "block-cache-capacity",
 )  # fmt: skip
 
