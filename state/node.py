@@ -184,7 +184,7 @@ class Node:
             app,
             self._catalog.node,
             limits=limits,
-            gate=security.gate,
+            authenticator=security.authenticator,
             hops=security.hops,
             hosts=security.hosts,
             clock=self._clock,

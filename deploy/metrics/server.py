@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from state.clock import Clock
 from state.security.access import LIVE_PATH, UnauthenticatedError
+from state.security.authenticator import Authenticator
 from state.security.exposure import checked_exposure, is_loopback
-from state.security.gate import Gate
 from state.security.tokens import TokenBook
 from state.settings import load_node_settings
 
@@ -36,15 +36,15 @@ def metrics_server(registry: CollectorRegistry, host: str, port: int, clock: Clo
     settings = load_node_settings({"listen_host": host})
     tls = checked_exposure(settings)
     tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)
-    gate = Gate(tokens, certificates=tls is not None and tls.client_ca is not None)
-    server = make_server(host, port, guarded(make_wsgi_app(registry), gate), _Server, _Handler)
+    authenticator = Authenticator(tokens, certificates=tls is not None and tls.client_ca is not None)
+    server = make_server(host, port, guarded(make_wsgi_app(registry), authenticator), _Server, _Handler)
     if tls is not None:
         # The handshake runs in the connection's own thread, so that a stalled client doesn't block the others.
         server.socket = tls.server_context().wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     return server
 
 
-def guarded(metrics: Wsgi, gate: Gate) -> Wsgi:
+def guarded(metrics: Wsgi, authenticator: Authenticator) -> Wsgi:
     """`metrics` for known callers only, and `/livez` for everybody."""
     lock = threading.Lock()  # a token book isn't thread-safe
 
@@ -55,7 +55,7 @@ def guarded(metrics: Wsgi, gate: Gate) -> Wsgi:
         authorization = environ.get("HTTP_AUTHORIZATION")
         try:
             with lock:
-                gate.caller(None if authorization is None else authorization.encode("latin-1"))
+                authenticator.caller(None if authorization is None else authorization.encode("latin-1"))
         except UnauthenticatedError as error:
             start_response("401 Unauthorized", [*_TEXT, ("WWW-Authenticate", "Bearer")])
             return [f"{error}\n".encode()]

@@ -34,7 +34,7 @@ NO_ANSWER_WITHIN = "no answer within"
 """How the reason of a failed attempt begins if the node did not answer in time."""
 
 
-class Verdict(Enum):
+class ReplyVerdict(Enum):
     """What a client does with an answer."""
 
     FINAL = auto()
@@ -100,15 +100,15 @@ class Reply:
         return float(text) if text.isdigit() else 0.0
 
 
-def verdict(reply: Reply) -> Verdict:
+def verdict(reply: Reply) -> ReplyVerdict:
     """How to handle a reply. A status of 400 to 499 is never retried, except 421 and 429."""
     if reply.status == MISDIRECTED:
-        return Verdict.MISDIRECTED
+        return ReplyVerdict.MISDIRECTED
     if reply.status == _TOO_MANY or reply.status >= 500:
         if reply.kind == _TOO_STALE:
-            return Verdict.TOO_STALE
-        return Verdict.REFUSED if reply.status in _RETRIED else Verdict.DEFECT
-    return Verdict.FINAL
+            return ReplyVerdict.TOO_STALE
+        return ReplyVerdict.REFUSED if reply.status in _RETRIED else ReplyVerdict.DEFECT
+    return ReplyVerdict.FINAL
 
 
 def reading(reply: Reply, value: T) -> Reading[T]:

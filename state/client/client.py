@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from state.client.connections import Connections, Sent
+from state.client.connections import NodeConnections, Sent
 from state.client.core import MAP_PATH, ClientCore
 from state.client.credentials import Credentials
 from state.client.exchange import Answered, Ask, Exchange
@@ -69,7 +69,7 @@ class StateClient(Stores):
         self._lock = threading.Lock()
         self._clock = clock or SystemClock()
         self._sleep = sleep
-        self._connections = Connections(credentials or Credentials(), self._clock)
+        self._connections = NodeConnections(credentials or Credentials(), self._clock)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="state-client")
 
     def stores(self) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ _CHUNK_BYTES = 65_536
 _ERRORS = (OSError, http.client.HTTPException, StateError, ValueError)
 
 
-class Connections:
+class NodeConnections:
     """One client's connections to its nodes. Uses no proxy and follows no redirects. Thread-safe."""
 
     def __init__(self, credentials: Credentials, clock: Clock) -> None:
@@ -114,7 +114,7 @@ class Connections:
 class Sent:
     """A question under way. `outcome` is to be called once, by any thread."""
 
-    _connections: Connections
+    _connections: NodeConnections
     _connection: http.client.HTTPConnection
     _ask: Ask
     _ends_s: float

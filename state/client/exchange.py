@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from state.client.answers import Reply, Verdict, error_of, gave_up, no_answer_within, too_stale, verdict
+from state.client.answers import Reply, ReplyVerdict, error_of, gave_up, no_answer_within, too_stale, verdict
 from state.client.limits import ClientLimits
 from state.client.nodes import Nodes
 from state.client.questions import Question
@@ -127,7 +127,7 @@ class Exchange:
         judged = verdict(reply)
         if found is not None:
             self._nodes.answered(found.address, now_s - found.began_s, keyed=self._question.key is not None)
-        if judged is Verdict.FINAL:
+        if judged is ReplyVerdict.FINAL:
             self._answer = self._answer or reply
             for other in self._attempts.values():
                 if found is not None and other.began_s < found.began_s:
@@ -154,15 +154,15 @@ class Exchange:
             if hopeless is not None:
                 self._hopeless[found.address] = hopeless
 
-    def _refused(self, address: str, reply: Reply, judged: Verdict, now_s: float) -> None:
+    def _refused(self, address: str, reply: Reply, judged: ReplyVerdict, now_s: float) -> None:
         self._reasons[address] = reply.detail
         self._kinds.add(reply.kind)
         self._next_s = now_s
-        if judged is Verdict.MISDIRECTED:
+        if judged is ReplyVerdict.MISDIRECTED:
             self._nodes.misdirected()
-        elif judged is Verdict.TOO_STALE:
+        elif judged is ReplyVerdict.TOO_STALE:
             self._too_stale = reply
-        elif judged is Verdict.DEFECT:
+        elif judged is ReplyVerdict.DEFECT:
             self._hopeless[address] = error_of(reply)
         else:
             self._not_before_s[address] = now_s + min(reply.retry_after_s, self._limits.max_pause_s)

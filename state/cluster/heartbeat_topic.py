@@ -28,7 +28,7 @@ _CONFIG = {"segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class HeartbeatRecord:
     """A record of the topic. `end_reached`: it is no record, but signals that the whole topic has been read."""
 
     key: bytes | None = None
@@ -52,7 +52,7 @@ class HeartbeatChannel(Protocol):
         """Sends a heartbeat, without waiting. One that can't be sent within a second is dropped."""
         ...
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
+    def read(self, timeout_s: float) -> Sequence[HeartbeatRecord]:
         """Waits up to `timeout_s` for records, then takes what is there."""
         ...
 
@@ -105,7 +105,7 @@ class KafkaHeartbeatChannel:
             log.warning("heartbeat_dropped", reason="the broker takes none")
             self._producer.poll(0)
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
+    def read(self, timeout_s: float) -> Sequence[HeartbeatRecord]:
         """Waits up to `timeout_s` for records, then takes what is there."""
         if self._consumer is None:
             return ()
@@ -129,7 +129,7 @@ class KafkaHeartbeatChannel:
         self._consumer = self._producer = None
 
 
-def _record(message: Message) -> Record | None:
+def _record(message: Message) -> HeartbeatRecord | None:
     if message.error() is not None:
-        return Record(end_reached=True) if is_end(message) else None
-    return Record(bytes_or_none(message.key()), bytes_or_none(message.value()), signature_in(message))
+        return HeartbeatRecord(end_reached=True) if is_end(message) else None
+    return HeartbeatRecord(bytes_or_none(message.key()), bytes_or_none(message.value()), signature_in(message))

@@ -12,9 +12,9 @@ import structlog
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import Clock
 from state.cluster.heartbeat import Heartbeat, HeartbeatError, ReplicaReport, opened, signed
-from state.cluster.heartbeat_topic import HeartbeatChannel, Record
+from state.cluster.heartbeat_topic import HeartbeatChannel, HeartbeatRecord
 from state.cluster.rebalance_policy import RebalancePolicy
-from state.cluster.view import ClusterView, Member, ViewSettings
+from state.cluster.view import Member, Members, ViewSettings
 
 log = structlog.get_logger(__name__)
 
@@ -74,7 +74,7 @@ class Membership:
         *,
         secret: bytes,
         channel: HeartbeatChannel,
-        view: ClusterView,
+        view: Members,
         settings: ViewSettings,
         clock: Clock,
         rebalance: RebalancePolicy,
@@ -170,7 +170,7 @@ class Membership:
             self._channel.flush(_GOODBYE_S)
             self._left.set()
 
-    def _hear(self, records: Sequence[Record]) -> bool:
+    def _hear(self, records: Sequence[HeartbeatRecord]) -> bool:
         heard = False
         for record in records:
             if record.end_reached:
@@ -191,7 +191,7 @@ class Membership:
                 self._settled_at_s = self._clock.monotonic_s() + self._rebalance.settling_s(others)
             log.info("node_joined", node=self.identity.name, incarnation=self._incarnation)
 
-    def _hear_one(self, record: Record, value: bytes) -> bool:
+    def _hear_one(self, record: HeartbeatRecord, value: bytes) -> bool:
         try:
             heartbeat = opened(self._secret, record.key, value, record.signature)
         except HeartbeatError as error:
@@ -222,6 +222,6 @@ class Membership:
             log.warning("peer_address_refused", peer=heartbeat.name, address=heartbeat.address[:300])
 
 
-def static_view(peers: Mapping[str, str], identity: Identity, settings: ViewSettings) -> ClusterView:
+def static_view(peers: Mapping[str, str], identity: Identity, settings: ViewSettings) -> Members:
     """A view in which the configured peers and this node are members from the start."""
-    return ClusterView(identity.name, {**peers, identity.name: identity.address}, settings)
+    return Members(identity.name, {**peers, identity.name: identity.address}, settings)

@@ -12,7 +12,7 @@ from state.cluster.view import Member
 from state.replicas.states import ReplicaId
 
 
-class Standing(IntEnum):
+class HolderStanding(IntEnum):
     """How good a node is for a partition; less is better."""
 
     READY = 0
@@ -80,37 +80,39 @@ def routing_table(assignment: Assignment, members: Sequence[Member], tolerance: 
             for node in target:
                 if node not in found:
                     silent = node not in by_name or not by_name[node].heard
-                    found[node] = Standing.UNKNOWN if silent else Standing.NOT_SERVING
+                    found[node] = HolderStanding.UNKNOWN if silent else HolderStanding.NOT_SERVING
             holders[replica] = _ranked(found, target, by_name)
             ready[replica] = frozenset(
-                node for node, standing in found.items() if standing is Standing.READY and not by_name[node].suspect
+                node
+                for node, standing in found.items()
+                if standing is HolderStanding.READY and not by_name[node].suspect
             )
     addresses = {member.name: member.address for member in members}
     return RoutingTable(assignment, tuple(members), addresses, holders, ready, assignment.epoch)
 
 
-def _standings(members: Iterable[Member], tolerance: Tolerance) -> dict[ReplicaId, dict[str, Standing]]:
-    found: dict[ReplicaId, dict[str, Standing]] = {}
+def _standings(members: Iterable[Member], tolerance: Tolerance) -> dict[ReplicaId, dict[str, HolderStanding]]:
+    found: dict[ReplicaId, dict[str, HolderStanding]] = {}
     for member in members:
         for report in member.replicas:
             found.setdefault(report.replica, {})[member.name] = _standing(report, tolerance)
     return found
 
 
-def _standing(report: ReplicaReport, tolerance: Tolerance) -> Standing:
+def _standing(report: ReplicaReport, tolerance: Tolerance) -> HolderStanding:
     if not report.serving:
-        return Standing.NOT_SERVING
+        return HolderStanding.NOT_SERVING
     # A replica that has just begun to follow doesn't know its staleness yet.
     known = report.staleness_ms is not None and report.staleness_ms <= tolerance.staleness_ms
-    return Standing.READY if known and (report.offset_lag or 0) <= tolerance.lag else Standing.BEHIND
+    return HolderStanding.READY if known and (report.offset_lag or 0) <= tolerance.lag else HolderStanding.BEHIND
 
 
-def _ranked(found: Mapping[str, Standing], target: Sequence[str], members: Mapping[str, Member]) -> Sequence[str]:
+def _ranked(found: Mapping[str, HolderStanding], target: Sequence[str], members: Mapping[str, Member]) -> Sequence[str]:
     places = {node: place for place, node in enumerate(target)}
 
-    def rank(node: str) -> tuple[bool, bool, Standing, int, str]:
+    def rank(node: str) -> tuple[bool, bool, HolderStanding, int, str]:
         standing = found[node]
         suspect = node in members and members[node].suspect
-        return (standing is Standing.NOT_SERVING, suspect, standing, places.get(node, len(target)), node)
+        return (standing is HolderStanding.NOT_SERVING, suspect, standing, places.get(node, len(target)), node)
 
     return tuple(sorted(found, key=rank))

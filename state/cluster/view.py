@@ -67,7 +67,7 @@ class _Heard:
     outdated_since: Mapping[ReplicaId, int]
 
 
-class ClusterView:
+class Members:
     """The members as of the heartbeats heard. Belongs to one thread.
 
     Args:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import httpx2
 
 from state.clock import Clock
+from state.security.authenticator import Authenticator
 from state.security.cluster_secret import load_cluster_secret
 from state.security.exposure import Tls, checked_exposure, is_loopback
-from state.security.gate import Gate
 from state.security.hop import HopSigner, HopVerifier
 from state.security.host_rule import HostRule
 from state.security.peer_address import PeerRules
@@ -27,7 +27,7 @@ class NodeSecurity:
 
     secret: bytes
     tls: Tls | None
-    gate: Gate
+    authenticator: Authenticator
     sign: HopSigner
     hops: HopVerifier
     hosts: HostRule | None
@@ -43,13 +43,13 @@ class NodeSecurity:
         """
         tls = checked_exposure(settings)
         tokens = None if settings.tokens_file is None else TokenBook(settings.tokens_file, clock)
-        gate = Gate(tokens, certificates=tls is not None and tls.client_ca is not None)
+        authenticator = Authenticator(tokens, certificates=tls is not None and tls.client_ca is not None)
         secret = load_cluster_secret(settings.cluster_secret_path)
         return cls(
             secret=secret,
             tls=tls,
-            gate=gate,
-            sign=HopSigner(node, secret, clock, gate.asking_for),
+            authenticator=authenticator,
+            sign=HopSigner(node, secret, clock, authenticator.asking_for),
             hops=HopVerifier(node, secret, clock),
             hosts=HostRule(settings.allowed_hosts.split(",")) if is_loopback(settings.listen_host) else None,
             peers=PeerRules.parse(settings.peer_networks),

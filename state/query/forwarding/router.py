@@ -41,7 +41,7 @@ class NoHolderAnsweredError(StoreUnavailableError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HolderAnswer:
     """One node's answer for some partitions."""
 
     partitions: tuple[int, ...]
@@ -55,7 +55,7 @@ class Scattered:
     `reasons` say why, `refusals` are the answers of nodes that refused.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[HolderAnswer, ...]
     missing: tuple[int, ...]
     reasons: tuple[str, ...]
     refusals: tuple[Answer, ...] = ()
@@ -154,7 +154,9 @@ class Router:
         missing = tuple(number for number in wanted if number not in answered)
         return Scattered(tuple(parts), missing, tuple(question.reasons), tuple(question.answers))
 
-    async def _ask_holders(self, question: _Question, partitions: Sequence[int], asked: frozenset[str]) -> list[Part]:
+    async def _ask_holders(
+        self, question: _Question, partitions: Sequence[int], asked: frozenset[str]
+    ) -> list[HolderAnswer]:
         """Asks for each partition at its best holder that wasn't asked yet. Partitions without one are left out."""
         by_node: dict[str, list[int]] = {}
         for partition in partitions:
@@ -176,7 +178,7 @@ class Router:
 
     async def _ask_with_hedge(
         self, question: _Question, node: str, partitions: list[int], asked: frozenset[str]
-    ) -> list[Part]:
+    ) -> list[HolderAnswer]:
         """One node's answer, or the answers of the next nodes if it is slow or can't answer."""
         request = question.request(partitions)
         first = asyncio.ensure_future(self._peers.ask(node, request, deadline_s=question.deadline_s))
@@ -187,7 +189,7 @@ class Router:
             if not first.done():
                 return await self._race(first, node, question, partitions, asked)
             try:
-                return [Part(tuple(partitions), first.result())]
+                return [HolderAnswer(tuple(partitions), first.result())]
             except PeerUnavailableError as error:
                 self._note_refusal(question, partitions, error)
                 return await self._ask_holders(question, partitions, asked)
@@ -222,7 +224,7 @@ class Router:
         /,
         partitions: list[int],
         asked: frozenset[str],
-    ) -> list[Part]:
+    ) -> list[HolderAnswer]:
         """The first answer for all partitions: from the slow node, or from those that are asked after it."""
         self.hedged_total += 1
         second = asyncio.ensure_future(self._ask_holders(question, partitions, asked))
@@ -232,7 +234,7 @@ class Router:
                 self._peers.health(node).failed()
                 return second.result()
             try:
-                return [Part(tuple(partitions), await first)]
+                return [HolderAnswer(tuple(partitions), await first)]
             except PeerUnavailableError as error:
                 question.failed(error)
                 return await second
@@ -249,7 +251,7 @@ class Router:
             question.hints.update(dict.fromkeys(partitions, _holders_told(error.answer)))
 
 
-def _covers(parts: Sequence[Part], partitions: Sequence[int]) -> bool:
+def _covers(parts: Sequence[HolderAnswer], partitions: Sequence[int]) -> bool:
     return sum(len(part.partitions) for part in parts) == len(partitions)
 
 

@@ -39,7 +39,7 @@ from state.security.access import (
     check_plain,
     current_caller,
 )
-from state.security.gate import Gate
+from state.security.authenticator import Authenticator
 from state.security.hop import CALLER, DEADLINE, HOP, SIGNATURE, Hop, HopRefusedError, HopVerifier
 from state.security.host_rule import HostRule
 
@@ -99,7 +99,7 @@ class Guard:
         app: the application behind the guard.
         node: this node's name.
         limits: the limits of requests.
-        gate: identifies callers.
+        authenticator: identifies callers.
         hops: verifies requests of other nodes.
         hosts: which Host headers are accepted; None for any.
         clock: for deadlines.
@@ -112,7 +112,7 @@ class Guard:
         node: str,
         *,
         limits: GuardLimits,
-        gate: Gate,
+        authenticator: Authenticator,
         hops: HopVerifier,
         hosts: HostRule | None,
         clock: Clock,
@@ -121,7 +121,7 @@ class Guard:
         self._app = app
         self._origin = (SERVED_BY, node.encode())
         self._limits = limits
-        self._gate = gate
+        self._authenticator = authenticator
         self._hops = hops
         self._hosts = hosts
         self._clock = clock
@@ -134,7 +134,7 @@ class Guard:
         found: HotAnswers | None = getattr(self._app, "hot_answers", None)
         if found is None:
             return None
-        found = replace(found, gate=self._gate, max_body_bytes=self._limits.max_body_bytes)
+        found = replace(found, authenticator=self._authenticator, max_body_bytes=self._limits.max_body_bytes)
         return found if self._hosts is None else replace(found, accepts_host=self._hosts.accepts)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -191,13 +191,13 @@ class Guard:
         caller = self._caller(scope, watched, hop)
         body = b""
         if scope["method"] not in _BODILESS or _LENGTH in watched or _CHUNKED in watched:
-            if caller is None and hop is None and not self._gate.open:
+            if caller is None and hop is None and not self._authenticator.open:
                 raise UnauthenticatedError("a token is needed to send a body, also where anybody may look")
             body = await self._body(receive, watched)
             receive = replayed(body, receive)
         if hop is not None:
             hop.check_body(body)
-        if hop is not None or caller is not None or self._gate.open:
+        if hop is not None or caller is not None or self._authenticator.open:
             scope.get("state", {}).get(PROVEN, _nothing)()
         left_s = self._left_s(scope, watched, hop)
         current_caller.set(caller)
@@ -212,9 +212,13 @@ class Guard:
 
     def _caller(self, scope: Scope, watched: Watched, hop: Hop | None) -> Caller | None:
         """The caller, after checking their rights; None where no caller is required."""
-        if self._gate.open or scope["raw_path"] == LIVE_PATH or is_of_page(scope["raw_path"]):
+        if self._authenticator.open or scope["raw_path"] == LIVE_PATH or is_of_page(scope["raw_path"]):
             return None
-        caller = self._gate.caller(watched.get(_AUTHORIZATION)) if hop is None else self._gate.caller_of(hop)
+        caller = (
+            self._authenticator.caller(watched.get(_AUTHORIZATION))
+            if hop is None
+            else self._authenticator.caller_of(hop)
+        )
         if hop is None or not scope["path"].startswith(_INTERNAL):
             check_access(caller, scope["raw_path"])
         return caller

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from state.errors import StateError
 from state.security.access import Caller, check_access
-from state.security.gate import Gate
+from state.security.authenticator import Authenticator
 
 _END = b"\r\n\r\n"
 _VERSION = b" HTTP/1.1"
@@ -45,7 +45,7 @@ class HotAnswers:
         post: the same for a `POST` with a body.
         max_body_bytes: longer bodies are left to the application.
         accepts_host: whether a `Host` header is accepted.
-        gate: checks callers; None if anybody may ask.
+        authenticator: checks callers; None if anybody may ask.
     """
 
     prefix: bytes
@@ -53,7 +53,7 @@ class HotAnswers:
     post: Callable[[bytes, bytes], bytes | None] = lambda _target, _body: None
     max_body_bytes: int = 99_999
     accepts_host: Callable[[bytes], bool] = lambda _: True
-    gate: Gate | None = None
+    authenticator: Authenticator | None = None
 
 
 NO_HOT_ANSWERS = HotAnswers(b"\r", lambda _: None)
@@ -75,7 +75,7 @@ class HotRequests:
         self._answer = hot.answer
         self._post = hot.post
         self._accepts_host = hot.accepts_host
-        self._gate = hot.gate
+        self._authenticator = hot.authenticator
         self._max_body_bytes = hot.max_body_bytes
         self._verdicts: dict[bytes, _Verdict | None] = {}
         self._revision = 0
@@ -107,9 +107,9 @@ class HotRequests:
 
     def _verdict(self, block: bytes) -> _Verdict | None:
         """`block`: from the HTTP version to the empty line, inclusive. With anything after that there is no verdict."""
-        gate = self._gate
-        if gate is not None and gate.revision != self._revision:
-            self._revision = gate.revision
+        authenticator = self._authenticator
+        if authenticator is not None and authenticator.revision != self._revision:
+            self._revision = authenticator.revision
             self._verdicts.clear()
         known = self._verdicts.get(block, _UNKNOWN)
         if known is _UNKNOWN:
@@ -126,10 +126,10 @@ class HotRequests:
             return None
         length = found.get(b"content-length")
         body_bytes = None if length is None else int(length)
-        if self._gate is None or self._gate.open:
+        if self._authenticator is None or self._authenticator.open:
             return _Verdict(body_bytes, None)
         try:
-            caller = self._gate.caller(found.get(b"authorization"))
+            caller = self._authenticator.caller(found.get(b"authorization"))
         except StateError:
             return None
         return _Verdict(body_bytes, caller, caller.reads_all)

@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 
 
-class Question(Protocol[_T]):
+class PartitionQuestion(Protocol[_T]):
     """A question about partitions of one store, the same for every node."""
 
     @property
@@ -86,7 +86,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[_T]):
+class NodeAnswer(Generic[_T]):
     """One node's answer for some partitions."""
 
     partitions: tuple[int, ...]
@@ -105,7 +105,7 @@ class Gathered(Generic[_T]):
         freshest: the freshest of the replicas that were not fresh enough; None if none is known.
     """
 
-    answers: tuple[Answered[_T], ...]
+    answers: tuple[NodeAnswer[_T], ...]
     missing: tuple[int, ...]
     reasons: tuple[str, ...]
     freshest: Freshest | None = None
@@ -165,7 +165,7 @@ class Gatherer:
             raise TooManyScansError("this node answers as many scans as it may: ask again in a moment")
 
     async def gather(
-        self, question: Question[_T], asked: Asked, partitions: Iterable[int] | None = None
+        self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int] | None = None
     ) -> Gathered[_T]:
         """Asks all partitions of the store, or some.
 
@@ -194,7 +194,7 @@ class Gatherer:
         known = freshest([self._freshest(question.store, missing, asked), *(heard.freshest for heard in told)])
         return Gathered(tuple(answers), tuple(missing), reasons, known)
 
-    async def local(self, question: Question[_T], asked: Asked, partitions: Iterable[int]) -> Answered[_T]:
+    async def local(self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int]) -> NodeAnswer[_T]:
         """The answer from this node's replicas alone, for another node that asks.
 
         Raises:
@@ -212,7 +212,9 @@ class Gatherer:
                 raise TooStaleError(msg, known)
         return await self._read(question, replicas, asked)
 
-    async def _here(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> list[Answered[_T]]:
+    async def _here(
+        self, question: PartitionQuestion[_T], partitions: Sequence[int], asked: Asked
+    ) -> list[NodeAnswer[_T]]:
         held = [self._serving(question.store, number) for number in partitions]
         replicas = [replica for replica in held if replica is not None]
         # Another node may be fresher, so some of the wait is left to it.
@@ -227,16 +229,16 @@ class Gatherer:
             log.warning("local_read_failed", store=question.store, error=str(error))
             return []
 
-    async def _read(self, question: Question[_T], replicas: Sequence[Replica], asked: Asked) -> Answered[_T]:
+    async def _read(self, question: PartitionQuestion[_T], replicas: Sequence[Replica], asked: Asked) -> NodeAnswer[_T]:
         fresh: list[ReplicaFreshness] = [replica.freshness(asked.arrived_s) for replica in replicas]
         found = await self._local(question, replicas)
         if not all(replica.serving for replica in replicas):
             msg = f"a replica of {question.store} on node {self._catalog.node} was closed meanwhile"
             raise StoreUnavailableError(msg)
         origins = [Origin.of(self._catalog.node, *pair) for pair in zip(replicas, fresh, strict=True)]
-        return Answered(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
+        return NodeAnswer(tuple(replica.replica_id.partition for replica in replicas), found, tuple(origins))
 
-    async def _local(self, question: Question[_T], replicas: Sequence[Replica]) -> _T:
+    async def _local(self, question: PartitionQuestion[_T], replicas: Sequence[Replica]) -> _T:
         found = question.local(replicas)
         if not isinstance(found, Generator):
             return found
@@ -247,7 +249,9 @@ class Gatherer:
         finally:
             self._free_reads += 1
 
-    async def _elsewhere(self, question: Question[_T], partitions: Sequence[int], asked: Asked) -> Gathered[_T]:
+    async def _elsewhere(
+        self, question: PartitionQuestion[_T], partitions: Sequence[int], asked: Asked
+    ) -> Gathered[_T]:
         if not partitions:
             return Gathered((), (), ())
         left_ms = int((asked.deadline_s - self._clock.monotonic_s()) * 1000)
@@ -259,7 +263,7 @@ class Gatherer:
             lambda numbers: _request(question, numbers, self._catalog.partitions(question.store), requirement),
             deadline_s=asked.deadline_s,
         )
-        answers: list[Answered[_T]] = []
+        answers: list[NodeAnswer[_T]] = []
         reasons = list(found.reasons)
         for part in found.parts:
             try:
@@ -271,7 +275,7 @@ class Gatherer:
                 log.warning("peer_answer_unreadable", store=question.store, error=str(error))
                 reasons.append(str(error))
             else:
-                answers.append(Answered(part.partitions, decoded, tuple(origins)))
+                answers.append(NodeAnswer(part.partitions, decoded, tuple(origins)))
         known = freshest(Freshest.told_by(refusal.body) for refusal in found.refusals)
         return Gathered(tuple(answers), found.missing, tuple(reasons), known)
 
@@ -340,13 +344,13 @@ def count_in(query: Mapping[str, str], name: str) -> int:
     return int(text)
 
 
-def _request(question: Question[_T], numbers: Sequence[int], of: int, requirement: str) -> PeerRequest:
+def _request(question: PartitionQuestion[_T], numbers: Sequence[int], of: int, requirement: str) -> PeerRequest:
     path = f"{question.path()}&partitions={','.join(map(str, numbers))}&of={of}&{requirement}"
     if isinstance(question, BodiedQuestion):
         return PeerRequest(path, "POST", question.body(numbers))
     return PeerRequest(path)
 
 
-def _missing(wanted: Iterable[int], answers: Sequence[Answered[_T]]) -> list[int]:
+def _missing(wanted: Iterable[int], answers: Sequence[NodeAnswer[_T]]) -> list[int]:
     answered = {number for answer in answers for number in answer.partitions}
     return [number for number in wanted if number not in answered]

@@ -76,7 +76,7 @@ class PageLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class RowPage:
     """Rows in the order of the scan.
 
     Attributes:
@@ -93,7 +93,7 @@ class Page:
         return self.reached is not None
 
 
-def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Steps[Page]:
+def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> Steps[RowPage]:
     """Reads, piece by piece, the first rows of a scan over several partitions of this node, all as of the first step.
 
     Raises:
@@ -106,30 +106,30 @@ def read_page(replicas: Sequence[Replica], scan: Scan, limits: PageLimits) -> St
         return (yield from _taken(rows, limits, None if scan.times is None else scan.times.accepts))
 
 
-def take_page(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None = None) -> Page:
+def take_page(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None = None) -> RowPage:
     """As many rows as the limits allow, at least one if there is one among those examined."""
     return finished(_taken(rows, limits, accepts))
 
 
-def _taken(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None) -> Steps[Page]:
+def _taken(rows: Iterator[Row], limits: PageLimits, accepts: Callable[[bytes], bool] | None) -> Steps[RowPage]:
     taken: list[Row] = []
     size, paused_at, reached = 0, 0, None
     for examined, row in enumerate(rows):
         if examined >= limits.examined:
-            return Page(taken, reached)
+            return RowPage(taken, reached)
         if examined and (examined % _ROWS_A_STEP == 0 or size - paused_at > _BYTES_A_STEP):
             paused_at = size
             yield
         if accepts is None or accepts(row[0]):
             if len(taken) >= limits.rows or (taken and size + len(row[1]) > limits.max_bytes):
-                return Page(taken, reached)
+                return RowPage(taken, reached)
             taken.append(row)
             size += len(row[0]) + len(row[1])
         reached = row[0]
-    return Page(taken)
+    return RowPage(taken)
 
 
-def merge_pages(pages: Iterable[Page], limits: PageLimits, *, reverse: bool = False) -> Page:
+def merge_pages(pages: Iterable[RowPage], limits: PageLimits, *, reverse: bool = False) -> RowPage:
     """One page from those of disjoint partitions.
 
     A page with more behind it has no information on keys after `reached`, so the merged page ends there too.
@@ -140,7 +140,7 @@ def merge_pages(pages: Iterable[Page], limits: PageLimits, *, reverse: bool = Fa
     if horizon is not None:
         rows = [row for row in rows if row[0] == horizon or (row[0] > horizon) is reverse]
     taken = take_page(iter(rows), PageLimits(limits.rows, limits.max_bytes, len(rows) + 1))
-    return Page(taken.rows, taken.reached if taken.more else horizon)
+    return RowPage(taken.rows, taken.reached if taken.more else horizon)
 
 
 def horizon_of(reached: Iterable[bytes | None], *, reverse: bool) -> bytes | None:

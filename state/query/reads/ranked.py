@@ -46,7 +46,7 @@ class RankedPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KeyStanding:
     """A key's score, and in its partition the rows with a higher score and all rows. `score` None: not ranked."""
 
     score: Score | None
@@ -144,30 +144,30 @@ class StandingQuestion:
         """Reads the parameter that `path` wrote. Raises InvalidArgumentError."""
         return cls(store, decode_base64url(query.get("key", ""), "the key"))
 
-    def local(self, replicas: Sequence[Replica]) -> Standing:
+    def local(self, replicas: Sequence[Replica]) -> KeyStanding:
         """Reads the index of the only replica."""
         (replica,) = replicas
         entry, view = _index(replica).find(self.key)
         if entry is None:
-            return Standing(None, 0, len(view))
+            return KeyStanding(None, 0, len(view))
         score = negated(entry[0])
-        return Standing(score, view.above(score), len(view))
+        return KeyStanding(score, view.above(score), len(view))
 
-    def encode(self, found: Standing, origins: Sequence[Origin]) -> bytes:
+    def encode(self, found: KeyStanding, origins: Sequence[Origin]) -> bytes:
         """As `decode` reads it."""
         return with_origins(
             origins, score=None if found.score is None else str(found.score), above=found.above, of=found.rows
         )
 
-    def decode(self, body: bytes) -> tuple[Standing, list[Origin]]:
+    def decode(self, body: bytes) -> tuple[KeyStanding, list[Origin]]:
         """Reads another node's answer."""
         fields, origins = read_with_origins(body)
         score = None if fields["score"] is None else score_in(fields["score"])
-        return Standing(score, fields["above"], fields["of"]), origins
+        return KeyStanding(score, fields["above"], fields["of"]), origins
 
 
 @dataclass(frozen=True, slots=True)
-class RankedRow:
+class PlacedRow:
     """A row with its place, 1 being the highest score."""
 
     rank: int
@@ -180,7 +180,7 @@ class RankedRow:
 class RankedList:
     """Rows in the order of the ranking. `more`: the list was cut at its limit."""
 
-    rows: Sequence[RankedRow]
+    rows: Sequence[PlacedRow]
     more: bool
     origins: Sequence[Origin]
     missing: tuple[int, ...]
@@ -217,7 +217,7 @@ async def rank_of(gatherer: Gatherer, store: str, key: bytes, partition: int, as
         UnknownKeyError: if the store has no such key, or none with a numeric score.
         StoreUnavailableError: if a partition is missing, as the place would be wrong.
     """
-    own: Gathered[Standing] = await gatherer.gather(StandingQuestion(store, key), asked, [partition])
+    own: Gathered[KeyStanding] = await gatherer.gather(StandingQuestion(store, key), asked, [partition])
     complete(store, own, asked)
     standing = own.answers[0].found if own.answers else None
     if standing is None or standing.score is None:
@@ -271,9 +271,9 @@ def _cut(
     return taken, horizon is not None
 
 
-def _placed(entries: Sequence[Entry], before: int, above: int, highest: Score | None) -> list[RankedRow]:
+def _placed(entries: Sequence[Entry], before: int, above: int, highest: Score | None) -> list[PlacedRow]:
     """Adds places. `highest`: the score of the previous page's last row, which has `above` rows above it."""
-    rows: list[RankedRow] = []
+    rows: list[PlacedRow] = []
     for index, (order, key, value) in enumerate(entries):
         score = negated(order)
         if rows and rows[-1].score == score:
@@ -282,7 +282,7 @@ def _placed(entries: Sequence[Entry], before: int, above: int, highest: Score | 
             rank = above + 1
         else:
             rank = before + index + 1
-        rows.append(RankedRow(rank, score, key, value))
+        rows.append(PlacedRow(rank, score, key, value))
     return rows
 
 

@@ -19,7 +19,7 @@ from state.protocol.keys import decode_base64url
 from state.query.answers.origins import Origin
 from state.query.answers.row_times import RowTimes
 from state.query.reads.gather import Asked, Gathered, Gatherer, complete, count_in
-from state.query.reads.pages import KeyRange, Page, PageLimits, Scan, merge_pages, read_page
+from state.query.reads.pages import KeyRange, PageLimits, RowPage, Scan, merge_pages, read_page
 from state.query.reads.turns import Steps
 from state.replicas.replica import Replica
 
@@ -77,11 +77,11 @@ class PageQuestion:
         )
         return cls(scan, limits)
 
-    def local(self, replicas: Sequence[Replica]) -> Steps[Page]:
+    def local(self, replicas: Sequence[Replica]) -> Steps[RowPage]:
         """Reads it."""
         return read_page(replicas, self.scan, self.limits)
 
-    def encode(self, page: Page, origins: Iterable[Origin]) -> bytes:
+    def encode(self, page: RowPage, origins: Iterable[Origin]) -> bytes:
         """As `decode` reads it."""
         sizes = [len(part) for row in page.rows for part in row]
         head = orjson.dumps(
@@ -93,7 +93,7 @@ class PageQuestion:
         )
         return b"".join((_HEAD.pack(len(head)), head, *(part for row in page.rows for part in row)))
 
-    def decode(self, body: bytes) -> tuple[Page, list[Origin]]:
+    def decode(self, body: bytes) -> tuple[RowPage, list[Origin]]:
         """Reads another node's page.
 
         Raises:
@@ -111,7 +111,7 @@ class PageQuestion:
                 raise ValueError("lengths don't add up")
             reached = None if head["reached"] is None else decode_base64url(head["reached"], "a key")
             origins = [Origin.of_json(found) for found in head["origins"]]
-            return Page(list(zip(parts[::2], parts[1::2], strict=True)), reached), origins
+            return RowPage(list(zip(parts[::2], parts[1::2], strict=True)), reached), origins
         except (struct.error, KeyError, TypeError, ValueError, InvalidArgumentError) as error:
             raise SerializationError("another node's page can't be read: let all nodes have one version") from error
 
@@ -120,7 +120,7 @@ class PageQuestion:
 class ScanPage:
     """A page, where it comes from, and the partitions that are missing from it; none if it is complete."""
 
-    page: Page
+    page: RowPage
     origins: Sequence[Origin]
     missing: tuple[int, ...]
 
@@ -137,7 +137,7 @@ async def scan_page(
         TooManyScansError: if too many scans are under way.
     """
     gatherer.check_free()
-    found: Gathered[Page] = await gatherer.gather(question, asked, partitions)
+    found: Gathered[RowPage] = await gatherer.gather(question, asked, partitions)
     complete(question.store, found, asked)
     pages = [answer.found for answer in found.answers]
     await gatherer.turns.take()

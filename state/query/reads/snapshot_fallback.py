@@ -46,7 +46,7 @@ class Manifest(Protocol):
     def delta_version(self) -> int: ...  # noqa: D102
 
 
-class Snapshot(Protocol):
+class VerifiedSnapshot(Protocol):
     """A verified snapshot in memory; see `state/snapshots/loaded.py`."""
 
     @property
@@ -61,7 +61,7 @@ class Snapshot(Protocol):
 class _Held:
     """One store's snapshot, when it was last looked for, and the search under way."""
 
-    snapshot: Snapshot | None = None
+    snapshot: VerifiedSnapshot | None = None
     looked_at_s: float = float("-inf")
     looking: asyncio.Task[None] | None = None
 
@@ -87,7 +87,7 @@ class SnapshotFallback:
         *,
         max_rows: int = 2_000_000,
         newest: Callable[[Path], Manifest | None] | None = None,
-        load: Callable[[Path, Manifest], Snapshot] | None = None,
+        load: Callable[[Path, Manifest], VerifiedSnapshot] | None = None,
     ) -> None:
         self._node = node
         self._folder = folder
@@ -128,7 +128,7 @@ class SnapshotFallback:
             return Answer.problem(problem_of(UnknownKeyError(msg)), *headers)
         return Answer(200, [JSON, *headers], row_json(key, value))
 
-    async def _current(self, store: str) -> Snapshot | None:
+    async def _current(self, store: str) -> VerifiedSnapshot | None:
         held = self._held.setdefault(store, _Held())
         if held.looking is None and self._clock.monotonic_s() - held.looked_at_s >= _LOOK_EVERY_S:
             held.looking = asyncio.create_task(self._look(store, held))
@@ -149,7 +149,7 @@ class SnapshotFallback:
             held.looked_at_s = self._clock.monotonic_s()
             held.looking = None
 
-    def _read(self, store: str, held: Snapshot | None) -> Snapshot | None:
+    def _read(self, store: str, held: VerifiedSnapshot | None) -> VerifiedSnapshot | None:
         """Runs in a thread: returns `held` if it is still the newest version, otherwise reads that one."""
         if self._newest is None or self._load is None:
             # The reader of Delta tables takes a second to load, and most nodes never need it.

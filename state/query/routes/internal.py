@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from state.errors import InvalidArgumentError, StoreRestoringError
 from state.query.reads import counts, many, ranked, scans
-from state.query.reads.gather import Question
+from state.query.reads.gather import PartitionQuestion
 from state.query.reads.pages import PageLimits
 from state.query.routes.paged import JSON, asked_by
 from state.query.routes.services import QueryServices
@@ -25,7 +25,7 @@ def internal_routes(services: QueryServices) -> APIRouter:
     most = PageLimits(limits.max_page_rows, limits.max_page_bytes, limits.max_examined_rows)
 
     async def answered(
-        question: Question[_T], request: Request, media_type: str, partitions: Iterable[int] | None = None
+        question: PartitionQuestion[_T], request: Request, media_type: str, partitions: Iterable[int] | None = None
     ) -> Response:
         known = services.catalog.partitions(question.store)
         if partitions is None:

@@ -10,7 +10,7 @@ from state.protocol.keys import decode_base64url
 from state.query.answers.json_rows import key_json, ranked_row_json
 from state.query.answers.origins import origin_headers
 from state.query.reads.kinds import require_kind
-from state.query.reads.ranked import ListQuestion, RankedRow, rank_of, ranked_rows, score_in
+from state.query.reads.ranked import ListQuestion, PlacedRow, rank_of, ranked_rows, score_in
 from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
 from state.query.routes.paths import key_behind
@@ -98,7 +98,7 @@ async def _list(
     return Response(body, headers=headers, media_type=JSON)
 
 
-def _place_of(row: RankedRow) -> bytes:
+def _place_of(row: PlacedRow) -> bytes:
     return b"%b|%b" % (str(row.score).encode(), row.key)
 
 

@@ -13,7 +13,7 @@ from harness.waiting import eventually
 from state.changelog.errors import BrokerUnavailableError
 from state.clock import SystemClock
 from state.cluster.heartbeat import Heartbeat, ReplicaReport, signed
-from state.cluster.heartbeat_topic import Record
+from state.cluster.heartbeat_topic import HeartbeatRecord
 from state.cluster.membership import Identity, Membership, static_view
 from state.cluster.rebalance_policy import RebalancePolicy
 from state.cluster.view import Member, ViewSettings
@@ -26,12 +26,12 @@ class Topic:
     """Records in order, for any number of channels."""
 
     def __init__(self) -> None:
-        self.records: list[Record] = []
+        self.records: list[HeartbeatRecord] = []
         self.written = threading.Condition()
 
     def append(self, key: bytes, value: bytes, signature: bytes) -> None:
         with self.written:
-            self.records.append(Record(key, value, signature))
+            self.records.append(HeartbeatRecord(key, value, signature))
             self.written.notify_all()
 
 
@@ -52,7 +52,7 @@ class Channel:
     def send(self, key: bytes, value: bytes, signature: bytes) -> None:
         self._topic.append(key, value, signature)
 
-    def read(self, timeout_s: float) -> Sequence[Record]:
+    def read(self, timeout_s: float) -> Sequence[HeartbeatRecord]:
         with self._topic.written:
             if len(self._topic.records) == self._place and self._ended:
                 self._topic.written.wait(timeout_s)
@@ -60,7 +60,7 @@ class Channel:
             self._place += len(found)
         if not self._ended:
             self._ended = True
-            return [*found, Record(end_reached=True)]
+            return [*found, HeartbeatRecord(end_reached=True)]
         return found
 
     def flush(self, timeout_s: float) -> None:

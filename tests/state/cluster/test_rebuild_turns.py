@@ -11,7 +11,7 @@ import pytest
 
 from state.cluster.heartbeat import Heartbeat, ReplicaReport
 from state.cluster.rebuild_turns import RebuildTurns, turns_of
-from state.cluster.view import ClusterView, Member, ViewSettings
+from state.cluster.view import Member, Members, ViewSettings
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState
 
 REPLICA = ReplicaId("s", 0)
@@ -41,11 +41,11 @@ class FakeNode:
     incarnation: int = 1
     _sequence: int = 0
     _read: int = 0
-    _view: ClusterView = field(init=False)
+    _view: Members = field(init=False)
     _turns: RebuildTurns = field(init=False)
 
     def __post_init__(self) -> None:
-        self._view = ClusterView(self.name, {}, ViewSettings())
+        self._view = Members(self.name, {}, ViewSettings())
         self._turns = RebuildTurns(self.name)
 
     def beat(self) -> None:

@@ -15,7 +15,7 @@ from state.security.access import (
     check_access,
     current_caller,
 )
-from state.security.gate import Gate
+from state.security.authenticator import Authenticator
 from state.security.hop import ANONYMOUS, CERTIFICATE, FOR_ITSELF, Hop
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 
@@ -62,14 +62,14 @@ def test_no_way_of_writing_a_path_reaches_another_store(path: bytes) -> None:
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> tuple[Gate, str]:
+def authenticator(tmp_path: Path) -> tuple[Authenticator, str]:
     token = new_token()
     write_tokens(tmp_path / "tokens", [TokenRecord(READER, token_digest(token.encode()))])
-    return Gate(TokenBook(tmp_path / "tokens", ManualClock())), token
+    return Authenticator(TokenBook(tmp_path / "tokens", ManualClock())), token
 
 
-def test_a_caller_is_known_by_its_token_only(gate: tuple[Gate, str]) -> None:
-    guarded, token = gate
+def test_a_caller_is_known_by_its_token_only(authenticator: tuple[Authenticator, str]) -> None:
+    guarded, token = authenticator
     assert not guarded.open
     assert guarded.caller(f"Bearer {token}".encode()) == READER
     assert guarded.caller(f"bearer {token}".encode()) == READER
@@ -87,8 +87,8 @@ def test_a_caller_is_known_by_its_token_only(gate: tuple[Gate, str]) -> None:
             guarded.caller(wrong)
 
 
-def test_a_node_asks_with_its_callers_rights(gate: tuple[Gate, str]) -> None:
-    guarded, _ = gate
+def test_a_node_asks_with_its_callers_rights(authenticator: tuple[Authenticator, str]) -> None:
+    guarded, _ = authenticator
     assert guarded.caller_of(Hop("b", "r")) == READER
     assert guarded.caller_of(Hop("b", FOR_ITSELF)).may_read("any")
     for stranger in (ANONYMOUS, CERTIFICATE, "unknown", ""):
@@ -96,9 +96,9 @@ def test_a_node_asks_with_its_callers_rights(gate: tuple[Gate, str]) -> None:
             guarded.caller_of(Hop("b", stranger))
 
 
-def test_a_node_says_for_whom_it_asks(gate: tuple[Gate, str]) -> None:
-    guarded, _ = gate
-    assert Gate().asking_for() == ANONYMOUS
+def test_a_node_says_for_whom_it_asks(authenticator: tuple[Authenticator, str]) -> None:
+    guarded, _ = authenticator
+    assert Authenticator().asking_for() == ANONYMOUS
     assert guarded.asking_for() == FOR_ITSELF
     before = current_caller.set(READER)
     assert guarded.asking_for() == "r"
@@ -106,7 +106,7 @@ def test_a_node_says_for_whom_it_asks(gate: tuple[Gate, str]) -> None:
 
 
 def test_certificates_alone_let_everything_be_read() -> None:
-    guarded = Gate(certificates=True)
+    guarded = Authenticator(certificates=True)
     assert guarded.caller(None).may_read("any")
     assert guarded.caller_of(Hop("b", CERTIFICATE)).may_read("any")
     with pytest.raises(UnauthenticatedError):

@@ -55,7 +55,7 @@ def settings(files: dict[str, Any], **changed: Any) -> NodeSettings:
 def test_tls_and_one_kind_of_authentication_are_enough(files: dict[str, Any], without: tuple[str, ...]) -> None:
     security = NodeSecurity.of("a", settings(files, **dict.fromkeys(without)), SystemClock())
     assert security.tls is not None
-    assert not security.gate.open
+    assert not security.authenticator.open
     context = security.tls.server_context()
     assert context.minimum_version == ssl.TLSVersion.TLSv1_3
     assert (context.verify_mode == ssl.CERT_REQUIRED) == ("tls_client_ca" not in without)
@@ -95,11 +95,11 @@ def test_files_that_others_can_read_or_that_do_not_belong_together_are_refused(
 def test_loopback_needs_nothing_and_may_have_it(files: dict[str, Any], tmp_path: Path) -> None:
     plain = NodeSecurity.of("a", NodeSettings(run_dir=tmp_path / "run"), SystemClock())  # type: ignore[call-arg]
     assert plain.tls is None
-    assert plain.gate.open
+    assert plain.authenticator.open
     assert plain.hosts is not None
     switched_on = NodeSecurity.of(
         "a",
         NodeSettings(run_dir=tmp_path / "run", tokens_file=files["tokens_file"]),  # type: ignore[call-arg]
         SystemClock(),
     )
-    assert not switched_on.gate.open
+    assert not switched_on.authenticator.open

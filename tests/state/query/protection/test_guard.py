@@ -15,7 +15,7 @@ from state.query.protection.connection_places import PROVEN
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.hot_requests import HotAnswers
 from state.security.access import Caller, Role
-from state.security.gate import Gate
+from state.security.authenticator import Authenticator
 from state.security.hop import ANONYMOUS, HopSigner, HopVerifier
 from state.security.host_rule import HostRule
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
@@ -56,10 +56,18 @@ class Echo:
         await send({"type": "http.response.body", "body": b"ok"})
 
 
-def guarded(app: App, gate: Gate | None = None) -> Guard:
+def guarded(app: App, authenticator: Authenticator | None = None) -> Guard:
     clock = SystemClock()
     hops = HopVerifier("a", SECRET, clock)
-    return Guard(app, "a", limits=LIMITS, gate=gate or Gate(), hops=hops, hosts=HostRule(), clock=clock)
+    return Guard(
+        app,
+        "a",
+        limits=LIMITS,
+        authenticator=authenticator or Authenticator(),
+        hops=hops,
+        hosts=HostRule(),
+        clock=clock,
+    )
 
 
 async def ask(  # noqa: PLR0917 - each is a part of a request
@@ -211,15 +219,15 @@ def test_a_signed_hop_reaches_it_and_its_deadline_is_kept(deadline_ms: int, stat
 
 
 @pytest.fixture
-def gate(tmp_path: Path) -> tuple[Gate, bytes]:
+def authenticator(tmp_path: Path) -> tuple[Authenticator, bytes]:
     token = new_token()
     caller = Caller("r", frozenset({Role.READER}), frozenset({"rewards"}))
     write_tokens(tmp_path / "tokens", [TokenRecord(caller, token_digest(token.encode()))])
-    return Gate(TokenBook(tmp_path / "tokens", ManualClock())), b"Bearer " + token.encode()
+    return Authenticator(TokenBook(tmp_path / "tokens", ManualClock())), b"Bearer " + token.encode()
 
 
-def test_with_tokens_only_livez_and_the_files_of_the_page_are_open(gate: tuple[Gate, bytes]) -> None:
-    guard, right = guarded(Echo(), gate[0]), [HOST, (b"authorization", gate[1])]
+def test_with_tokens_only_livez_and_the_files_of_the_page_are_open(authenticator: tuple[Authenticator, bytes]) -> None:
+    guard, right = guarded(Echo(), authenticator[0]), [HOST, (b"authorization", authenticator[1])]
     for path in ("/docs", "/metrics", "/readyz", "/state/keyvalue/rewards/1", "/state/keyvalues/rewards/all"):
         status, headers, body = asyncio.run(ask(guard, path))
         assert (status, kind(body), headers["www-authenticate"]) == (401, "unauthenticated", "Bearer")
@@ -230,10 +238,10 @@ def test_with_tokens_only_livez_and_the_files_of_the_page_are_open(gate: tuple[G
     assert (status, kind(body)) == (403, "forbidden")
 
 
-def test_a_strangers_body_is_not_read(gate: tuple[Gate, bytes]) -> None:
+def test_a_strangers_body_is_not_read(authenticator: tuple[Authenticator, bytes]) -> None:
     headers = [HOST, (b"transfer-encoding", b"chunked")]
     for path in ("/x", "/livez", "/", "/page/app.js"):
-        assert asyncio.run(ask(guarded(Echo(), gate[0]), path, headers, "POST", [b"endless"]))[0] == 401
+        assert asyncio.run(ask(guarded(Echo(), authenticator[0]), path, headers, "POST", [b"endless"]))[0] == 401
     claims = [*headers, (b"storekeeper-hop", b"b"), (b"storekeeper-hop-signature", b"s.1.2.d.m")]
     status, _, body = asyncio.run(ask(guarded(Echo()), "/internal/keys/s", claims, "POST", [b"endless"]))
     assert (status, kind(body)) == (403, "hop-refused")
@@ -249,33 +257,37 @@ def test_a_hop_comes_with_the_body_that_was_signed() -> None:
     assert app.bodies == [b"[]"]
 
 
-def test_a_hop_for_a_caller_is_checked_again_here(gate: tuple[Gate, bytes]) -> None:
-    guard, target = guarded(Echo(), gate[0]), "/state/keyvalue/other/1"
+def test_a_hop_for_a_caller_is_checked_again_here(authenticator: tuple[Authenticator, bytes]) -> None:
+    guard, target = guarded(Echo(), authenticator[0]), "/state/keyvalue/other/1"
     for caller, told in (("r", 403), (ANONYMOUS, 401), ("unknown", 401)):
         headers = HopSigner("b", SECRET, SystemClock(), lambda caller=caller: caller)("a", "GET", target, b"", 150)  # type: ignore[misc]
         encoded = [HOST, *((name.encode(), value.encode()) for name, value in headers.items())]
         assert asyncio.run(ask(guard, target, encoded))[0] == told
 
 
-def test_what_is_answered_in_front_of_the_guard_knows_hosts_and_callers(gate: tuple[Gate, bytes]) -> None:
+def test_what_is_answered_in_front_of_the_guard_knows_hosts_and_callers(
+    authenticator: tuple[Authenticator, bytes],
+) -> None:
     hot = guarded(Echo()).hot_answers
     assert hot is not None
     assert hot.accepts_host(b"127.0.0.1:1")
     assert not hot.accepts_host(b"evil.example.org")
     assert hot.max_body_bytes == LIMITS.max_body_bytes
-    behind = guarded(Echo(), gate[0]).hot_answers
+    behind = guarded(Echo(), authenticator[0]).hot_answers
     assert behind is not None
-    assert behind.gate is gate[0]
+    assert behind.authenticator is authenticator[0]
 
 
-def test_a_connection_has_proven_itself_with_a_whole_request_of_a_caller_who_may_ask(gate: tuple[Gate, bytes]) -> None:
+def test_a_connection_has_proven_itself_with_a_whole_request_of_a_caller_who_may_ask(
+    authenticator: tuple[Authenticator, bytes],
+) -> None:
     def proves(guard: Guard, target: str, headers: Headers | None = None, body: list[bytes] | None = None) -> bool:
         calls: list[None] = []
         method = "GET" if body is None else "POST"
         asyncio.run(ask(guard, target, headers, method, body, proven=lambda: calls.append(None)))
         return bool(calls)
 
-    guard, right = guarded(Echo(), gate[0]), [HOST, (b"authorization", gate[1])]
+    guard, right = guarded(Echo(), authenticator[0]), [HOST, (b"authorization", authenticator[1])]
     chunked = (b"transfer-encoding", b"chunked")
     assert proves(guard, "/state/keyvalue/rewards/1", right)
     assert proves(guard, "/state/keyvalues/rewards", [*right, chunked], [b"[]"])

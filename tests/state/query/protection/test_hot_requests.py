@@ -9,21 +9,21 @@ import pytest
 from state.clock import ManualClock
 from state.query.protection.hot_requests import HotAnswers, HotRequests
 from state.security.access import Caller, Role
-from state.security.gate import Gate
+from state.security.authenticator import Authenticator
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 
 ALL, ONE, MONITOR = (new_token().encode() for _ in range(3))
 BODY = b'{"keys":["k"]}'
 
 
-def hot(gate: Gate | None = None) -> HotRequests:
+def hot(authenticator: Authenticator | None = None) -> HotRequests:
     return HotRequests(
         HotAnswers(
             b"/state/keyvalue",
             lambda target: b"GET " + target,
             lambda target, body: b"POST " + target + body,
             accepts_host=lambda host: host == b"h",
-            gate=gate,
+            authenticator=authenticator,
         )
     )
 
@@ -38,13 +38,13 @@ def posted(body: bytes = BODY, *lines: bytes, target: bytes = b"/state/keyvalues
 
 
 class Tokens:
-    """A gate with three tokens: one reads all, one reads store `s` only, one reads none."""
+    """An authenticator with three tokens: one reads all, one reads store `s` only, one reads none."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "tokens"
         self.clock = ManualClock()
         self.write(ALL, ONE, MONITOR)
-        self.hot = hot(Gate(TokenBook(self.path, self.clock)))
+        self.hot = hot(Authenticator(TokenBook(self.path, self.clock)))
 
     def write(self, *tokens: bytes) -> None:
         callers = {
@@ -143,7 +143,7 @@ def test_a_token_that_is_removed_is_refused_although_it_was_known(tokens: Tokens
 
 
 def test_whoever_has_a_certificate_may_ask_where_no_token_is_needed() -> None:
-    assert hot(Gate(certificates=True)).response(asked()) is not None
+    assert hot(Authenticator(certificates=True)).response(asked()) is not None
 
 
 def test_what_is_remembered_of_requests_is_bounded() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from state.errors import SerializationError
 from state.query.answers.origins import Origin
 from state.query.answers.row_times import RowLayout, RowTimes
-from state.query.reads.pages import KeyRange, Page, PageLimits, Scan, merge_pages, take_page
+from state.query.reads.pages import KeyRange, PageLimits, RowPage, Scan, merge_pages, take_page
 from state.query.reads.scans import PageQuestion
 
 rows = st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=5), max_size=30)
@@ -44,12 +44,12 @@ def _within(scan: Scan, key: bytes) -> bool:
 
 def test_one_row_over_the_byte_limit_still_comes() -> None:
     page = take_page(iter([(b"a", b"x" * 100), (b"b", b"")]), PageLimits(10, 10))
-    assert page == Page([(b"a", b"x" * 100)], b"a")
+    assert page == RowPage([(b"a", b"x" * 100)], b"a")
 
 
 def test_a_cut_page_hides_later_keys_of_the_others() -> None:
-    cut = Page([(b"a", b"1"), (b"c", b"1")], b"c")
-    whole = Page([(b"b", b"2"), (b"d", b"2")])
+    cut = RowPage([(b"a", b"1"), (b"c", b"1")], b"c")
+    whole = RowPage([(b"b", b"2"), (b"d", b"2")])
     merged = merge_pages([cut, whole], PageLimits(10, 1000))
     assert [key for key, _ in merged.rows] == [b"a", b"b", b"c"]
     assert merged.reached == b"c"
@@ -58,9 +58,9 @@ def test_a_cut_page_hides_later_keys_of_the_others() -> None:
 def test_a_search_that_has_looked_at_enough_says_how_far_it_came() -> None:
     rows = [(b"%02d" % number, b"") for number in range(20)]
     page = take_page(iter(rows), PageLimits(10, 1000, examined=5), lambda key: key == b"03")
-    assert page == Page([(b"03", b"")], b"04")
+    assert page == RowPage([(b"03", b"")], b"04")
     nothing = take_page(iter(rows), PageLimits(10, 1000, examined=5), lambda _: False)
-    assert merge_pages([nothing, Page([(b"03", b"")])], PageLimits(10, 1000)) == Page([(b"03", b"")], b"04")
+    assert merge_pages([nothing, RowPage([(b"03", b"")])], PageLimits(10, 1000)) == RowPage([(b"03", b"")], b"04")
 
 
 def test_ranges_and_prefixes() -> None:
@@ -92,7 +92,7 @@ def test_times_and_pages_come_back_from_the_wire(times: RowTimes) -> None:
     query = dict(part.split("=", 1) for part in question.path().partition("?")[2].split("&"))
     assert PageQuestion.parse("s", query, PageLimits(9, 9, 9)) == question
     assert PageQuestion.parse("s", query, PageLimits(1, 2, 3)) == PageQuestion(scan, PageLimits(1, 2, 3))
-    page = Page([(b"k", b""), (b"\xff", b"v")], b"\xff")
+    page = RowPage([(b"k", b""), (b"\xff", b"v")], b"\xff")
     origin = Origin("a", "t", 3, "active", 17, None, 12)
     assert question.decode(question.encode(page, [origin])) == (page, [origin])
 

@@ -17,7 +17,7 @@ from state.clock import ManualClock
 from state.errors import StorageError
 from state.protocol.freshness import FreshnessRequirement
 from state.query.answers.answer import Answer
-from state.query.reads.snapshot_fallback import Snapshot, SnapshotFallback
+from state.query.reads.snapshot_fallback import SnapshotFallback, VerifiedSnapshot
 from state.snapshots.loaded import load_snapshot
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
@@ -177,7 +177,7 @@ def test_who_gives_up_waiting_lets_no_second_reading_begin_beside_the_first(tmp_
     begun, goes_on = threading.Event(), threading.Event()
     loads: list[int] = []
 
-    def load(path: Path, wanted: Any) -> Snapshot:
+    def load(path: Path, wanted: Any) -> VerifiedSnapshot:
         loads.append(wanted.delta_version)
         begun.set()
         assert goes_on.wait(30)

@@ -14,7 +14,7 @@ from state.clock import ManualClock, SystemClock
 from state.query.protection.guard import Guard, GuardLimits
 from state.query.protection.hot_requests import HotRequests
 from state.security.access import Caller, Role
-from state.security.gate import Gate
+from state.security.authenticator import Authenticator
 from state.security.hop import HopVerifier
 from state.security.tokens import TokenBook, TokenRecord, new_token, token_digest, write_tokens
 from tests.state.query.cluster import Cluster
@@ -48,9 +48,11 @@ def guard(tmp_path: Path) -> Guard:
     write_tokens(
         tmp_path / "tokens", [TokenRecord(caller, token_digest(token.encode())) for token, caller in callers.items()]
     )
-    gate = Gate(TokenBook(tmp_path / "tokens", ManualClock()))
+    authenticator = Authenticator(TokenBook(tmp_path / "tokens", ManualClock()))
     hops = HopVerifier("a", SECRET, SystemClock())
-    return Guard(APP, "a", limits=GuardLimits(), gate=gate, hops=hops, hosts=None, clock=SystemClock())
+    return Guard(
+        APP, "a", limits=GuardLimits(), authenticator=authenticator, hops=hops, hosts=None, clock=SystemClock()
+    )
 
 
 @pytest.mark.parametrize(("method", "path"), _routes())

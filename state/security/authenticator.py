@@ -11,7 +11,7 @@ _SCHEME = b"bearer "
 _LONGEST_TOKEN = 512
 
 
-class Gate:
+class Authenticator:
     """Identifies callers. Open to all if there are neither tokens nor certificates. Belongs to one event loop.
 
     Args:
