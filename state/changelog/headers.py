@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import orjson
 
@@ -38,7 +37,7 @@ SourceRanges = Mapping[str, Mapping[int, tuple[int, int]]]
 
 @dataclass(frozen=True, slots=True)
 class ChangelogHeaders:
-    """One record's headers, decoded. `source` maps topic and partition to (first offset, end offset exclusive)."""
+    """The headers of a record to write. `source` maps topic and partition to (first offset, end offset exclusive)."""
 
     app: str
     store: str
@@ -58,27 +57,6 @@ class ChangelogHeaders:
             (BATCH_ID, b"%d" % self.batch_id),
             (SOURCE_POSITION, orjson.dumps(ranges, option=orjson.OPT_SORT_KEYS)),
         ]
-
-    @classmethod
-    def decode(cls, headers: Sequence[tuple[str, bytes | None]] | None) -> Self:
-        """Reads the headers of a record; unknown ones are ignored.
-
-        Raises:
-            ChangelogError: if one is missing or malformed: the record was not written as a changelog record.
-        """
-        found = dict(headers or ())
-        try:
-            return cls(
-                app=_text(found, APP),
-                store=_text(found, STORE),
-                generation=int(_text(found, GENERATION)),
-                batch_id=int(_text(found, BATCH_ID)),
-                source=_ranges(_text(found, SOURCE_POSITION).encode()),
-                schema_version=int(_text(found, SCHEMA_VERSION)),
-            )
-        except (ValueError, TypeError, AttributeError) as error:
-            msg = "a changelog record has malformed headers: is something else writing to this topic?"
-            raise ChangelogError(msg) from error
 
 
 def schema_version_of(headers: Sequence[tuple[str, bytes | None]] | None) -> int:
@@ -119,14 +97,6 @@ def _ranges_or_none(value: bytes) -> SourceRanges | None:
         return _ranges(value)
     except (ValueError, TypeError, AttributeError):
         return None
-
-
-def _text(found: Mapping[str, bytes | None], name: str) -> str:
-    value = found.get(name)
-    if value is None:
-        msg = f"a changelog record has no {name} header: is something else writing to this topic?"
-        raise ChangelogError(msg)
-    return value.decode()
 
 
 def _ranges(value: bytes) -> SourceRanges:

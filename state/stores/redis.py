@@ -134,11 +134,6 @@ class RedisStore(Backend):
             self._iterators.shut_down()
             self._client.close()
 
-    def destroy(self) -> None:
-        """Deletes everything that the store has on the server, and closes."""
-        self._ask("delete", self._rows_key, self._index_key, self._meta_key)
-        self.close()
-
     def _check_server(self) -> None:
         policy = self._ask("info", "memory").get("maxmemory_policy", "noeviction")
         if policy != "noeviction":

@@ -104,7 +104,6 @@ class Process(GraphNode):
         )  # fmt: skip
         self.store_names = list(stores)
         self._factory = factory
-        self._fixes_key = fixes_key
 
     def require(self, store: str) -> None:
         """Refuses a store that was not named.
