@@ -83,19 +83,33 @@ class KGroupedStream(_Folding[K], Generic[K, V]):
         super().__init__([node], serdes)
 
     def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
-        """How many records each key has."""
+        """Counts the records of each key."""
         return self._count(store, named)
 
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
     ) -> KTable[K, V]:
-        """The values of each key combined two at a time: `reducer(aggregate, value)`. The first stands for itself."""
+        """Combines the values of each key two at a time. The first value is the first aggregate.
+
+        Args:
+            reducer: `reducer(aggregate, value)` returns the new aggregate.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
         return self._reduce(reducer, store, named)
 
     def aggregate(
         self, initialize: Callable[[], A], adder: Adder[A, V, K], *, store: AnyStore[A] = None, named: str | None = None
     ) -> KTable[K, A]:
-        """The values of each key folded into an aggregate. The adder returns a new one and leaves the old as it was."""
+        """Folds the values of each key into an aggregate.
+
+        Args:
+            initialize: returns the aggregate of a key without values.
+            adder: `adder(aggregate, value)` returns the new aggregate and leaves the old one unchanged. None removes
+                the row.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
         return self._aggregate(initialize, [adder], None, store, named)
 
     def windowed_by(
@@ -110,7 +124,7 @@ class KGroupedStream(_Folding[K], Generic[K, V]):
         return WindowedStream(self._nodes, self._serdes, windows, emit)
 
     def cogroup(self, adder: Adder[A, V, K]) -> CogroupedStream[K, A]:
-        """Begins an aggregate of several streams; this one is added with `adder`."""
+        """Starts an aggregate of several streams. `adder` adds the values of this one."""
         return CogroupedStream([(self._nodes[0], adder)], self._serdes)
 
 
@@ -118,22 +132,28 @@ class WindowedStream(_Folding[K], Generic[K, V]):
     """The records of each key and window. Late ones are left out and counted."""
 
     def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[Windowed[K], int]:
-        """How many records each key and window has."""
+        """Counts the records of each key and window."""
         return self._count(store, named)
 
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: AnyStore[V] = None, named: str | None = None
     ) -> KTable[Windowed[K], V]:
-        """The values of each key and window combined two at a time."""
+        """Combines the values of each key and window two at a time; see `KGroupedStream.reduce`."""
         return self._reduce(reducer, store, named)
 
     def aggregate(
         self, initialize: Callable[[], A], adder: WindowAdder[A, V, K], merger: Merger[A, K] | None = None,
         *, store: AnyStore[A] = None, named: str | None = None,
     ) -> KTable[Windowed[K], A]:  # fmt: skip
-        """The values of each key and window folded into an aggregate. Sessions need a merger.
+        """Folds the values of each key and window into an aggregate.
 
-        `with_window(adder)` gets the windowed key before the aggregate and the value.
+        Args:
+            initialize: returns the aggregate of a window without values.
+            adder: `adder(aggregate, value)` returns the new aggregate. `with_window(adder)` also gets the windowed key,
+                first.
+            merger: `merger(earlier, later)` joins the aggregates of two sessions. Sessions need it.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
         """
         return self._aggregate(initialize, [adder], merger, store, named)
 
@@ -146,7 +166,7 @@ class CogroupedStream(Generic[K, A]):
         self._serdes = serdes
 
     def cogroup(self, other: KGroupedStream[K, W], adder: Adder[A, W, K]) -> CogroupedStream[K, A]:
-        """Adds another stream with its adder."""
+        """Adds another stream. `adder` adds its values."""
         return CogroupedStream([*self._parts, (other._nodes[0], adder)], self._serdes)  # noqa: SLF001 (its sibling)
 
     def windowed_by(
@@ -188,21 +208,36 @@ class KGroupedTable(Generic[K, V]):
         self._serdes = serdes
 
     def count(self, *, store: AnyStore[int] = None, named: str | None = None) -> KTable[K, int]:
-        """How many rows each group has. A group that has none left stays, with 0."""
+        """Counts the rows of each group. A group without rows stays, with 0."""
         return self._table("count", count(), store, StructSerde(int), named)
 
     def reduce(
         self, adder: Callable[[V, V], V], subtractor: Callable[[V, V], V], *, store: AnyStore[V] = None,
         named: str | None = None,
     ) -> KTable[K, V]:  # fmt: skip
-        """The values of each group combined: `adder(aggregate, value)`, and taken out by `subtractor` likewise."""
+        """Combines the values of each group two at a time.
+
+        Args:
+            adder: `adder(aggregate, value)` returns the aggregate with the value.
+            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
         return self._table("reduce", reduction(adder, subtractor), store, self._serdes.values, named)
 
     def aggregate(
         self, initialize: Callable[[], A], adder: Adder[A, V, K], subtractor: Adder[A, V, K], *,
         store: AnyStore[A] = None, named: str | None = None,
     ) -> KTable[K, A]:  # fmt: skip
-        """The values of each group folded. A row's old value is subtracted before its new one is added."""
+        """Folds the values of each group into an aggregate. A change subtracts the old value, then adds the new.
+
+        Args:
+            initialize: returns the aggregate of a group without rows.
+            adder: `adder(aggregate, value)` returns the aggregate with the value.
+            subtractor: `subtractor(aggregate, value)` returns the aggregate without the value.
+            store: the store of the aggregates: its name, or options.
+            named: the operator's name.
+        """
         add, subtract = _as_called(adder), _as_called(subtractor)
         aggregator = Aggregator(initialize, add, subtract=subtract)
         return self._table("aggregate", aggregator, store, made_by(initialize), named)

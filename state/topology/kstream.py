@@ -105,7 +105,7 @@ class KStream(Generic[K, V]):
     def repartition(
         self, *, partitions: int | None = None, topic: str | None = None, named: str | None = None
     ) -> KStream[K, V]:
-        """Brings the records of one key together.
+        """Brings the records of one key into one partition.
 
         Args:
             partitions: how many there are; None: as many as the streams that it is joined with.
@@ -134,9 +134,15 @@ class KStream(Generic[K, V]):
         self, factory: Callable[[], Processor[K, V, K2, V2]], *, stores: Sequence[str] = (),
         keys: Type[K2] | None = None, values: Type[V2] | None = None, named: str | None = None,
     ) -> KStream[K2, V2]:  # fmt: skip
-        """A processor of your own. `factory` is called once for each task.
+        """Runs a processor of your own.
 
-        If it has stores, the records are brought together by key first, where their key has changed.
+        Args:
+            factory: makes the processor; called once for each task.
+            stores: names of stores of `StreamsBuilder.add_store` that the processor uses. If it has any, records whose
+                key has changed are repartitioned first.
+            keys: the type of the keys that it forwards, or a serde; text if it is not given.
+            values: the type of the values that it forwards, or a serde.
+            named: the operator's name.
         """
         stream = self.by_key() if stores else self
         node = Process(stream.node, factory, stores, named=named, fixes_key=False)
@@ -146,20 +152,20 @@ class KStream(Generic[K, V]):
         self, factory: Callable[[], Processor[K, V, K, V2]], *, stores: Sequence[str] = (),
         values: Type[V2] | None = None, named: str | None = None,
     ) -> KStream[K, V2]:  # fmt: skip
-        """A processor that keeps the key of each record."""
+        """As `process`, for a processor that keeps the key of each record."""
         stream = self.by_key() if stores else self
         node = Process(stream.node, factory, stores, named=named, fixes_key=True)
         return KStream(node, Serdes(self.serdes.keys, made_by(None, values)), rekeyed=stream.rekeyed)
 
     def group_by_key(self) -> KGroupedStream[K, V]:
-        """The records of each key, to be aggregated."""
+        """Groups the records by their key, for an aggregation."""
         stream = self.by_key()
         return KGroupedStream(stream.node, stream.serdes)
 
     def group_by(
         self, selector: Callable[[K, V], K2], *, keys: Type[K2] | None = None, named: str | None = None
     ) -> KGroupedStream[K2, V]:
-        """The records of each key that `selector(key, value)` gives, to be aggregated."""
+        """Groups the records by the key that `selector(key, value)` returns, for an aggregation."""
         return self.select_key(selector, keys=keys, named=named).group_by_key()
 
     @overload

@@ -80,7 +80,14 @@ class KTable(Generic[K, V]):
         self, selector: Callable[[K, V], tuple[K2, V2]], *, keys: Type[K2] | None = None,
         values: Type[V2] | None = None, named: str | None = None,
     ) -> KGroupedTable[K2, V2]:  # fmt: skip
-        """The rows by another key, to be aggregated: `selector(key, value)` gives the group's key and the value."""
+        """Groups the rows by another key, for an aggregation.
+
+        Args:
+            selector: `selector(key, value)` returns the key of the group, and the value for the aggregation.
+            keys: the type of the groups' keys, or a serde; text if it is not given.
+            values: the type of the values, or a serde.
+            named: the operator's name.
+        """
         from state.topology.grouped import KGroupedTable  # noqa: PLC0415 (the two refer to each other)
 
         self.node.require_rows()
@@ -97,25 +104,42 @@ class KTable(Generic[K, V]):
 
     def join(self, other: KTable[K, W], joiner: Joiner[V, W, R, K], *, values: Type[R] | None = None,
              store: str | Store[R] | None = None, named: str | None = None) -> KTable[K, R]:  # fmt: skip
-        """The rows that both tables have, as `joiner(left, right)`."""
+        """Joins the rows of two tables by key. A key that one table lacks gives no row.
+
+        Args:
+            other: a table with the same keys and the same number of partitions.
+            joiner: `joiner(left, right)` returns the value of the result.
+            values: the type of the results, or a serde, if the joiner has no return annotation.
+            store: keeps the result's rows: its name, or options.
+            named: the operator's name.
+        """
         return self._joined("join", other, joiner, (False, False), values=values, store=store, named=named)
 
     def left_join(self, other: KTable[K, W], joiner: Joiner[V, W | None, R, K], *, values: Type[R] | None = None,
                   store: str | Store[R] | None = None, named: str | None = None) -> KTable[K, R]:  # fmt: skip
-        """The rows of this table with those of the other, or None."""
+        """As `join`; a row of this table without a partner gives `joiner(left, None)`."""
         return self._joined("left-join", other, joiner, (True, False), values=values, store=store, named=named)
 
     def outer_join(self, other: KTable[K, W], joiner: Joiner[V | None, W | None, R, K], *,
                    values: Type[R] | None = None, store: str | Store[R] | None = None,
                    named: str | None = None) -> KTable[K, R]:  # fmt: skip
-        """The rows of either table."""
+        """As `join`; a row of either table without a partner gives a result with None for the other."""
         return self._joined("outer-join", other, joiner, (True, True), values=values, store=store, named=named)
 
     def foreign_key_join(
         self, other: KTable[K2, W], foreign_key: Callable[[V], K2 | None], joiner: Joiner[V, W, R, K], *,
         values: Type[R] | None = None, store: str | Store[R] | None = None, named: str | None = None,
     ) -> KTable[K, R]:  # fmt: skip
-        """Each row with the row of the other table whose key is `foreign_key(value)`; without one, no result."""
+        """Joins each row with the row of another table whose key it names. Without such a row there is no result.
+
+        Args:
+            other: the other table; `foreign_key` returns its keys.
+            foreign_key: returns the other row's key from this row's value; None for no partner.
+            joiner: `joiner(left, right)` returns the value of the result.
+            values: the type of the results, or a serde, if the joiner has no return annotation.
+            store: keeps the result's rows: its name, or options.
+            named: the operator's name.
+        """
         return self._foreign("foreign-key-join", other, foreign_key, joiner, values=values, store=store, named=named)
 
     def foreign_key_left_join(
