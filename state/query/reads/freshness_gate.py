@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from state.clock import Clock
 from state.protocol.freshness import FreshnessRequirement, Stale
+from state.protocol.too_stale import Freshest
 from state.replicas.freshness import ReplicaFreshness
 from state.replicas.replica import Replica
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The requirement of a request, its arrival time and its deadline (monotonic seconds)."""
+
+    requirement: FreshnessRequirement
+    arrived_s: float
+    deadline_s: float
+
+    def sent_on(self, now_s: float) -> str:
+        """The requirement for another node, as a query string: with the time that is left."""
+        left_ms, spent_ms = (int(s * 1000) for s in (self.deadline_s - now_s, now_s - self.arrived_s))
+        return self.requirement.sent_on(left_ms, spent_ms).query()
+
+    def refused(self, node: str, replica: Replica) -> Freshest | None:
+        """The freshness of a replica of `node` that was refused; None if it is fresh enough by now."""
+        found = replica.freshness(self.arrived_s)
+        return None if self.requirement.met_by(found) else Freshest.of(node, found)
 
 
 class FreshnessGate:
@@ -22,6 +43,13 @@ class FreshnessGate:
     def __init__(self, clock: Clock, ask_soon: Callable[[], None]) -> None:
         self._clock = clock
         self._ask_soon = ask_soon
+
+    async def admits(self, replica: Replica, asked: Asked, *, share: float) -> bool:
+        """Whether a replica may answer, maybe after a share of the wait: another node may be fresh enough sooner."""
+        if not asked.requirement.asks_freshness:
+            return True
+        until_s = min(asked.deadline_s, asked.arrived_s + asked.requirement.wait_ms / 1000 * share)
+        return await self.admit(replica, asked.requirement, asked.arrived_s, until_s) is not None
 
     async def admit(
         self, replica: Replica, requirement: FreshnessRequirement, arrived_s: float, wait_until_s: float

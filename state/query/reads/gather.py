@@ -29,7 +29,7 @@ from state.query.answers.origins import Origin
 from state.query.answers.problems import TooManyScansError
 from state.query.forwarding.peers import AT_CAPACITY, PeerRequest
 from state.query.forwarding.router import Router
-from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.query.reads.turns import Steps, Turns
 from state.replicas.freshness import ReplicaFreshness
 from state.replicas.replica import Replica
@@ -74,15 +74,6 @@ class BodiedQuestion(Protocol):
     def body(self, partitions: Sequence[int]) -> bytes:
         """The body that asks for some partitions."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A request's requirement, arrival time and deadline (monotonic seconds)."""
-
-    requirement: FreshnessRequirement
-    arrived_s: float
-    deadline_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +195,10 @@ class Gatherer:
             TooManyScansError: if this node has too many such reads under way.
         """
         replicas = [self._held(question.store, number) for number in sorted(set(partitions))]
-        admitted = await asyncio.gather(*(self._admitted(replica, asked, share=1.0) for replica in replicas))
+        admitted = await asyncio.gather(*(self._gate.admits(replica, asked, share=1.0) for replica in replicas))
         for replica, fresh in zip(replicas, admitted, strict=True):
             if not fresh:
-                known = self._known(replica, asked)
+                known = asked.refused(self._catalog.node, replica)
                 msg = f"{replica.replica_id} on node {self._catalog.node} is not as fresh as was required"
                 raise TooStaleError(msg, known)
         return await self._read(question, replicas, asked)
@@ -218,7 +209,7 @@ class Gatherer:
         held = [self._serving(question.store, number) for number in partitions]
         replicas = [replica for replica in held if replica is not None]
         # Another node may be fresher, so some of the wait is left to it.
-        admitted = await asyncio.gather(*(self._admitted(replica, asked, share=0.5) for replica in replicas))
+        admitted = await asyncio.gather(*(self._gate.admits(replica, asked, share=0.5) for replica in replicas))
         ready = [replica for replica, fresh in zip(replicas, admitted, strict=True) if fresh]
         if not ready:
             return []
@@ -254,9 +245,7 @@ class Gatherer:
     ) -> Gathered[_T]:
         if not partitions:
             return Gathered((), (), ())
-        left_ms = int((asked.deadline_s - self._clock.monotonic_s()) * 1000)
-        spent_ms = int((self._clock.monotonic_s() - asked.arrived_s) * 1000)
-        requirement = asked.requirement.sent_on(left_ms, spent_ms).query()
+        requirement = asked.sent_on(self._clock.monotonic_s())
         found = await self._router.scatter(
             question.store,
             partitions,
@@ -287,22 +276,10 @@ class Gatherer:
         replica = self._serving(store, partition)
         return replica is not None and self._catalog.answers_best(replica, asked.arrived_s)
 
-    async def _admitted(self, replica: Replica, asked: Asked, *, share: float) -> bool:
-        """Whether a replica meets the requirement, maybe after a share of the wait."""
-        if not asked.requirement.asks_freshness:
-            return True
-        until_s = min(asked.deadline_s, asked.arrived_s + asked.requirement.wait_ms / 1000 * share)
-        return await self._gate.admit(replica, asked.requirement, asked.arrived_s, until_s) is not None
-
     def _freshest(self, store: str, partitions: Iterable[int], asked: Asked) -> Freshest | None:
         """This node's own freshest replica of some partitions."""
         held = [self._serving(store, number) for number in partitions]
-        return freshest(self._known(replica, asked) for replica in held if replica is not None)
-
-    def _known(self, replica: Replica, asked: Asked) -> Freshest | None:
-        """The freshness of a refused replica; None if it is fresh enough by now."""
-        found = replica.freshness(asked.arrived_s)
-        return None if asked.requirement.met_by(found) else Freshest.of(self._catalog.node, found)
+        return freshest(asked.refused(self._catalog.node, replica) for replica in held if replica is not None)
 
     def _held(self, store: str, partition: int) -> Replica:
         replica = self._catalog.replica(store, partition)

@@ -14,7 +14,8 @@ from state.protocol.keys import decode_base64url
 from state.query.answers.json_rows import no_row_json, row_json
 from state.query.answers.origins import Origin
 from state.query.answers.problems import KeyTooLongError
-from state.query.reads.gather import Asked, Gathered, Gatherer, complete
+from state.query.reads.freshness_gate import Asked
+from state.query.reads.gather import Gathered, Gatherer, complete
 from state.query.reads.hot_rows import HotRows
 from state.query.reads.kinds import KEYED_KINDS
 from state.query.reads.point import count_misses

@@ -29,7 +29,7 @@ from state.query.answers.origins import LocalOrigin
 from state.query.answers.problems import KeyTooLongError, problem_of, unknown_key
 from state.query.forwarding.peers import PeerRequest
 from state.query.forwarding.router import NoHolderAnsweredError, Router
-from state.query.reads.freshness_gate import FreshnessGate
+from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.query.reads.hot_rows import NONE, OK, HotRows
 from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.replicas.replica import Replica
@@ -42,15 +42,12 @@ _FRESHER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
-    """One key, when the request arrived and its deadline, on the monotonic clock."""
+class _Question(Asked):
+    """One key that is asked for."""
 
     store: str
     partition: int
     key: bytes
-    requirement: FreshnessRequirement
-    arrived_s: float
-    deadline_s: float
 
 
 class PointQueries:
@@ -136,7 +133,7 @@ class PointQueries:
         try:
             partition = self._partition(store, key)
             deadline_s = requirement.deadline_s(arrived_s, self._longest_s)
-            question = _Question(store, partition, key, requirement, arrived_s, deadline_s)
+            question = _Question(requirement, arrived_s, deadline_s, store, partition, key)
             answer = await self._answered(question, forwarded=forwarded)
             way = LOCAL if (SERVED_BY, self._catalog.node.encode()) in answer.headers else FORWARDED
             self.answered[way].record(time.perf_counter_ns() - began_ns)
@@ -152,7 +149,7 @@ class PointQueries:
             try:
                 if not forwarded and (fresher := await self._fresher(replica, question)) is not None:
                     return fresher
-                if await self._admitted(replica, question, forwarded=forwarded):
+                if await self._gate.admits(replica, question, share=1.0 if forwarded else 0.5):
                     return self._local(replica, question)
             except InvalidStateStoreError:
                 # Closed or damaged during the query: another replica may answer.
@@ -194,15 +191,6 @@ class PointQueries:
             return None
         return answer
 
-    async def _admitted(self, replica: Replica, question: _Question, *, forwarded: bool) -> bool:
-        requirement = question.requirement
-        if not requirement.asks_freshness:
-            return True
-        # Others may be fresher already: they get half of the time.
-        wait_s = requirement.wait_ms / (1000 if forwarded else 2000)
-        until_s = min(question.arrived_s + wait_s, question.deadline_s)
-        return await self._gate.admit(replica, requirement, question.arrived_s, until_s) is not None
-
     def _partition(self, store: str, key: bytes) -> int:
         if not key:
             raise InvalidArgumentError("the key is empty: put it behind the store's name, percent-encoded")
@@ -236,7 +224,7 @@ class PointQueries:
         if replica is None:
             raise self._catalog.not_held(question.store, question.partition)
         if replica.serving and question.requirement.asks_freshness:
-            raise self._too_stale(question, [self._freshest(replica, question)])
+            raise self._too_stale(question, [question.refused(self._catalog.node, replica)])
         replica.get(b"\0")
         msg = f"{replica.replica_id} has just become ready on node {self._catalog.node}: ask again"
         raise StoreUnavailableError(msg)
@@ -252,7 +240,7 @@ class PointQueries:
                 return late
             known = [Freshest.told_by(answer.body) for answer in error.answers] if requirement.asks_freshness else []
             if requirement.asks_freshness and replica is not None and replica.serving:
-                known.append(self._freshest(replica, question))
+                known.append(question.refused(self._catalog.node, replica))
             if any(known):
                 raise self._too_stale(question, known) from error
             if replica is not None and not error.asked:
@@ -272,14 +260,7 @@ class PointQueries:
     def _sent_on(self, question: _Question) -> str:
         if question.requirement == NO_REQUIREMENT:
             return ""
-        now_s = self._clock.monotonic_s()
-        left_ms, spent_ms = (int(s * 1000) for s in (question.deadline_s - now_s, now_s - question.arrived_s))
-        return f"&{question.requirement.sent_on(left_ms, spent_ms).query()}"
-
-    def _freshest(self, replica: Replica, question: _Question) -> Freshest | None:
-        """The freshness of a refused replica; None if it is fresh enough by now."""
-        found = replica.freshness(question.arrived_s)
-        return None if question.requirement.met_by(found) else Freshest.of(self._catalog.node, found)
+        return f"&{question.sent_on(self._clock.monotonic_s())}"
 
     def _too_stale(self, question: _Question, known: list[Freshest | None]) -> TooStaleError:
         where = f"partition {question.partition} of {question.store}"

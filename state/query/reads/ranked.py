@@ -18,7 +18,8 @@ from state.errors import InvalidArgumentError, StoreUnavailableError
 from state.protocol.keys import decode_base64url
 from state.query.answers.origins import Origin, read_with_origins, with_origins
 from state.query.answers.problems import UnknownKeyError
-from state.query.reads.gather import Asked, Gathered, Gatherer, complete, count_in
+from state.query.reads.freshness_gate import Asked
+from state.query.reads.gather import Gathered, Gatherer, complete, count_in
 from state.replicas.ranked_index import Entry, Place, RankedIndex, Score, is_score, negated
 from state.replicas.replica import Replica
 

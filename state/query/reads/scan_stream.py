@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from state.query.answers.origins import Origin
-from state.query.reads.gather import Asked, Gatherer, complete
+from state.query.reads.freshness_gate import Asked
+from state.query.reads.gather import Gatherer, complete
 from state.query.reads.pages import PageLimits, Row, Scan, by_key, horizon_of
 from state.query.reads.scans import PageQuestion
 

@@ -12,7 +12,8 @@ from starlette.responses import StreamingResponse
 from state.errors import StateError
 from state.query.answers.origins import origin_headers
 from state.query.answers.problems import TooManyScansError, problem_of
-from state.query.reads.gather import Asked, Gatherer
+from state.query.reads.freshness_gate import Asked
+from state.query.reads.gather import Gatherer
 from state.query.reads.pages import PageLimits, Scan
 from state.query.reads.scan_stream import ScanStream
 from state.query.reads.stream_format import StreamEnd, StreamFormat

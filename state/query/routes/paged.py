@@ -15,7 +15,7 @@ from state.query.answers.answer import NEXT_CURSOR
 from state.query.answers.origins import origin_headers
 from state.query.answers.problems import KeyTooLongError
 from state.query.answers.row_times import RowLayout
-from state.query.reads.gather import Asked
+from state.query.reads.freshness_gate import Asked
 from state.query.reads.pages import PageLimits, Scan
 from state.query.reads.scans import PageQuestion, scan_page
 from state.query.reads.stream_format import ARROW, NDJSON, ArrowFormat, NdjsonFormat, StreamFormat, json_of, load_arrow

@@ -9,8 +9,7 @@ import pytest
 from state.clock import SystemClock
 from state.protocol.freshness import FreshnessRequirement
 from state.protocol.too_stale import Freshest, TooStaleError, freshest
-from state.query.reads.freshness_gate import FreshnessGate
-from state.query.reads.gather import Asked, Gatherer
+from state.query.reads.freshness_gate import Asked, FreshnessGate
 from state.replicas.freshness import ReplicaFreshness
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import MemoryStorage
@@ -102,10 +101,9 @@ def test_no_refusal_names_a_replica_that_meets_the_requirement(staleness_ms: int
     asked = Asked(FreshnessRequirement(max_staleness_ms=1), 0.0, 9.0)
     found = ReplicaFreshness("t", 0, ReplicaRole.ACTIVE, True, 1, 0, 0, staleness_ms)
     (replica,) = node.catalog.replicas.values()
-    gatherer = Gatherer(node.catalog, node.router, node.point._gate, node.clock, max_reads=1, longest_s=9)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replica, "freshness", lambda _: found)
-        known = gatherer._known(replica, asked)
+        known = asked.refused("a", replica)
     assert (known is None) == (staleness_ms <= 1)
     assert known is None or known.staleness_ms == staleness_ms
 
