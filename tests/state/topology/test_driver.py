@@ -226,6 +226,17 @@ def test_with_caching_the_last_update_of_a_batch_goes_on() -> None:
     assert counted(Store("counts", int, caching=True)).read("out") == [("a", 2, 1), ("b", 1, 2)]
 
 
+def test_with_caching_a_row_that_comes_and_goes_in_one_batch_gives_no_change() -> None:
+    streams = StreamsBuilder("app")
+    streams.table("in", int, store=Store("rows", int, caching=True)).to_stream().to("out")
+    driver = TopologyTestDriver(streams.build())
+    driver.pipe("in", "kept", 1, 0)
+    for key, value in [("gone", 1), ("gone", None), ("kept", None)]:
+        driver.append("in", key, value, 1)
+    driver.run()
+    assert driver.read("out") == [("kept", 1, 0), ("kept", None, 1)]
+
+
 def test_a_store_without_logging_has_no_changelog() -> None:
     driver = counted(Store("counts", int, logging=False))
     assert driver.changelog("counts") == []
