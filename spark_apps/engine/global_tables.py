@@ -16,12 +16,9 @@ from typing import Any
 
 import orjson
 import structlog
-from confluent_kafka import KafkaException
 
-from spark_apps.engine.clients import asking_client
 from state.changelog.bounded_reader import read_range
-from state.changelog.errors import BrokerUnavailableError
-from state.changelog.log_bounds import END, FIRST, log_offsets
+from state.changelog.log_bounds import END, FIRST, offsets_of
 from state.errors import InvalidArgumentError
 from state.stores.suppliers import RocksDBSupplier
 from state.topology.plan import Plan, SubTopology
@@ -30,7 +27,6 @@ from state.topology.task import Task
 
 _POSITION = b"global-position"
 _BATCH_RECORDS = 20_000
-_ASK_TIMEOUT_S = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -62,10 +58,10 @@ class GlobalTableCopy:
         Raises:
             BrokerUnavailableError: the broker doesn't answer.
         """
-        ends = self._ends(END)
+        ends = self._offsets(END)
         if ends == self._position:
             return
-        starts = self._ends(FIRST)
+        starts = self._offsets(FIRST)
         if not all(starts[at] <= self._position.get(at, starts[at]) <= ends[at] for at in self._partitions):
             _log.warning("global_table_emptied", store=self.name, why="the topic holds other records than before")
             self._task.close()
@@ -99,13 +95,8 @@ class GlobalTableCopy:
         told = orjson.dumps(self._position, option=orjson.OPT_NON_STR_KEYS)
         self._task.apply(lambda _: {_POSITION: told})
 
-    def _ends(self, which: int) -> dict[int, int]:
-        wanted = {(self._topic, at): which for at in self._partitions}
-        try:
-            found = log_offsets(asking_client(self._bootstrap), wanted, _ASK_TIMEOUT_S)
-        except KafkaException as error:
-            msg = f"the broker at {self._bootstrap} does not tell where {self._topic} ends: {error.args[0].str()}"
-            raise BrokerUnavailableError(msg) from error
+    def _offsets(self, which: int) -> dict[int, int]:
+        found = offsets_of(self._bootstrap, {(self._topic, at): which for at in self._partitions})
         return {at: offset for (_, at), offset in found.items()}
 
     def _read(self, partition: int, start: int, end: int) -> Iterator[Record]:

@@ -12,9 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import structlog
-from confluent_kafka import KafkaException
 
-from spark_apps.engine.clients import asking_client
 from spark_apps.engine.dead_letters import dead_letter
 from spark_apps.engine.global_tables import GlobalTableCopy
 from spark_apps.engine.layout import Layout
@@ -26,8 +24,7 @@ from spark_apps.engine.transaction import Transaction
 from spark_apps.engine.work import BatchWork, Outcome
 from spark_apps.errors import MisplacedKeyError
 from spark_apps.topology_app import is_served
-from state.changelog.errors import BrokerUnavailableError
-from state.changelog.log_bounds import END, log_offsets
+from state.changelog.log_bounds import END, offsets_of
 from state.clock import Clock, SystemClock
 from state.errors import StoreCorruptedError
 from state.stores.bytes_store import BytesStore
@@ -37,8 +34,6 @@ from state.stores.suppliers import MemorySupplier
 from state.topology.plan import SubTopology
 from state.topology.records import Batch, DeadLetter, Output, Outputs, RecordFields
 from state.topology.task import Task
-
-_ASK_TIMEOUT_S = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -223,12 +218,7 @@ class _LocalStores:
         app, partition = self._run.work.app, self._run.partition
         topics = {name: app.changelogs[name].topic for name in self._logged}
         bootstrap = app.writer.bootstrap
-        try:
-            wanted = {(topic, partition): END for topic in topics.values()}
-            ends = log_offsets(asking_client(bootstrap), wanted, _ASK_TIMEOUT_S)
-        except KafkaException as error:
-            msg = f"the broker at {bootstrap} does not tell where changelogs end: {error.args[0].str()}"
-            raise BrokerUnavailableError(msg) from error
+        ends = offsets_of(bootstrap, {(topic, partition): END for topic in topics.values()})
         with reporting(app.progress_dir) as report:
             for name, store in self._logged.items():
                 store.catch_up(bootstrap, ends[topics[name], partition], report)

@@ -13,13 +13,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import lru_cache
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
-from state.changelog.log_bounds import log_bounds, offset_client
+from state.changelog.log_bounds import kept_offset_client, log_bounds
 from state.errors import ChangelogError
 from state.kafka_clients import CONNECT_AT_ONCE, new_consumer
 
@@ -106,13 +105,7 @@ def bounds_of(bootstrap: str, topic: str, partition: int) -> tuple[int, int]:
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
-    return _answer(topic, lambda: log_bounds(_offset_client(bootstrap), topic, partition, PATIENCE_S))
-
-
-@lru_cache(maxsize=4)
-def _offset_client(bootstrap: str) -> Consumer:
-    """Cached: a new client sometimes asks before it is connected, and retries only later."""
-    return offset_client(bootstrap, more=CONNECT_AT_ONCE)
+    return _answer(topic, lambda: log_bounds(kept_offset_client(bootstrap), topic, partition, PATIENCE_S))
 
 
 def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:

@@ -12,10 +12,12 @@ They are requested through a consumer that reads nothing, because librdkafka's t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from state.kafka_clients import new_consumer
+from state.changelog.errors import BrokerUnavailableError
+from state.kafka_clients import CONNECT_AT_ONCE, new_consumer
 
 TopicAndPartition = tuple[str, int]
 
@@ -23,6 +25,8 @@ FIRST = int(OFFSET_BEGINNING)
 """Asks for the first offset of a log."""
 END = int(OFFSET_END)
 """Asks for its end, exclusive; to `read_committed`, that is before the first record of an open transaction."""
+
+_TIMEOUT_S = 30.0
 
 
 def offset_client(
@@ -33,6 +37,26 @@ def offset_client(
 ) -> Consumer:
     """A client to ask for offsets. Threads may ask at the same time; `close` frees it."""
     return new_consumer(bootstrap, "offsets", {"isolation.level": isolation, **(more or {})})
+
+
+@lru_cache(maxsize=4)
+def kept_offset_client(bootstrap: str) -> Consumer:
+    """The client that this process keeps for its requests: a new one sometimes asks before it is connected."""
+    return offset_client(bootstrap, more=CONNECT_AT_ONCE)
+
+
+def offsets_of(bootstrap: str, wanted: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
+    """The `FIRST` or `END` offset of each of `wanted`.
+
+    Raises:
+        BrokerUnavailableError: the broker doesn't answer, or doesn't know a partition.
+    """
+    try:
+        return log_offsets(kept_offset_client(bootstrap), wanted, _TIMEOUT_S)
+    except KafkaException as error:
+        topics = ", ".join(sorted({topic for topic, _ in wanted}))
+        msg = f"the broker at {bootstrap} does not report the offsets of {topics}: {error.args[0].str()}"
+        raise BrokerUnavailableError(msg) from error
 
 
 def known_offsets(

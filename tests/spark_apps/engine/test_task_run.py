@@ -45,8 +45,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
         progress_dir=tmp_path,
     )
     monkeypatch.setattr(task_run, "Transaction", Abandoned)
-    monkeypatch.setattr(task_run, "asking_client", lambda _: None)
-    monkeypatch.setattr(task_run, "log_offsets", lambda *_: {("changelog", 0): 0})
+    monkeypatch.setattr(task_run, "offsets_of", lambda *_: {("changelog", 0): 0})
     monkeypatch.setattr(LocalStore, "catch_up", lambda *_: None)
     work: Any = SimpleNamespace(app=app, batch_id=1)
     return TaskRun(work, layout, sub, 0)

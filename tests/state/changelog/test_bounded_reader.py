@@ -86,7 +86,7 @@ def test_silence_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is new asks before it is connected, and waits until it asks again."""
     numbers = itertools.count(1)
-    monkeypatch.setattr(bounded_reader, "offset_client", lambda *_, **__: next(numbers))
+    monkeypatch.setattr("state.changelog.log_bounds.offset_client", lambda *_, **__: next(numbers))
     monkeypatch.setattr(bounded_reader, "log_bounds", lambda client, *_: (client, client))
     assert [bounded_reader.bounds_of(f"kept:{port}", "t", 0) for port in (1, 1, 2, 1)] == [
         (1, 1),

@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from state.changelog.log_bounds import END, FIRST, TopicAndPartition, known_offsets, log_bounds, log_offsets
+from state.changelog.errors import BrokerUnavailableError
+from state.changelog.log_bounds import END, FIRST, TopicAndPartition, known_offsets, log_bounds, log_offsets, offsets_of
 
 NOT_TOLD = -1001
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,6 +70,13 @@ def test_no_answer_is_no_offset() -> None:
     with pytest.raises(KafkaException) as caught:
         log_offsets(silent, wanted, 7)
     assert caught.value.args[0].code() == KafkaError._TIMED_OUT
+
+
+def test_no_answer_to_the_kept_client_means_that_no_broker_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = client({END: {("t", 0): NOT_TOLD}})
+    monkeypatch.setattr("state.changelog.log_bounds.kept_offset_client", lambda _: silent)
+    with pytest.raises(BrokerUnavailableError, match="the offsets of t"):
+        offsets_of("broker:9092", {("t", 0): END})
 
 
 def test_a_partition_that_is_not_known_is_no_offset() -> None:
