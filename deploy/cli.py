@@ -27,6 +27,7 @@ from deploy.settings import OwnPlatformSettings, PlatformSettings
 from spark_apps.maintenance.cleanup_commands import commands as cleanup_commands
 from spark_apps.maintenance.skipped_command import skipped
 from state.cli import app as state_commands
+from state.configuration import explained
 from state.errors import ConfigurationError, SnapshotDamagedError, StateError
 from state.settings import EXIT_CONFIGURATION
 
@@ -47,7 +48,7 @@ storekeeper runs queryable state stores for PySpark streams.
   storekeeper down                  stop it and leave no process behind
 
 Commands find the platform of the current folder or a folder above, else the one that was started last.
-Settings are environment variables that begin with STOREKEEPER_, such as STOREKEEPER_RUN_DIR.
+Settings are in storekeeper.toml of that folder; variables STOREKEEPER_* override it.
 """
 
 app = typer.Typer(
@@ -206,11 +207,16 @@ def restore_snapshot_command(store: Annotated[str, typer.Argument(help="The stor
 
 
 @app.command("settings")
-def settings_command() -> None:
-    """Show every setting, its default and its meaning, as Markdown. Example: storekeeper settings | less."""
+def settings_command(
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Show each value, its source, and where a running platform differs.")
+    ] = False,
+) -> None:
+    """Show every setting, its default and its meaning, as Markdown. Example: storekeeper settings --effective."""
+    from deploy.differences import effective_lines  # noqa: PLC0415
     from deploy.settings_reference import settings_markdown  # noqa: PLC0415
 
-    typer.echo(settings_markdown(), nl=False)
+    typer.echo("\n".join(effective_lines(PlatformSettings.load())) if effective else settings_markdown().rstrip())
 
 
 @app.command("new-app")
@@ -323,7 +329,7 @@ def main() -> NoReturn:
             _fail("Interrupted; what this command had started is stopped.", stop.code)
         raise
     except pydantic.ValidationError as error:
-        _fail(_settings_sentence(error), EXIT_CONFIGURATION)
+        _fail(explained(error), EXIT_CONFIGURATION)
     except StateError as error:
         refused = isinstance(error, ConfigurationError | SnapshotDamagedError)
         _fail(str(error), EXIT_CONFIGURATION if refused else 1)
@@ -334,12 +340,6 @@ def main() -> NoReturn:
             raise
         _fail(str(full_disk(PlatformSettings.load().run_dir)), 1)
     sys.exit(0)
-
-
-def _settings_sentence(error: pydantic.ValidationError) -> str:
-    first = error.errors()[0]
-    name = "_".join(str(part) for part in first["loc"][:1]).upper()
-    return f"Setting STOREKEEPER_{name} can't be used ({first['msg']}): correct the environment variable."
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -36,7 +36,9 @@ def stop_everything(layout: RunLayout, timeout_s: float) -> bool:
     client = running_supervisor(layout)
     if client is not None:
         shut_down(client, timeout_s + 5)
-    return end_orphans(layout.root) > 0 or client is not None
+    stopped = end_orphans(layout.root) > 0 or client is not None
+    layout.started_with.unlink(missing_ok=True)
+    return stopped
 
 
 def find_orphans(run_dir: Path) -> list[psutil.Process]:

@@ -10,7 +10,9 @@ from pathlib import Path
 from deploy.settings import PlatformSettings
 from deploy.wanted_apps import wanted_apps
 from spark_apps.registry import store_definitions
-from spark_apps.user_apps import OwnAppsSettings
+from state.configuration import is_setting
+from state.run_dir import STARTED_WITH
+from state.settings import load_node_settings
 
 PLATFORM_MARKER = "STOREKEEPER_PLATFORM"
 """Set to the run directory by the platform alone, for every process that it starts. Unlike `STOREKEEPER_RUN_DIR`,
@@ -24,16 +26,18 @@ _LOOPBACK = "127.0.0.1,localhost"
 def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) -> dict[str, str]:
     """The variables of a child process, from those of the caller.
 
-    The caller's `STOREKEEPER_*` are handed on, since apps and nodes read their own settings from them. No secret is
-    ever among the variables: processes read secrets from the run directory.
+    Settings are not among them: all processes read the file of those that the platform was started with. Nor is any
+    secret: processes read secrets from the run directory.
     """
-    base = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN_PREFIXES)}
+    base = {
+        name: value
+        for name, value in inherited.items()
+        if not name.startswith(FOREIGN_PREFIXES) and not is_setting(name)
+    }
     own = {
         "STOREKEEPER_RUN_DIR": str(settings.run_dir),
         PLATFORM_MARKER: str(settings.run_dir),
-        "STOREKEEPER_JARS_DIR": str(settings.jars_dir),
-        "STOREKEEPER_KAFKA_BOOTSTRAP": settings.kafka_bootstrap,
-        "STOREKEEPER_PEERS": ",".join(f"{name}={url}" for name, url in settings.node_urls.items()),
+        "STOREKEEPER_CONFIG": str(settings.run_dir / STARTED_WITH),
         "AIRFLOW_HOME": str(settings.run_dir / "airflow"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}",
         "PYTHONUNBUFFERED": "1",
@@ -42,12 +46,18 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
         "NO_PROXY": _LOOPBACK,
         "no_proxy": _LOOPBACK,
     }
-    if "STOREKEEPER_STORES" not in base:
-        own["STOREKEEPER_STORES"] = store_definitions(wanted_apps(settings).values())
-    own_apps_dir = OwnAppsSettings().own_apps_dir
-    if own_apps_dir is not None:
-        own["STOREKEEPER_OWN_APPS_DIR"] = str(own_apps_dir)  # absolute: processes may run in another folder
     return base | own
+
+
+def derived_settings(settings: PlatformSettings) -> dict[str, str]:
+    """The settings of apps, nodes and jobs that follow from those of the platform."""
+    derived = {
+        "kafka_bootstrap": settings.kafka_bootstrap,
+        "peers": ",".join(f"{name}={url}" for name, url in settings.node_urls.items()),
+    }
+    if "stores" not in load_node_settings().model_fields_set:
+        derived["stores"] = store_definitions(wanted_apps(settings).values())
+    return derived
 
 
 def inherited_environment() -> dict[str, str]:

@@ -12,6 +12,7 @@ heartbeats/    one JSON file per app
 leases/        one lock per app
 quality/       verdicts and data docs
 secrets/       generated passwords
+settings.toml  the settings that the platform was started with
 demo/          the run directory of `storekeeper demo`, a whole one of its own
 
 `RunLayout` names the paths that the platform itself uses; apps and nodes name theirs.
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from state.private_files import private_folder
-from state.run_dir import LOCK
+from state.run_dir import LOCK, STARTED_WITH
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ class RunLayout:
     def supervisor_conf(self) -> Path:
         """The generated supervisor configuration (holds its password: 0600)."""
         return self.supervisor / "supervisord.conf"
+
+    @property
+    def started_with(self) -> Path:
+        """The settings that the platform was started with."""
+        return self.root / STARTED_WITH
 
     @property
     def secrets(self) -> Path:

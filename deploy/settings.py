@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
-from pydantic_settings import NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode
 
 from spark_apps.settings import default_jars_dir
+from state.configuration import IMPOSSIBLE, LIVE, RunDirSettings
 from state.names import checked_name
-from state.run_dir import RunDirSettings, own_run_dir
+from state.run_dir import own_run_dir
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -18,13 +19,9 @@ _Port = Annotated[int, Field(ge=1, le=65535)]
 
 
 class PlatformSettings(RunDirSettings):
-    """The settings of `storekeeper up`, `down`, `status` and `demo`. Each field is `STOREKEEPER_<NAME>`.
+    """The settings of `storekeeper up`, `down`, `status` and `demo`."""
 
-    Settings of the Spark apps and the query nodes (`AppSettings`, `NodeSettings`) are read by those processes
-    themselves from the same environment, which the platform hands on to them.
-    """
-
-    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
+    change = "restart of the platform"
 
     jars_dir: Path = Field(
         default=default_jars_dir(),
@@ -46,17 +43,36 @@ class PlatformSettings(RunDirSettings):
         description="Which Spark apps there are: your own alone, also those of the tills, or also the on-demand ones, "
         "in one driver.",
     )
-    topic_partitions: int = Field(4, ge=1, le=1024, description="Partitions of each topic that is newly made.")
-    topic_retention_hours: int = Field(168, ge=1, description="How long records stay in topics that aren't compacted.")
+    topic_partitions: int = Field(
+        4,
+        ge=1,
+        le=1024,
+        description="Partitions of each topic that is newly made.",
+        json_schema_extra={
+            "unit": "partitions",
+            "change": f"{IMPOSSIBLE} for topics that are there: begin in another run directory",
+        },
+    )
+    topic_retention_hours: int = Field(
+        168,
+        ge=1,
+        description="How long records stay in topics that aren't compacted.",
+        json_schema_extra={"change": f"{IMPOSSIBLE} for topics that are there: change them with Kafka's own tools"},
+    )
     kafka_heap_mb: int = Field(512, ge=256, description="Heap of the broker's JVM.")
-    airflow_parallelism: int = Field(4, ge=2, description="Tasks that Airflow runs at once.")
+    airflow_parallelism: int = Field(
+        4, ge=2, description="Tasks that Airflow runs at once.", json_schema_extra={"unit": "tasks"}
+    )
 
     tables_group: str | None = Field(
         None, description="Group of the operating system that may read the Delta tables; nobody else reads anything."
     )
     log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
     start_timeout_s: int = Field(
-        240, ge=10, description="How long the platform may take to become healthy; an app has three quarters of it."
+        240,
+        ge=10,
+        description="How long the platform may take to become healthy; an app has three quarters of it.",
+        json_schema_extra={"change": LIVE},
     )
 
     @classmethod

@@ -17,10 +17,10 @@ from spark_apps.client_settings import ClientSettings
 from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.settings import AppSettings
 from spark_apps.user_apps import OwnAppsSettings
-from state.run_dir import RunDirSettings
+from state.configuration import PREFIX, RunDirSettings, Settings
 from state.settings import NodeSettings
 
-ROLES: tuple[tuple[str, str, type[BaseSettings]], ...] = (
+ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Every program", "read by all", RunDirSettings),
     ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
     ("Stream apps and jobs", "read by `python -m spark_apps`", AppSettings),
@@ -31,42 +31,111 @@ ROLES: tuple[tuple[str, str, type[BaseSettings]], ...] = (
     ("Maintenance of stores", "read by `python -m spark_apps.maintenance`", MaintenanceSettings),
     ("The quality gate", "read by `python -m quality`", QualitySettings),
 )
+Value = str | int | float | bool | list[str] | None
+"""A setting's value as a configuration file has it."""
+
+_UNITS = {
+    "_ms": "ms",
+    "_s": "s",
+    "_mb": "MiB",
+    "_mib": "MiB",
+    "_bytes": "bytes",
+    "_hours": "hours",
+    "_days": "days",
+    "_port": "port",
+}
 _INTRODUCTION = """\
 # Settings
 
-Every setting is an environment variable. `storekeeper settings` prints this page. The platform hands its environment on
-to the processes that it starts, so a variable set at `make up` reaches all of them. A platform that runs keeps what it
-was started with: `up` refuses other values and names the variables, until `storekeeper down`.
+Settings are in one file, `storekeeper.toml`, in the current folder or the nearest one above. `STOREKEEPER_CONFIG` can
+name another file. Variables of the environment override it: for `kafka_port`, `STOREKEEPER_KAFKA_PORT`. An example:
+
+```toml
+kafka_port = 19192
+node_names = ["a", "b", "c"]
+replicas = 2
+own_apps = ["page_views.app:PAGE_VIEWS"]
+own_apps_dir = "apps"                     # relative paths begin at the folder of this file
+tokens_file = "secrets/tokens"            # secrets are in files of their own, never in this one
+```
+
+A key that is no setting is refused. The folder of the file is the project folder: its `.run` is the run directory.
+
+`storekeeper up` writes the values that aren't defaults into `settings.toml` of the run directory. All processes of the
+platform read that file, and so does every other command while the platform is up. A later `up` compares: it takes over
+changes of *live* settings, which tasks read at their next run. It refuses others, with their old and new values, until
+`storekeeper down`. A change of an *impossible* one does not fit the data that is there.
+
+`storekeeper settings --effective` shows each setting's value, its source, and where the running platform differs.
+`storekeeper settings` prints this page.
 """
 _PROJECT = Path(__file__).resolve().parent.parent
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One environment variable: its name, its default as text (empty: none) and what it is for."""
+    """One setting.
 
-    variable: str
+    Attributes:
+        name: its key in the configuration file.
+        default: as text; empty if there is none.
+        default_value: the same as a file has it.
+        unit: of a number.
+        change: what a change needs: `live`, a restart of something, or why it is impossible.
+        description: its meaning.
+    """
+
+    name: str
     default: str
+    default_value: Value
+    unit: str
+    change: str
     description: str
 
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return PREFIX + self.name.upper()
 
-def settings_of(settings: type[BaseSettings]) -> Iterator[Setting]:
+
+def settings_of(settings: type[Settings]) -> Iterator[Setting]:
     """The settings that a class adds to those of its parents, in the order of the class."""
     inherited = {
         name for parent in settings.__mro__[1:] if issubclass(parent, BaseSettings) for name in parent.model_fields
     }
-    prefix = settings.model_config.get("env_prefix", "")
     for name, field in settings.model_fields.items():
         if name not in inherited:
-            yield Setting((prefix + name).upper(), _default(field), field.description or "")
+            extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+            yield Setting(
+                name=name,
+                default=_default(field),
+                default_value=None if field.default is PydanticUndefined else plain(field.default),
+                unit=str(extra.get("unit", _unit(name))),
+                change=str(extra.get("change", settings.change)),
+                description=field.description or "",
+            )
+
+
+def plain(value: object) -> Value:
+    """A value as a configuration file has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
+
+
+def _unit(name: str) -> str:
+    return next((unit for suffix, unit in _UNITS.items() if name.endswith(suffix)), "")
 
 
 def settings_markdown() -> str:
     """The whole reference as a Markdown page."""
     parts = [_INTRODUCTION]
     for title, reader, settings in ROLES:
-        rows = [f"| `{s.variable}` | {_code(s.default)} | {s.description} |" for s in settings_of(settings)]
-        table = "\n".join(["| variable | default | meaning |", "|---|---|---|", *rows])
+        rows = [
+            f"| `{s.name}` | {_code(s.default)} | {s.unit} | {s.description} | {s.change} |"
+            for s in settings_of(settings)
+        ]
+        table = "\n".join(["| setting | default | unit | meaning | change |", "|---|---|---|---|---|", *rows])
         parts.append(f"## {title}\n\nClass `{settings.__name__}`, {reader}.\n\n{table}\n")
     return "\n".join(parts)
 

@@ -11,9 +11,10 @@ from deploy.airflow_client import AirflowClient
 from deploy.airflow_home import migrate_database, prune_task_logs, write_airflow_config
 from deploy.broker import answers, prepare_broker
 from deploy.credentials import AIRFLOW_USER, make_airflow_password
-from deploy.differences import differences
+from deploy.differences import differences, other_programs
 from deploy.disk import check_not_full, check_room
 from deploy.down import end_orphans, stop_everything
+from deploy.effective import effective, write_started_with
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.extras import require_platform
 from deploy.instance import Instance
@@ -30,6 +31,7 @@ from deploy.topics import all_topics, ensure_topics
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
+from state.configuration import own_file
 from state.kafka_clients import new_admin
 from state.run_dir import last_started, make_private
 
@@ -61,13 +63,7 @@ def up(instance: Instance, report: Report) -> str | None:
         client = running_supervisor(layout)
         if client is None:
             return _from_nothing(instance, report)
-        other = differences(instance)
-        if other:
-            msg = (
-                f"The platform in {layout.root} runs with other settings ({', '.join(other)}): set these as they were, "
-                "or run `storekeeper down` first."
-            )
-            raise AlreadyRunningError(msg)
+        _take_over_settings(instance, report)
         _heal(instance, client, report)
         return None
 
@@ -79,7 +75,7 @@ def check_no_other(settings: PlatformSettings) -> None:
         AlreadyRunningError: one is, and the run directory was not named.
     """
     other = last_started()
-    if settings.names_run_dir or settings.run_dir.exists() or other is None:
+    if settings.names_run_dir or settings.run_dir.exists() or other is None or own_file() is not None:
         return
     if running_supervisor(RunLayout(other)) is not None:
         msg = (
@@ -87,6 +83,29 @@ def check_no_other(settings: PlatformSettings) -> None:
             f"start a second one with STOREKEEPER_RUN_DIR set to {settings.run_dir}, and with ports of its own."
         )
         raise AlreadyRunningError(msg)
+
+
+def _take_over_settings(instance: Instance, report: Report) -> None:
+    """Has the running platform use live settings of now.
+
+    Raises:
+        AlreadyRunningError: others differ.
+    """
+    found = effective(instance.settings)
+    changed = differences(instance.layout, found)
+    refused = [str(one) for one in changed if not one.is_live]
+    if not changed:
+        refused = other_programs(instance)
+    if refused:
+        msg = (
+            f"The platform in {instance.layout.root} runs with other settings ({'; '.join(refused)}): set these as "
+            "they were, or run `storekeeper down` first."
+        )
+        raise AlreadyRunningError(msg)
+    if changed or not instance.layout.started_with.is_file():
+        write_started_with(instance.layout, found)
+    for one in changed:
+        report(f"took over {one}")
 
 
 def _from_nothing(instance: Instance, report: Report) -> str | None:
@@ -99,6 +118,7 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
     mend_modes(layout.root, layout.delta, settings.tables_group)
     prune_task_logs(layout)
     try:
+        write_started_with(layout, effective(settings))
         prepare_broker(layout, settings, instance.environment)
         write_airflow_config(layout, settings)
         password, is_new = make_airflow_password(layout)

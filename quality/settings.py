@@ -7,16 +7,22 @@ from pathlib import Path
 from pydantic import Field
 
 from spark_apps.settings import AppSettings
+from state.configuration import LIVE
 
 
 class QualitySettings(AppSettings):
     """The settings of the gate, on top of those of every Spark job. Each field is `STOREKEEPER_<NAME>`."""
 
+    change = LIVE
+
     quality_reconcile: bool = Field(
         True, description="Whether batches are compared with the line items in their topic, store by store."
     )
     quality_drift_limit: float = Field(
-        0.25, gt=0, description="Largest stability index of a batch's distributions against the batches before it."
+        0.25,
+        gt=0,
+        description="Largest stability index of a batch's distributions against the batches before it.",
+        json_schema_extra={"unit": "index"},
     )
 
     def verdict_dir(self, table: str) -> Path:

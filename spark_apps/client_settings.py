@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from spark_apps.settings import AppSettings
+from state.configuration import LIVE
 from state.settings import parse_pairs
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 class ClientSettings(AppSettings):
     """Addresses of the nodes, and credentials for them. Each field is `STOREKEEPER_<NAME>`."""
+
+    change = LIVE
 
     peers: str = Field(
         default="",

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import platformdirs
 from pydantic import Field, field_validator
-from pydantic_settings import SettingsConfigDict
 
 from spark_apps.records import MAX_RECORD_BYTES
-from state.run_dir import RunDirSettings
+from state.configuration import RunDirSettings
 
 _PROJECT = Path(__file__).resolve().parent.parent
 
@@ -23,7 +22,7 @@ def default_jars_dir() -> Path:
 class AppSettings(RunDirSettings):
     """All settings of an app. Each field is the environment variable `STOREKEEPER_<NAME>`."""
 
-    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
+    change = "restart of the apps"
 
     kafka_bootstrap: str = Field(default="127.0.0.1:19092", min_length=1, description="host:port of the Kafka brokers.")
     jars_dir: Path = Field(
@@ -41,7 +40,9 @@ class AppSettings(RunDirSettings):
         default="-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
         description="More options of the driver's JVM. The default halves the work of starting on a small machine.",
     )
-    max_cores: int = Field(default=2, ge=1, description="Most cores of a cluster that one app takes.")
+    max_cores: int = Field(
+        default=2, ge=1, description="Most cores of a cluster that one app takes.", json_schema_extra={"unit": "cores"}
+    )
     executor_memory: str = Field(
         default="1g", pattern=r"^\d+[mgkMG]$", description="Heap of each of its executors on a cluster."
     )
@@ -56,10 +57,18 @@ class AppSettings(RunDirSettings):
     spark_ui_port: int = Field(default=0, ge=0, le=65535, description="Port of Spark's own UI; 0 is without one.")
 
     generation: int = Field(
-        default=1, ge=1, description="Generation of the app's state: each has a checkpoint and changelogs of its own."
+        default=1,
+        ge=1,
+        description="Generation of the app's state: each has a checkpoint and changelogs of its own.",
+        json_schema_extra={"unit": "number"},
     )
     trigger_interval_ms: int = Field(default=500, ge=0, description="Shortest time from one micro-batch to the next.")
-    max_offsets_per_trigger: int = Field(default=100_000, ge=1, description="Most input records in one micro-batch.")
+    max_offsets_per_trigger: int = Field(
+        default=100_000,
+        ge=1,
+        description="Most input records in one micro-batch.",
+        json_schema_extra={"unit": "records"},
+    )
 
     transaction_timeout_ms: int = Field(
         default=120_000,
@@ -72,6 +81,7 @@ class AppSettings(RunDirSettings):
         gt=0,
         le=1,
         description="An app stops, and is not restarted, when more of its input than this can't be processed.",
+        json_schema_extra={"unit": "0 to 1"},
     )
 
     max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")

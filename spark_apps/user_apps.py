@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import NoDecode
 
 from spark_apps.spec import AppSpec
+from state.configuration import Settings
 from state.errors import ConfigurationError
 
 
-class OwnAppsSettings(BaseSettings):
+class OwnAppsSettings(Settings):
     """Where your own apps are. Each field is the environment variable `STOREKEEPER_<NAME>`."""
 
-    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
+    change = "restart of the platform"
 
     own_apps: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Your own apps, `<module>:<variable>` of each one's spec, comma-separated."

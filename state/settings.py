@@ -9,11 +9,10 @@ from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError
-from pydantic_settings import SettingsConfigDict
 
+from state.configuration import RunDirSettings, explained
 from state.errors import ConfigurationError, InvalidNameError
 from state.names import checked_name
-from state.run_dir import RunDirSettings
 from state.security.peer_address import PeerRules
 from state.store_definitions import StoreDefinition, parse_definitions
 
@@ -98,7 +97,7 @@ def _peer_networks(text: str) -> str:
 class NodeSettings(RunDirSettings):
     """One serving node. Every field is the variable `STOREKEEPER_<FIELD>`."""
 
-    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore")
+    change = "restart of the nodes"
 
     cluster_secret_file: Path | None = Field(
         None,
@@ -138,7 +137,11 @@ class NodeSettings(RunDirSettings):
         "session or global; a ranked store names the field of its values that holds the score.",
     )
     replicas: int = Field(
-        1, ge=0, le=16, description="Standby replicas of each store partition, beside the active one."
+        1,
+        ge=0,
+        le=16,
+        description="Standby replicas of each store partition, beside the active one.",
+        json_schema_extra={"unit": "replicas"},
     )
     store_replicas: Annotated[str, AfterValidator(_store_replicas)] = Field(
         "", description="Another number of standby replicas for some stores: store=number,…"
@@ -176,23 +179,45 @@ class NodeSettings(RunDirSettings):
     row_cache_mib: int = Field(
         64, ge=0, le=1 << 16, description="Bound of the answers kept of each store's rows until a row changes; 0: none."
     )
-    max_requests: int = Field(1024, ge=1, description="Requests answered at the same time; more are refused with 429.")
+    max_requests: int = Field(
+        1024,
+        ge=1,
+        description="Requests answered at the same time; more are refused with 429.",
+        json_schema_extra={"unit": "requests"},
+    )
     max_connections: int = Field(
         1024,
         ge=16,
         le=1 << 20,
         description="Connections of callers; for one more, the one that has been idle longest is closed. "
         "Half as many places are for connections without a whole request yet.",
+        json_schema_extra={"unit": "connections"},
     )
     max_client_connections: int = Field(
-        512, ge=1, le=1 << 20, description="Connections of callers from one IP address."
+        512,
+        ge=1,
+        le=1 << 20,
+        description="Connections of callers from one IP address.",
+        json_schema_extra={"unit": "connections"},
     )
     max_examined_rows: int = Field(
-        20_000, ge=1000, description="Most rows that one page of a search by time looks at, on each node."
+        20_000,
+        ge=1000,
+        description="Most rows that one page of a search by time looks at, on each node.",
+        json_schema_extra={"unit": "rows"},
     )
-    max_scans: int = Field(32, ge=1, description="Scans answered at the same time; more are refused with 429.")
+    max_scans: int = Field(
+        32,
+        ge=1,
+        description="Scans answered at the same time; more are refused with 429.",
+        json_schema_extra={"unit": "scans"},
+    )
     max_streams: int = Field(
-        16, ge=1, le=10_000, description="Scans streamed at the same time; more are refused with 429."
+        16,
+        ge=1,
+        le=10_000,
+        description="Scans streamed at the same time; more are refused with 429.",
+        json_schema_extra={"unit": "streams"},
     )
     ranked_memory_mib: int = Field(
         512,
@@ -256,9 +281,4 @@ def load_node_settings(overrides: Mapping[str, object] | None = None) -> NodeSet
     try:
         return NodeSettings(**(overrides or {}))  # type: ignore[arg-type]
     except ValidationError as error:
-        sentences = [
-            (f"STOREKEEPER_{str(problem['loc'][0]).upper()}: " if problem["loc"] else "")
-            + problem["msg"].removeprefix("Value error, ")
-            for problem in error.errors()
-        ]
-        raise ConfigurationError("; ".join(sentences)) from error
+        raise ConfigurationError(explained(error)) from error

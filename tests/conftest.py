@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -9,6 +10,8 @@ from hypothesis import settings
 
 from harness.broker import JARS, Broker, start_broker
 from tests.durations import DurationRecorder
+
+os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
 
 # No example has a deadline: on a busy machine each takes as long as it takes.
 settings.register_profile("without-deadlines", settings(), deadline=None)

@@ -20,7 +20,12 @@ class OperationsSettings(ClientSettings):
     watch_stale_s: float = Field(30, gt=0, description="A heartbeat older than this is stale.")
     watch_progress_s: float = Field(300, gt=0, description="Input may wait this long without a batch being committed.")
     watch_start_s: float = Field(120, gt=0, description="A process may take this long to its first heartbeat.")
-    watch_restarts: int = Field(3, ge=0, description="Restarts within the window before there is an alert instead.")
+    watch_restarts: int = Field(
+        3,
+        ge=0,
+        description="Restarts within the window before there is an alert instead.",
+        json_schema_extra={"unit": "restarts"},
+    )
 
     @property
     def app_start_timeout_s(self) -> float:

@@ -11,8 +11,6 @@ import subprocess
 import sys
 
 from confluent_kafka import KafkaException
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from deploy.airflow_client import AirflowClient
 from deploy.credentials import AIRFLOW_USER, read_airflow_password
@@ -26,13 +24,8 @@ from spark_apps.settings import AppSettings
 from state.errors import StateError
 from state.kafka_clients import new_admin
 
-
-class ContainerSettings(BaseSettings):
-    """The settings of a one-shot service beside `PlatformSettings` and `AppSettings`."""
-
-    model_config = SettingsConfigDict(env_prefix="STOREKEEPER_", extra="ignore", frozen=True)
-
-    airflow_url: str = Field("http://airflow-api-server:8080", description="Base address of Airflow in the containers.")
+_AIRFLOW_URL = "http://airflow-api-server:8080"
+"""Where the compose file has Airflow."""
 
 
 def begin_topics(settings: PlatformSettings, bootstrap: str) -> list[str]:
@@ -79,7 +72,7 @@ def main(arguments: list[str]) -> int:
             case ["database"]:
                 return subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=False).returncode
             case ["streams"]:
-                begin_streams(settings, ContainerSettings().airflow_url)  # type: ignore[call-arg]
+                begin_streams(settings, _AIRFLOW_URL)
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2

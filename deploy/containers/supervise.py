@@ -18,6 +18,7 @@ from deploy.layout import RunLayout
 from deploy.programs import Program, app_programs
 from deploy.settings import PlatformSettings
 from deploy.supervisor import supervisor_command, write_supervisor_conf
+from state.configuration import own_file
 from state.run_dir import make_private
 
 
@@ -44,4 +45,5 @@ def app_environment(settings: PlatformSettings, inherited: Mapping[str, str]) ->
     base = {name: value for name, value in inherited.items() if not name.startswith(FOREIGN_PREFIXES)}
     path = f"{Path(sys.executable).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
     own = {"STOREKEEPER_RUN_DIR": str(settings.run_dir), "STOREKEEPER_JARS_DIR": str(settings.jars_dir)}
+    own["STOREKEEPER_CONFIG"] = str(own_file() or "")  # the apps run in another folder
     return base | own | {"PATH": path, "PYTHONUNBUFFERED": "1"}

@@ -8,55 +8,84 @@ from pathlib import Path
 
 import pytest
 
-from deploy.differences import differences
+from deploy.differences import differences, effective_lines, other_programs
 from deploy.down import stop_everything
+from deploy.effective import effective, write_started_with
+from deploy.errors import AlreadyRunningError
 from deploy.instance import Instance
 from deploy.settings import PlatformSettings
 from deploy.supervisor import start_supervisor
+from deploy.up import up
 from harness.ports import free_ports
+from quality.settings import QualitySettings
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Instance]:
     instance = Instance.of(PlatformSettings.load(run_dir=tmp_path / "run", supervisor_port=free_ports(1)[0]))
     instance.layout.make()
+    write_started_with(instance.layout, effective(instance.settings))
     start_supervisor(instance.layout, instance.settings, instance.environment, instance.programs)
     yield instance
     stop_everything(instance.layout, timeout_s=10)
 
 
-def with_variables(instance: Instance, **variables: str) -> Instance:
-    return replace(instance, environment={**instance.environment, **variables})
+def found(instance: Instance) -> list[str]:
+    return [str(one) for one in differences(instance.layout, effective(instance.settings))]
 
 
 def test_the_settings_that_it_was_started_with_differ_in_nothing(running: Instance) -> None:
-    assert differences(running) == []
+    assert found(running) == []
+    assert other_programs(running) == []
 
 
-def test_variables_of_its_processes_are_named(running: Instance) -> None:
-    changed = with_variables(running, STOREKEEPER_TRIGGER_INTERVAL_MS="1", STOREKEEPER_MAX_SCANS="2")
-    assert differences(changed) == ["STOREKEEPER_MAX_SCANS", "STOREKEEPER_TRIGGER_INTERVAL_MS"]
+def test_settings_are_named_with_the_old_and_the_new_value(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STOREKEEPER_TRIGGER_INTERVAL_MS", "1")
+    monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
+    monkeypatch.setenv("STOREKEEPER_TOPIC_PARTITIONS", "8")
+    changed = replace(running, settings=PlatformSettings.load(run_dir=running.layout.root))
+    assert found(changed) == [
+        "quality_drift_limit: 0.25 -> 0.5",
+        f"supervisor_port: {running.settings.supervisor_port} -> 19001 (restart of the platform)",
+        "topic_partitions: 4 -> 8 (impossible for topics that are there: begin in another run directory)",
+        "trigger_interval_ms: 500 -> 1 (restart of the apps)",
+    ]
+    with pytest.raises(AlreadyRunningError, match=r"trigger_interval_ms: 500 -> 1 .*storekeeper down"):
+        up(changed, lambda _: None)
+    shown = [line.split() for line in effective_lines(changed.settings)]
+    assert ["trigger_interval_ms", "1", "environment", "running", "with", "500"] in shown
+    assert ["max_scans", "32", "default"] in shown
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"),
-    [
-        ("STOREKEEPER_TRIGGER_INTERVAL_MS", "500"),  # the default
-        ("STOREKEEPER_OF_SOMEBODY_ELSE", "1"),
-        ("UNRELATED", "1"),
-    ],
+    ("variable", "value"), [("STOREKEEPER_TRIGGER_INTERVAL_MS", "500"), ("STOREKEEPER_OTHER", "1")]
 )
-def test_variables_that_change_nothing_are_not(running: Instance, variable: str, value: str) -> None:
-    assert differences(with_variables(running, **{variable: value})) == []
+def test_variables_that_change_nothing_are_not(
+    running: Instance, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert found(running) == []
 
 
-def test_programs_are_named_if_no_variable_is(running: Instance) -> None:
+def test_a_live_setting_is_taken_over(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.up._heal", lambda *_: None)
+    monkeypatch.setattr("deploy.up.require_platform", lambda: None)
+    monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
+    steps: list[str] = []
+    up(running, steps.append)
+    assert steps == ["took over quality_drift_limit: 0.25 -> 0.5"]
+    assert found(running) == []
+    monkeypatch.delenv("STOREKEEPER_QUALITY_DRIFT_LIMIT")
+    monkeypatch.setenv("STOREKEEPER_CONFIG", running.environment["STOREKEEPER_CONFIG"])
+    quality = QualitySettings(run_dir=running.layout.root)  # type: ignore[call-arg]
+    assert quality.quality_drift_limit == 0.5, "as a task reads it"
+
+
+def test_programs_that_another_start_would_configure_otherwise_are_named(running: Instance) -> None:
     one_node = replace(running, settings=running.settings.model_copy(update={"node_names": ("a",)}))
-    assert differences(one_node) == ["node-b"]
-    changed = with_variables(one_node, STOREKEEPER_TRIGGER_INTERVAL_MS="1")
-    assert differences(changed) == ["STOREKEEPER_TRIGGER_INTERVAL_MS"]
+    assert other_programs(one_node) == ["node-b"]
 
 
 def test_a_configuration_that_is_gone_is_another_one(running: Instance) -> None:
     running.layout.supervisor_conf.unlink()
-    assert {"kafka", "pos"} <= set(differences(running))
+    assert {"kafka", "pos"} <= set(other_programs(running))

@@ -38,7 +38,7 @@ _PROGRAMS: dict[tuple[str, ...], typer.Typer] = {
 
 
 def known_variables() -> set[str]:
-    return {setting.variable for _, _, settings in ROLES for setting in settings_of(settings)}
+    return {"STOREKEEPER_CONFIG"} | {one.variable for _, _, settings in ROLES for one in settings_of(settings)}
 
 
 def commands_in(text: str) -> Iterator[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from deploy.environment import PLATFORM_MARKER, child_environment, java_command
+from deploy.environment import PLATFORM_MARKER, child_environment, derived_settings, java_command
 from deploy.settings import PlatformSettings
 
 
@@ -13,12 +13,14 @@ def test_children_are_marked_and_told_where_things_are(tmp_path: Path) -> None:
     environment = child_environment(settings, {"PATH": "/usr/bin"})
     assert environment["STOREKEEPER_RUN_DIR"] == str(tmp_path)
     assert environment[PLATFORM_MARKER] == str(tmp_path)
-    assert environment["STOREKEEPER_KAFKA_BOOTSTRAP"] == "127.0.0.1:20000"
-    assert environment["STOREKEEPER_PEERS"] == "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102"
+    assert environment["STOREKEEPER_CONFIG"] == str(tmp_path / "settings.toml")
+    derived = derived_settings(settings)
+    assert derived["kafka_bootstrap"] == "127.0.0.1:20000"
+    assert derived["peers"] == "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102"
     assert environment["AIRFLOW_HOME"] == str(tmp_path / "airflow")
 
 
-def test_settings_of_apps_are_handed_on_and_foreign_installations_are_not() -> None:
+def test_settings_and_foreign_installations_are_not_handed_on() -> None:
     inherited = {
         "STOREKEEPER_MAX_DEAD_LETTER_SHARE": "0.05",
         "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor",
@@ -27,7 +29,7 @@ def test_settings_of_apps_are_handed_on_and_foreign_installations_are_not() -> N
         "LANG": "C.UTF-8",
     }
     environment = child_environment(PlatformSettings.load(), inherited)
-    assert environment["STOREKEEPER_MAX_DEAD_LETTER_SHARE"] == "0.05"
+    assert "STOREKEEPER_MAX_DEAD_LETTER_SHARE" not in environment
     assert environment["LANG"] == "C.UTF-8"
     assert not {"AIRFLOW__CORE__EXECUTOR", "SPARK_HOME", "PYTHONPATH"} & environment.keys()
 

@@ -18,5 +18,13 @@ def test_every_setting_says_what_it_is_for() -> None:
     assert silent == []
 
 
+def test_every_number_has_a_unit_and_every_setting_says_what_a_change_needs() -> None:
+    for _, _, role in ROLES:
+        for setting in settings_of(role):
+            assert setting.change.startswith(("live", "restart", "impossible")), setting.name
+            number = isinstance(setting.default_value, int | float) and not isinstance(setting.default_value, bool)
+            assert bool(setting.unit) >= number, setting.name
+
+
 def test_the_page_names_no_path_of_this_machine() -> None:
     assert str(ROOT) not in settings_markdown()

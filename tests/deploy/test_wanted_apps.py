@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from deploy import wanted_apps
-from deploy.environment import child_environment
+from deploy.effective import effective
+from deploy.environment import derived_settings
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings
@@ -47,21 +48,21 @@ def test_own_apps_run_whatever_else_does(
     assert topics.keys() >= OWN_TOPICS
     assert (topics.keys() == OWN_TOPICS) == (apps == "own")
     assert topics["template_app-totals-changelog"] == "compact"
-    served = child_environment(settings, {})["STOREKEEPER_STORES"].split(",")
+    served = derived_settings(settings)["stores"].split(",")
     assert OWN_STORE in served
     assert ("rewards=pos-rewards-changelog" in served) == (apps != "own")
 
 
 def test_stores_that_are_named_by_hand_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     name_own(monkeypatch, TEMPLATE_APP)
-    environment = child_environment(PlatformSettings.load(), {"STOREKEEPER_STORES": "mine=a-topic"})
-    assert environment["STOREKEEPER_STORES"] == "mine=a-topic"
+    monkeypatch.setenv("STOREKEEPER_STORES", "mine=a-topic")
+    assert effective(PlatformSettings.load())["stores"].value == "mine=a-topic"
 
 
 def test_children_find_the_packages_from_any_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STOREKEEPER_OWN_APPS_DIR", "mine")
-    assert child_environment(PlatformSettings.load(), {})["STOREKEEPER_OWN_APPS_DIR"] == str(tmp_path / "mine")
+    assert effective(PlatformSettings.load())["own_apps_dir"].value == str(tmp_path / "mine")
 
 
 @pytest.mark.parametrize(("name", "taken"), [("kafka", "kafka"), ("node-a", "node-a"), ("pos-next", "pos-next")])

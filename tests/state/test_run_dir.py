@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from spark_apps.settings import AppSettings
+from state.configuration import RunDirSettings
 from state.errors import ConfigurationError
-from state.run_dir import LOCK, RunDirSettings, find_run_dir, last_started, own_run_dir, remember_started
+from state.run_dir import LOCK, find_run_dir, last_started, own_run_dir, remember_started
 from state.settings import load_node_settings
 from tests.readable import open_to_others
 

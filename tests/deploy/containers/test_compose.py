@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 
 from dags.operators.settings import OperationsSettings
 from deploy.cli import app as cli
-from deploy.containers.begin import ContainerSettings
 from deploy.containers.prepare import METRICS, NODES, prepare_containers
 from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
@@ -30,7 +29,7 @@ from state.settings import NodeSettings, load_node_settings
 from tests.deploy.containers.compose_file import OURS, PROJECT, compose, our_services, services
 
 FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "python", "airflow"}
-SETTINGS = (PlatformSettings, AppSettings, NodeSettings, OperationsSettings, QualitySettings, ContainerSettings)
+SETTINGS = (PlatformSettings, AppSettings, NodeSettings, OperationsSettings, QualitySettings)
 KNOWN_SETTINGS = {f"STOREKEEPER_{name.upper()}" for settings in SETTINGS for name in settings.model_fields}
 
 
