@@ -20,7 +20,7 @@ def default_jars_dir() -> Path:
 
 
 class AppSettings(RunDirSettings):
-    """All settings of an app. Each field is the environment variable `STOREKEEPER_<NAME>`."""
+    """All settings of an app."""
 
     change = "restart of the apps"
 

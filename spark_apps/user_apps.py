@@ -17,7 +17,7 @@ from state.errors import ConfigurationError
 
 
 class OwnAppsSettings(Settings):
-    """Where your own apps are. Each field is the environment variable `STOREKEEPER_<NAME>`."""
+    """Where your own apps are."""
 
     change = "restart of the platform"
 

@@ -1,4 +1,4 @@
-"""Settings of a serving node, from environment variables `STOREKEEPER_<NAME>`. Checked whole before anything starts."""
+"""Settings of a serving node. Checked whole before anything starts."""
 
 from __future__ import annotations
 

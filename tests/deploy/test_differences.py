@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +13,21 @@ import pytest
 from deploy.differences import differences, effective_lines, other_programs
 from deploy.down import stop_everything
 from deploy.effective import effective, write_started_with
+from deploy.environment import child_environment, inherited_environment
 from deploy.errors import AlreadyRunningError
 from deploy.instance import Instance
-from deploy.settings import PlatformSettings
+from deploy.settings import PROJECT_ROOT, PlatformSettings
 from deploy.supervisor import start_supervisor
 from deploy.up import up
 from harness.ports import free_ports
 from quality.settings import QualitySettings
+
+_TELL = """
+from deploy.settings_reference import ROLES
+for _, _, role in ROLES:
+    for name, value in role().model_dump(mode="json").items():
+        print(f"{name}={value}")
+"""
 
 
 @pytest.fixture
@@ -79,6 +89,21 @@ def test_a_live_setting_is_taken_over(running: Instance, monkeypatch: pytest.Mon
     monkeypatch.setenv("STOREKEEPER_CONFIG", running.environment["STOREKEEPER_CONFIG"])
     quality = QualitySettings(run_dir=running.layout.root)  # type: ignore[call-arg]
     assert quality.quality_drift_limit == 0.5, "as a task reads it"
+
+
+def test_every_process_of_the_platform_has_its_settings(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("MAX_SCANS", "7"), ("TRIGGER_INTERVAL_MS", "9"), ("WATCH_RESTARTS", "5"), ("OWN_APPS", "")):
+        monkeypatch.setenv(f"STOREKEEPER_{name}", value)
+    write_started_with(running.layout, effective(running.settings))
+    environment = child_environment(running.settings, inherited_environment()) | {"PYTHONPATH": str(PROJECT_ROOT)}
+    command, folder = [sys.executable, "-c", _TELL], running.layout.root
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=True)
+    found = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    assert (found["max_scans"], found["trigger_interval_ms"], found["watch_restarts"]) == ("7", "9", "5")
+    assert found["run_dir"] == str(running.layout.root)
+    assert found["kafka_bootstrap"] == running.settings.kafka_bootstrap
+    assert found["supervisor_port"] == str(running.settings.supervisor_port)
+    assert found["stores"].startswith("rewards=pos-rewards-changelog")
 
 
 def test_programs_that_another_start_would_configure_otherwise_are_named(running: Instance) -> None:

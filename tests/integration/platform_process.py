@@ -41,7 +41,6 @@ class PlatformProcess:
             "node_port": str(first_node),
             # Beside other tests on a slow machine, an app that takes a few seconds has taken three minutes.
             "start_timeout_s": "900",
-            "app_start_timeout_s": "540",
         }
         kept = {name: value for name, value in os.environ.items() if not name.startswith("STOREKEEPER_")}  # noqa: TID251
         named = {f"STOREKEEPER_{name.upper()}": value for name, value in (own | settings).items()}

@@ -99,8 +99,10 @@ def test_one_that_cannot_be_keeps_nobody_from_ending_what_runs(run: Run, tmp_pat
         assert "going on without your own apps" in done.stderr
 
 
-def test_commands_ask_the_nodes_and_the_broker_of_the_platforms_ports(run: Run) -> None:
-    moved = {"STOREKEEPER_NODE_PORT": "1", "STOREKEEPER_NODE_NAMES": "x"}
+def test_commands_ask_the_nodes_that_the_platform_was_started_with(run: Run, tmp_path: Path) -> None:
+    started_with = tmp_path / "settings.toml"
+    started_with.write_text('peers = "x=http://127.0.0.1:1"')
+    moved = {"STOREKEEPER_CONFIG": str(started_with)}
     done = run(*("-m", "deploy.entry", "get", "totals", "a"), own_apps="", environment=moved)
     assert "http://127.0.0.1:1:" in done.stderr
 
