@@ -146,13 +146,13 @@ def error_of(reply: Reply) -> StateError:
 
 def too_stale(reply: Reply) -> TooStaleError:
     """The error for a refusal for lack of freshness."""
-    return TooStaleError(reply.detail, Freshest.told_by(reply.content))
+    return TooStaleError(reply.detail, Freshest.in_refusal(reply.content))
 
 
 def gave_up(path: str, timeout_s: float, reasons: Mapping[str, str], *, restoring: bool) -> InvalidStateStoreError:
     """The error of a question that no node answered in time."""
-    told = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no time was given"
-    msg = f"no node answered {path.partition('?')[0][:200]} within {timeout_s:g} s: {told}"
+    why = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no time was given"
+    msg = f"no node answered {path.partition('?')[0][:200]} within {timeout_s:g} s: {why}"
     return StoreRestoringError(msg) if restoring else StoreUnavailableError(msg)
 
 

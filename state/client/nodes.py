@@ -122,7 +122,9 @@ class Nodes:
         self._map = known
         self._map_due_s = now_s + _MAP_AGE_S
         self._addresses = list(dict.fromkeys([*self._seeds, *known.addresses.values()]))
-        self._suspects = {address: told for address, told in self._suspects.items() if address in self._addresses}
+        self._suspects = {
+            address: suspicion for address, suspicion in self._suspects.items() if address in self._addresses
+        }
         self._latency = {of: found for of, found in self._latency.items() if of[0] in self._addresses}
 
 

@@ -52,8 +52,8 @@ def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = A
     producer.produce(topic, value, alias.store.encode(), partition=0, headers=headers, on_delivery=delivered)
     left = producer.flush(_TIMEOUT_S + 1)
     if failed or left:
-        told = failed[0].str() if failed else f"no answer within {_TIMEOUT_S:.0f} s"
-        msg = f"the alias of {alias.store} was not taken by the broker ({told}): publish it again"
+        reason = failed[0].str() if failed else f"no answer within {_TIMEOUT_S:.0f} s"
+        msg = f"the alias of {alias.store} was not taken by the broker ({reason}): publish it again"
         raise BrokerUnavailableError(msg)
     log.info("alias_published", store=alias.store, topic=alias.topic, prepare=alias.prepare)
 
@@ -100,7 +100,7 @@ class AliasReader:
         if message is None:
             self._silent_s += timeout_s
             if not self.caught_up and self._silent_s > _TIMEOUT_S:
-                msg = f"no broker tells of the topic {self._topic}"
+                msg = f"no broker describes the topic {self._topic}"
                 raise BrokerUnavailableError(msg)
             return
         if message.error() is not None:

@@ -93,8 +93,8 @@ class Assignment:
     @property
     def epoch(self) -> str:
         """A short name of this assignment: nodes with the same epoch have the same assignment."""
-        told = [f"{node}@{self.racks.get(node, '')}" for node in sorted(self.nodes)] + [
+        parts = [f"{node}@{self.racks.get(node, '')}" for node in sorted(self.nodes)] + [
             f"{store}:{count}:{self.replicas_of.get(store, self.replicas)}:{store in self.everywhere}"
             for store, count in sorted(self.partitions.items())
         ]
-        return xxhash.xxh64_hexdigest("\0".join(told).encode())
+        return xxhash.xxh64_hexdigest("\0".join(parts).encode())

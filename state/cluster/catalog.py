@@ -84,7 +84,7 @@ class Catalog:
         """Sets the variants that nodes should hold, with their topics."""
         self.wanted = wanted
 
-    def heed(self, aliases: Mapping[str, Alias]) -> None:
+    def set_aliases(self, aliases: Mapping[str, Alias]) -> None:
         """Sets the aliases, for `generation`. `follow` sets which variants answer."""
         self._aliases = aliases
 

@@ -123,7 +123,7 @@ class ReplicaReconciler:
         now_s = self._clock.monotonic_s()
         self._switch.hear(aliases, now_s)
         wanted = self._switch.wanted
-        self._catalog.heed(aliases)
+        self._catalog.set_aliases(aliases)
         self._catalog.want(wanted)
         counted = {variant: count for variant, count in self._counts().items() if variant in wanted}
         counts = {variant: count.partitions for variant, count in counted.items()}

@@ -39,18 +39,18 @@ class Freshest:
         return cls(node, replica.role.value, replica.offset_lag, replica.staleness_ms, token.encode())
 
     @classmethod
-    def told_by(cls, body: bytes) -> Freshest | None:
+    def in_refusal(cls, body: bytes) -> Freshest | None:
         """The replica that the body of another node's refusal names; None if it names none."""
         if len(body) > _MAX_TOLD_BYTES:
             return None
         try:
-            told = orjson.loads(body)["freshest"]
+            fields = orjson.loads(body)["freshest"]
             return cls(
-                str(told["node"]),
-                str(told["role"]),
-                _count(told["offset_lag"]),
-                _count(told["staleness_ms"]),
-                str(told["position"]),
+                str(fields["node"]),
+                str(fields["role"]),
+                _count(fields["offset_lag"]),
+                _count(fields["staleness_ms"]),
+                str(fields["position"]),
             )
         except (ValueError, TypeError, KeyError):
             return None

@@ -79,8 +79,8 @@ def _answer_errors(app: FastAPI, node: str) -> None:
 
     async def on_invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
-        told = "; ".join(f"{'.'.join(map(str, found['loc'][1:]))}: {found['msg']}" for found in problems)
-        return await on_error(request, InvalidArgumentError(told))
+        details = "; ".join(f"{'.'.join(map(str, found['loc'][1:]))}: {found['msg']}" for found in problems)
+        return await on_error(request, InvalidArgumentError(details))
 
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(RequestValidationError, on_invalid)

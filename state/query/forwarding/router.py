@@ -123,8 +123,8 @@ class Router:
         found = await self._ask_holders(question, [partition], frozenset())
         if found:
             return found[0].answer
-        told = "; ".join(question.reasons) or "none is left"
-        msg = f"no replica of partition {partition} of {store} can answer now: {told}"
+        why = "; ".join(question.reasons) or "none is left"
+        msg = f"no replica of partition {partition} of {store} can answer now: {why}"
         raise NoHolderAnsweredError(msg, asked=len(question.reasons), answers=question.answers)
 
     async def scatter(
@@ -248,17 +248,17 @@ class Router:
             return
         self.corrected_total += 1
         if not question.hints:
-            question.hints.update(dict.fromkeys(partitions, _holders_told(error.answer)))
+            question.hints.update(dict.fromkeys(partitions, _holders_in(error.answer)))
 
 
 def _covers(parts: Sequence[HolderAnswer], partitions: Sequence[int]) -> bool:
     return sum(len(part.partitions) for part in parts) == len(partitions)
 
 
-def _holders_told(answer: Answer) -> list[str]:
+def _holders_in(answer: Answer) -> list[str]:
     """The holders that a 421 names."""
     try:
-        told = orjson.loads(answer.body).get("holders", [])
+        names = orjson.loads(answer.body).get("holders", [])
     except (orjson.JSONDecodeError, AttributeError):
         return []
-    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

@@ -172,17 +172,17 @@ class Gatherer:
         here, elsewhere = await asyncio.gather(
             self._here(question, mine, asked), self._elsewhere(question, others, asked)
         )
-        answers, told = [*here, *elsewhere.answers], [elsewhere]
+        answers, rounds = [*here, *elsewhere.answers], [elsewhere]
         if again := [number for number in _missing(left, answers) if number in mine]:
-            told.append(await self._elsewhere(question, again, asked))
-            answers += told[-1].answers
+            rounds.append(await self._elsewhere(question, again, asked))
+            answers += rounds[-1].answers
         if left_over := [number for number in _missing(left, answers) if number not in mine]:
             answers += await self._here(question, left_over, asked)
         missing = _missing(left, answers)
-        reasons = tuple(reason for heard in told for reason in heard.reasons)
+        reasons = tuple(reason for round_ in rounds for reason in round_.reasons)
         if not missing or not asked.requirement.asks_freshness:
             return Gathered(tuple(answers), tuple(missing), reasons)
-        known = freshest([self._freshest(question.store, missing, asked), *(heard.freshest for heard in told)])
+        known = freshest([self._freshest(question.store, missing, asked), *(round_.freshest for round_ in rounds)])
         return Gathered(tuple(answers), tuple(missing), reasons, known)
 
     async def local(self, question: PartitionQuestion[_T], asked: Asked, partitions: Iterable[int]) -> NodeAnswer[_T]:
@@ -265,7 +265,7 @@ class Gatherer:
                 reasons.append(str(error))
             else:
                 answers.append(NodeAnswer(part.partitions, decoded, tuple(origins)))
-        known = freshest(Freshest.told_by(refusal.body) for refusal in found.refusals)
+        known = freshest(Freshest.in_refusal(refusal.body) for refusal in found.refusals)
         return Gathered(tuple(answers), found.missing, tuple(reasons), known)
 
     def _serving(self, store: str, partition: int) -> Replica | None:
@@ -302,9 +302,9 @@ def complete(store: str, found: Gathered[_T], asked: Asked) -> Gathered[_T]:
     if not found.missing or asked.requirement.partial_ok:
         return found
     missing = ", ".join(map(str, found.missing))
-    told = f" ({'; '.join(found.reasons)[:400]})" if found.reasons else ""
+    why = f" ({'; '.join(found.reasons)[:400]})" if found.reasons else ""
     what = "as fresh as was required " if found.freshest is not None else ""
-    msg = f"no replica {what}of partition {missing} of {store} can answer now: ask again, or with partial=ok{told}"
+    msg = f"no replica {what}of partition {missing} of {store} can answer now: ask again, or with partial=ok{why}"
     if found.freshest is not None:
         raise TooStaleError(msg, found.freshest)
     if found.reasons and all(AT_CAPACITY in reason for reason in found.reasons):

@@ -185,8 +185,8 @@ class PointQueries:
 
     def _if_fresher(self, answer: Answer | None, replica: Replica, question: _Question) -> Answer | None:
         mine_ms = self._origin.look(replica, question.arrived_s).staleness_ms
-        told = None if answer is None else dict(answer.headers).get(STALENESS)
-        if told is None or not told.isdigit() or (mine_ms is not None and int(told) >= mine_ms):
+        theirs_ms = None if answer is None else dict(answer.headers).get(STALENESS)
+        if theirs_ms is None or not theirs_ms.isdigit() or (mine_ms is not None and int(theirs_ms) >= mine_ms):
             self._catalog.nobody_is_fresher(self._clock.monotonic_s())
             return None
         return answer
@@ -238,7 +238,7 @@ class PointQueries:
                 return found
             if (late := self._late(replica, question)) is not None:
                 return late
-            known = [Freshest.told_by(answer.body) for answer in error.answers] if requirement.asks_freshness else []
+            known = [Freshest.in_refusal(answer.body) for answer in error.answers] if requirement.asks_freshness else []
             if requirement.asks_freshness and replica is not None and replica.serving:
                 known.append(question.refused(self._catalog.node, replica))
             if any(known):

@@ -13,7 +13,7 @@ from state.replicas.states import ReplicaId
 
 
 class ReplicaReportView(BaseModel):
-    """One replica as its node told of it last."""
+    """One replica, as its node last reported it."""
 
     store: str
     partition: int

@@ -69,7 +69,7 @@ def digest_routes(services: QueryServices) -> APIRouter:
         """The digest of the rows that this node holds of a partition; 421 if it holds none."""
         definition = services.catalog.definition(store)
         if len(bucket) > _MAX_WANTED:
-            msg = f"at most {_MAX_WANTED} buckets' entries are told at once"
+            msg = f"at most {_MAX_WANTED} buckets' entries are listed at once"
             raise InvalidArgumentError(msg)
         replica = services.catalog.replica(store, partition)
         if replica is None:

@@ -57,6 +57,6 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> Iterator
         yield "<table>"
         for parameter in parameters:
             needed = " <small>needed</small>" if parameter.get("required") else ""
-            told = parameter.get("description") or parameter.get("schema", {}).get("description", "")
-            yield f"<tr><td><code>{escape(parameter['name'])}</code>{needed}</td><td>{escape(told)}</td></tr>"
+            text = parameter.get("description") or parameter.get("schema", {}).get("description", "")
+            yield f"<tr><td><code>{escape(parameter['name'])}</code>{needed}</td><td>{escape(text)}</td></tr>"
         yield "</table>"

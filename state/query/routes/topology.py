@@ -27,7 +27,7 @@ class PartitionHolders:
 
 @dataclass(frozen=True, slots=True)
 class StoreTopology:
-    """One store. No partitions: the broker has not told of them yet."""
+    """One store. No partitions: the broker has not described them yet."""
 
     store: str
     topic: str
@@ -93,9 +93,9 @@ def _held(store: StoreTopology) -> Mapping[str, str]:
             standby.setdefault(node, []).append(str(holders.partition))
     found: dict[str, str] = {}
     for node in sorted(active.keys() | standby.keys()):
-        told = [" ".join(active.get(node, []))] if node in active else []
-        told += [f"({' '.join(standby[node])})"] if node in standby else []
-        found[node] = " ".join(told)
+        parts = [" ".join(active.get(node, []))] if node in active else []
+        parts += [f"({' '.join(standby[node])})"] if node in standby else []
+        found[node] = " ".join(parts)
     return found
 
 

@@ -121,7 +121,7 @@ def test_nobody_waits_for_a_standby_to_become_active() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"freshest":null}', b'{"freshest":{"node":"a"}}', b"x" * 20_000])
 def test_another_nodes_refusal_may_name_nobody(body: bytes) -> None:
-    assert Freshest.told_by(body) is None
+    assert Freshest.in_refusal(body) is None
 
 
 def test_the_freshest_is_least_stale_then_least_behind() -> None:
