@@ -52,10 +52,6 @@ class Nodes:
         """The addresses of all nodes."""
         return tuple(self._addresses)
 
-    def address_of(self, node: str) -> str | None:
-        """The address of a node by its name, None if it isn't known."""
-        return self._map.addresses.get(node)
-
     def in_order(self, store: str, key: bytes | None, now_s: float) -> list[str]:
         """All addresses in the order to ask them: holders first, suspects last; without a key, round-robin."""
         if key is None:

@@ -6,7 +6,7 @@ unreachable, or this process is stopped, the clock stands still, so that no node
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from state.cluster.heartbeat import Heartbeat, ReplicaReport
@@ -164,8 +164,3 @@ class Members:
     def _has_left(self, name: str) -> bool:
         heard = self._heard.get(name)
         return heard is not None and heard.heartbeat.leaving
-
-
-def addresses(members: Iterable[Member]) -> dict[str, str]:
-    """Base address by name."""
-    return {member.name: member.address for member in members}

@@ -142,10 +142,6 @@ class Gatherer:
         """The partitions of a store. Raises UnknownStoreError, and StoreRestoringError while they aren't known."""
         return range(self._catalog.partitions(store))
 
-    def renewed(self, asked: Asked) -> Asked:
-        """The same requirement, arriving now: for the next step of a long answer."""
-        return self.asked(asked.requirement)
-
     def check_free(self) -> None:
         """Checks that this node can read many rows now. Call it first, so that other nodes don't read in vain.
 

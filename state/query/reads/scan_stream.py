@@ -98,14 +98,14 @@ class ScanStream:
 
     async def _read(self, scan: Scan, partitions: Sequence[int] | None, *, pauses_s: Sequence[float]) -> list[_Part]:
         question = PageQuestion(scan, self._limits)
-        asked = self._gatherer.renewed(self._asked)
+        asked = self._gatherer.asked(self._asked.requirement)
         found = await self._gatherer.gather(question, asked, partitions)
         answers = list(found.answers)
         for pause_s in pauses_s:
             if not found.missing:
                 break
             await asyncio.sleep(pause_s)
-            found = await self._gatherer.gather(question, self._gatherer.renewed(self._asked), found.missing)
+            found = await self._gatherer.gather(question, self._gatherer.asked(self._asked.requirement), found.missing)
             answers += found.answers
         complete(scan.store, found, self._asked)
         self.missing.update(found.missing)

@@ -42,7 +42,7 @@ class Streams:
         self._node = node
         self._limits = limits
         self._max_streams = max_streams
-        self._longest_s = longest_s
+        self.longest_s = longest_s
         self.open = 0
 
     async def answer(
@@ -68,11 +68,6 @@ class Streams:
         # Only at its end is it known whether the stream is complete.
         del headers["storekeeper-complete"]
         return _StreamResponse(self, self._bytes(stream, form), headers=headers, media_type=form.media_type)
-
-    @property
-    def longest_s(self) -> float:
-        """A stream that takes longer is ended."""
-        return self._longest_s
 
     async def _bytes(self, stream: ScanStream, form: StreamFormat) -> AsyncIterator[bytes]:
         rows = 0
