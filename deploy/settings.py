@@ -40,14 +40,13 @@ class PlatformSettings(RunDirSettings):
 
     apps: Literal["own", "pos", "all"] = Field(
         "pos",
-        description="Which Spark apps there are: your own alone, also those of the tills, or also the on-demand ones, "
-        "in one driver.",
+        description="The apps that run. `own`: only yours; `pos`: also those of the tills; `all`: also the smaller ones.",
     )
     topic_partitions: int = Field(
         4,
         ge=1,
         le=1024,
-        description="Partitions of each topic that is newly made.",
+        description="Partitions of each new topic.",
         json_schema_extra={
             "unit": "partitions",
             "change": f"{IMPOSSIBLE} for topics that are there: begin in another run directory",
@@ -56,7 +55,7 @@ class PlatformSettings(RunDirSettings):
     topic_retention_hours: int = Field(
         168,
         ge=1,
-        description="How long records stay in topics that aren't compacted.",
+        description="Retention of topics that are not compacted.",
         json_schema_extra={"change": f"{IMPOSSIBLE} for topics that are there: change them with Kafka's own tools"},
     )
     kafka_heap_mb: int = Field(512, ge=256, description="Heap of the broker's JVM.")
@@ -64,9 +63,7 @@ class PlatformSettings(RunDirSettings):
         4, ge=2, description="Tasks that Airflow runs at once.", json_schema_extra={"unit": "tasks"}
     )
 
-    tables_group: str | None = Field(
-        None, description="Group of the operating system that may read the Delta tables; nobody else reads anything."
-    )
+    tables_group: str | None = Field(None, description="Group of the operating system that may read the Delta tables.")
     log_max_mb: int = Field(10, ge=1, description="A log file of a process is rotated at this size.")
     start_timeout_s: int = Field(
         240,

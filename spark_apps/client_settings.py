@@ -22,8 +22,8 @@ class ClientSettings(AppSettings):
 
     peers: str = Field(
         default="",
-        description="Query nodes as name=address, comma-separated; links lead to the page of the first, and without "
-        "any no node's copies are compared.",
+        description="Query nodes: name=address,… Links lead to the first one's page. Without nodes, verification "
+        "compares no copies of nodes.",
     )
     client_token_file: Path | None = Field(default=None, description="File with the bearer token to show to nodes.")
     client_ca_file: Path | None = Field(default=None, description="PEM file of authorities that nodes are signed by.")

@@ -74,17 +74,17 @@ class AppSettings(RunDirSettings):
         default=120_000,
         ge=1000,
         le=900_000,
-        description="Longest time of a batch; so long a crashed app that isn't restarted holds up its consumers.",
+        description="Longest transaction of a task. A crashed app blocks its consumers for this time.",
     )
     max_dead_letter_share: float = Field(
         default=0.5,
         gt=0,
         le=1,
-        description="An app stops, and is not restarted, when more of its input than this can't be processed.",
+        description="An app stops for good if a larger share of its input can't be processed.",
         json_schema_extra={"unit": "0 to 1"},
     )
 
-    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record is a poison record.")
+    max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record becomes a dead letter.")
 
     @field_validator("jars_dir")
     @classmethod

@@ -22,7 +22,7 @@ class OwnAppsSettings(Settings):
     change = "restart of the platform"
 
     own_apps: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(), description="Your own apps, `<module>:<variable>` of each one's spec, comma-separated."
+        default=(), description="Your own apps: `<module>:<variable>` of each spec."
     )
     own_apps_dir: Path | None = Field(
         default=None, description="Folder that their packages are in, unless these are installed; made absolute."

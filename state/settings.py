@@ -117,7 +117,7 @@ class NodeSettings(RunDirSettings):
     )
     peer_networks: Annotated[str, AfterValidator(_peer_networks)] = Field(
         "127.0.0.0/8,::1/128",
-        description="Where other nodes may be: networks, and names of hosts in them. Nothing else is ever called.",
+        description="Networks of the other nodes, and names of hosts in them. A node connects nowhere else.",
     )
     allowed_hosts: str = Field(
         "", description="Names, beside localhost, by which clients may call a node on loopback: name,…"
@@ -129,7 +129,7 @@ class NodeSettings(RunDirSettings):
     listen_port: int = Field(0, ge=0, le=65535, description="Port to listen on; 0 takes the one in `peers`.")
     peers: Annotated[str, AfterValidator(_peers)] = Field(
         "a=http://127.0.0.1:18101,b=http://127.0.0.1:18102",
-        description="Nodes that are known before they are heard: name=http://host:port,… Others join by heartbeats.",
+        description="Known nodes: name=http://host:port,… Others join by heartbeats.",
     )
     stores: Annotated[str, AfterValidator(_stores)] = Field(
         "rewards=pos-rewards-changelog",
@@ -148,7 +148,7 @@ class NodeSettings(RunDirSettings):
     )
     rack: Annotated[str, AfterValidator(_rack)] = Field(
         "",
-        description="What fails together with this node: replicas are spread over racks. Empty is a rack of its own.",
+        description="Rack of this node. Replicas are spread over racks. Empty: a rack of its own.",
     )
     advertised_address: Annotated[str, AfterValidator(_address)] = Field(
         "",
@@ -160,24 +160,24 @@ class NodeSettings(RunDirSettings):
     )
     aliases_topic: Annotated[str, AfterValidator(_name)] = Field(
         "storekeeper-aliases",
-        description="Compacted topic of one partition that says which changelog stands behind a store; made if absent.",
+        description="Compacted topic of one partition with the changelog of each store; made if absent.",
     )
     acceptable_staleness_ms: int = Field(
-        2000, ge=500, description="A replica that may be staler answers only if no fresher one does."
+        2000, ge=500, description="A staler replica answers only if no fresher one does."
     )
     join_delay_ms: int = Field(
         10_000,
         ge=0,
-        description="A node that joins takes partitions over after so long, or at once if too few hold them: "
-        "one that goes again before moves none.",
+        description="A node that joins takes partitions after this time, or at once if too few nodes hold them. "
+        "One that leaves before moves none.",
     )
     keep_dropped_s: int = Field(
-        3600, ge=0, description="Rows of replicas that a node no longer holds are deleted after so long."
+        3600, ge=0, description="Rows of replicas that a node no longer holds are deleted after this time."
     )
     backend: str = Field("rocksdb", pattern="^(rocksdb|memory)$", description="Where rows live: rocksdb or memory.")
     memory_mib: int = Field(256, ge=16, le=1 << 20, description="Bound of RocksDB's caches and write buffers together.")
     row_cache_mib: int = Field(
-        64, ge=0, le=1 << 16, description="Bound of the answers kept of each store's rows until a row changes; 0: none."
+        64, ge=0, le=1 << 16, description="Bound of the kept answers of each store; 0 keeps none."
     )
     max_requests: int = Field(
         1024,

@@ -23,7 +23,7 @@ class OperationsSettings(ClientSettings):
     watch_restarts: int = Field(
         3,
         ge=0,
-        description="Restarts within the window before there is an alert instead.",
+        description="Restarts within half an hour before the watcher raises an alert instead.",
         json_schema_extra={"unit": "restarts"},
     )
 

@@ -23,5 +23,5 @@ class MaintenanceSettings(ClientSettings):
         json_schema_extra={"unit": "bytes a day"},
     )
     table_history_days: float = Field(
-        default=7, ge=1, description="For so long every version of a Delta table can be read: what VACUUM promises."
+        default=7, ge=1, description="Every version of a Delta table stays readable for this time."
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from deploy.settings import PROJECT_ROOT
 from deploy.settings_reference import ROLES, settings_of
 from spark_apps.cli import cli as spark_apps
 from spark_apps.maintenance.__main__ import cli as maintenance
+from state.configuration import KEYS
 
 PAGES = [
     PROJECT_ROOT / "README.md",
@@ -104,6 +107,12 @@ def test_every_option_that_is_named_alone_is_one_of_a_command(page: Path) -> Non
 def test_every_variable_is_a_setting(page: Path) -> None:
     text = re.sub(r"STOREKEEPER_(\w+_)?\*", "", page.read_text())
     assert set(_VARIABLE.findall(text)) - known_variables() == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_configuration_file_has_settings_alone(page: Path) -> None:
+    files = re.findall(r"^ *```toml\n(.*?)^ *```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert set().union(*(tomllib.loads(textwrap.dedent(file)) for file in files)) <= KEYS
 
 
 def test_a_variable_means_one_thing() -> None:
