@@ -40,7 +40,7 @@ class PlatformSettings(RunDirSettings):
 
     apps: Literal["own", "pos", "all"] = Field(
         "pos",
-        description="The apps that run. `own`: only yours; `pos`: also those of the tills; `all`: also the smaller ones.",
+        description="The apps: `own` are only yours, `pos` also those of the tills, `all` also the smaller ones.",
     )
     topic_partitions: int = Field(
         4,
