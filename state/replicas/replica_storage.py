@@ -28,11 +28,6 @@ _SET_ASIDE = re.compile(r"(\d+)\.corrupt-(\d+)")
 class ReplicaStorage(Protocol):
     """Opens and clears the stores of one node's replicas. At most one store per replica is open at a time."""
 
-    @property
-    def persistent(self) -> bool:
-        """Whether rows outlive the process."""
-        ...
-
     def open(self, replica: ReplicaId) -> BytesStore:
         """Opens a replica's store, empty if there is none yet.
 
@@ -58,11 +53,6 @@ class RocksDBStorage:
         self._root = root
         self._clock = clock
         self._options = options
-
-    @property
-    def persistent(self) -> bool:
-        """True."""
-        return True
 
     def path(self, replica: ReplicaId) -> Path:
         """The directory of a replica's store."""
@@ -104,11 +94,6 @@ def check_no_links(root: Path) -> None:
 
 class MemoryStorage:
     """Rows in the process's memory: restored anew after each start."""
-
-    @property
-    def persistent(self) -> bool:
-        """False."""
-        return False
 
     def open(self, replica: ReplicaId) -> BytesStore:
         """A new, empty store."""

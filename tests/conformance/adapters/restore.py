@@ -34,10 +34,6 @@ class BackendStorage:
         self._backend = backend
         self._generation = 0
 
-    @property
-    def persistent(self) -> bool:
-        return self._backend.persistent
-
     def open(self, replica: ReplicaId) -> BytesStore:
         return self._backend.supplier.open(f"{replica}-{self._generation}")
 
