@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType, TracebackType
-from typing import Protocol, Self
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol
 
-from state.stores.iterators import OpenIterators
+from state.stores.iterators import ClosingIterator, OpenIterators, Row
 
 Entry = tuple[bytes, bytes | None]
+BytesIterator = ClosingIterator[Row]
+"""Rows of one scan, in order."""
 NO_METADATA: Mapping[bytes, bytes | None] = MappingProxyType({})
-
-
-class BytesIterator(Iterator[tuple[bytes, bytes]], Protocol):
-    """Rows of one scan, in order. A context manager: leaving it, or exhausting it, frees what it pins.
-
-    Raises `IteratorClosedError` when used after its own close or after its store's close.
-    Not thread-safe.
-    """
-
-    @property
-    def closed(self) -> bool:
-        """True after its own or its store's close; an exhausted iterator is not closed."""
-        ...
-
-    def __iter__(self) -> Self: ...
-
-    def __next__(self) -> tuple[bytes, bytes]: ...
-
-    def close(self) -> None:
-        """Frees what the scan pins. Safe to call twice."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 class BytesStore(Protocol):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import Self
 
 from state.errors import IteratorClosedError
 from state.stores.bytes_store import BytesIterator, Entry
-from state.stores.iterators import OpenIterators, Row
+from state.stores.iterators import ClosingIterator, OpenIterators, Row
 
 
-class DerivedIterator(Iterator[Row]):
+class DerivedIterator(ClosingIterator[Row]):
     """Rows computed from other scans. It is not registered itself: the scans are."""
 
     __slots__ = ("_closed", "_registry", "_rows", "_scans")
@@ -26,9 +24,6 @@ class DerivedIterator(Iterator[Row]):
     def closed(self) -> bool:
         """True after its own or its store's close, or that of a scan below."""
         return self._closed or self._registry.shut or any(scan.closed for scan in self._scans)
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> Row:
         if self._closed or self._registry.shut:
@@ -46,14 +41,6 @@ class DerivedIterator(Iterator[Row]):
         self._closed = True
         for scan in self._scans:
             scan.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def merged(changes: Sequence[Entry], rows: Iterator[Row], *, reverse: bool) -> Iterator[Row]:

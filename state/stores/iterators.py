@@ -5,13 +5,44 @@ from __future__ import annotations
 import contextlib
 import itertools
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn, Self, TypeVar
 
 from state.errors import IteratorClosedError
 
 Row = tuple[bytes, bytes]
+T = TypeVar("T")
+
+
+class ClosingIterator(Iterator[T], ABC):
+    """An iterator that pins resources. A context manager: leaving it, or exhausting it, frees them.
+
+    Raises `IteratorClosedError` when used after its own close or after its store's close. Not thread-safe.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool:
+        """True after its own or its store's close; an exhausted iterator is not closed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees what it pins. Safe to call twice."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class OpenIterators:
@@ -72,7 +103,7 @@ def _raise_closed() -> NoReturn:
     raise IteratorClosedError(msg)
 
 
-class RowIterator(Iterator[Row]):
+class RowIterator(ClosingIterator[Row]):
     """Rows from a backend's generator, registered while it is open: the `BytesIterator` of every backend.
 
     The generator frees what it pins in its `finally`. Only `close` may come from another thread.
@@ -90,9 +121,6 @@ class RowIterator(Iterator[Row]):
     def closed(self) -> bool:
         """True after its own or its store's close."""
         return self._registry.shut or (self._rows is None and not self._exhausted)
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> Row:
         rows = self._rows
@@ -124,14 +152,6 @@ class RowIterator(Iterator[Row]):
             # A generator that runs in another thread refuses, but that thread holds the last reference to it now.
             with contextlib.suppress(ValueError):
                 close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         registry = getattr(self, "_registry", None)

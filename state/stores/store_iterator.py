@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from state.errors import IteratorClosedError
+from state.stores.iterators import ClosingIterator
 
 T = TypeVar("T")
 _EMPTY: Final[Any] = object()
@@ -25,7 +25,7 @@ class Closable(Protocol):
         ...
 
 
-class StoreIterator(Iterator[T], Generic[T]):
+class StoreIterator(ClosingIterator[T]):
     """Decoded rows in order. A context manager: leave it, or exhaust it, to free what it pins.
 
     Raises `IteratorClosedError` when used after its own close or its store's close, also where rows were left: a
@@ -43,9 +43,6 @@ class StoreIterator(Iterator[T], Generic[T]):
     def closed(self) -> bool:
         """True after its own or its store's close; an exhausted iterator is not closed."""
         return self._rows.closed
-
-    def __iter__(self) -> Self:
-        return self
 
     def __next__(self) -> T:
         if self._buffer is not _EMPTY:
@@ -89,14 +86,6 @@ class StoreIterator(Iterator[T], Generic[T]):
 
     def close(self) -> None:
         """Frees what it pins. Safe to call twice."""
-        self._rows.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
         self._rows.close()
 
     def _check_open(self) -> None:
