@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.protocol.keys import decode_base64url
 from state.query.answers.origins import origin_headers
 from state.query.reads.counts import CountQuestion, saturating_sum
 from state.query.reads.gather import Gathered, complete
@@ -82,9 +81,7 @@ def _add_scans(routes: APIRouter, services: QueryServices) -> None:
     ) -> Response:
         """The rows from one key to another, `/range/{from}/{to}`, both included, in the order of their keys' bytes."""
         require_kind(services.catalog.definition(store), *KEYED_KINDS)
-        lower, upper = two_keys_behind(request.scope, 4)
-        if key_format == "base64url":
-            lower, upper = decode_base64url(lower, "the first key"), decode_base64url(upper, "the last key")
+        lower, upper = two_keys_behind(request.scope, 4, key_format)
         check_keys(services, lower, upper)
         scan = Scan(store, KeyRange.between(lower, upper), reverse)
         return await answer_scan(services, request, scan, limit=limit, cursor=cursor)
@@ -110,5 +107,4 @@ def _add_scans(routes: APIRouter, services: QueryServices) -> None:
 def _prefix(request: Request, key_format: str) -> bytes:
     if not raw_tail(request.scope, 4):
         raise InvalidArgumentError("the prefix is empty: put it at the end of the path, or ask for /all")
-    prefix = key_behind(request.scope, 4)
-    return decode_base64url(prefix, "the prefix") if key_format == "base64url" else prefix
+    return key_behind(request.scope, 4, key_format)

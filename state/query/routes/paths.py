@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from state.errors import InvalidArgumentError
+from state.protocol.keys import decode_base64url
 
 
 def raw_tail(scope: Mapping[str, Any], segments: int) -> bytes:
@@ -15,28 +16,31 @@ def raw_tail(scope: Mapping[str, Any], segments: int) -> bytes:
     return b"/".join(path.split(b"/")[segments + 1 :])
 
 
-def key_behind(scope: Mapping[str, Any], segments: int) -> bytes:
+def key_behind(scope: Mapping[str, Any], segments: int, key_format: str = "string") -> bytes:
     """The key that follows the first `segments` segments of the path: slashes in it may be encoded or not.
 
     Raises:
-        InvalidArgumentError: if there is none.
+        InvalidArgumentError: if there is none, or `key_format` is base64url and it is not written so.
     """
     key = unquote_to_bytes(raw_tail(scope, segments))
     if not key:
         raise InvalidArgumentError("the key is empty: put it at the end of the path, percent-encoded")
-    return key
+    return decode_base64url(key, "the key") if key_format == "base64url" else key
 
 
-def two_keys_behind(scope: Mapping[str, Any], segments: int) -> tuple[bytes, bytes]:
+def two_keys_behind(scope: Mapping[str, Any], segments: int, key_format: str) -> tuple[bytes, bytes]:
     """The two keys that follow the first `segments` segments: slashes in them must be encoded. Either may be empty.
 
     Raises:
-        InvalidArgumentError: if there are not two.
+        InvalidArgumentError: if there are not two, or `key_format` is base64url and one is not written so.
     """
     parts = raw_tail(scope, segments).split(b"/")
     if len(parts) != 2:
         raise InvalidArgumentError("a range needs two keys: /range/{from}/{to}, with slashes in keys written as %2F")
-    return unquote_to_bytes(parts[0]), unquote_to_bytes(parts[1])
+    first, last = map(unquote_to_bytes, parts)
+    if key_format == "base64url":
+        return decode_base64url(first, "the first key"), decode_base64url(last, "the last key")
+    return first, last
 
 
 def segments_behind(scope: Mapping[str, Any], segments: int, *, at_least: int, form: str) -> list[bytes]:

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
-from state.protocol.keys import decode_base64url
 from state.query.answers.json_rows import key_json, ranked_row_json
 from state.query.answers.origins import origin_headers
 from state.query.reads.kinds import require_kind
@@ -61,8 +60,7 @@ def ranked_routes(services: QueryServices) -> APIRouter:
     async def rank(request: Request, store: str, key_format: KeyFormat = "string") -> Response:
         """The place of one key: one more than the rows with a strictly higher score."""
         require_kind(services.catalog.definition(store), ServedKind.RANKED)
-        key = key_behind(request.scope, 4)
-        key = decode_base64url(key, "the key") if key_format == "base64url" else key
+        key = key_behind(request.scope, 4, key_format)
         check_keys(services, key)
         asked = asked_by(services, request)
         found = await rank_of(services.gatherer, store, key, services.catalog.partition(store, key), asked)

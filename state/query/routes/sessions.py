@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from state.keys.escaping import after_key, ended
 from state.keys.windows import MAX_TIMESTAMP_MS
-from state.protocol.keys import decode_base64url
 from state.query.answers.row_times import RowLayout, RowTimes
 from state.query.reads.kinds import require_kind
 from state.query.reads.pages import KeyRange, Scan
@@ -62,8 +61,7 @@ def session_routes(services: QueryServices) -> APIRouter:
         Keys that read `active` or `ended/…` are asked for as base64url.
         """
         require_kind(services.catalog.definition(store), ServedKind.SESSION)
-        key = key_behind(request.scope, 3)
-        key = decode_base64url(key, "the key") if key_format == "base64url" else key
+        key = key_behind(request.scope, 3, key_format)
         check_keys(services, key)
         times = RowTimes(RowLayout.SESSION, starts_to_ms=to_ms, ends_from_ms=from_ms)
         prefix = ended(key)
