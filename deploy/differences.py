@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from dataclasses import dataclass
 
-from deploy.credentials import read_supervisor_credentials
+from dags.operators.supervisor_rpc import SupervisorCredentials
 from deploy.effective import Effective, effective, shown
 from deploy.instance import Instance
 from deploy.layout import RunLayout
@@ -47,7 +47,7 @@ def differences(layout: RunLayout, found: Mapping[str, Effective]) -> list[Diffe
 def other_programs(instance: Instance) -> list[str]:
     """The programs that a start would give another configuration. With the same settings, another version has these."""
     conf = instance.layout.supervisor_conf
-    credentials = read_supervisor_credentials(instance.layout)
+    credentials = SupervisorCredentials.read(instance.layout.supervisor_secret)
     found = _sections(conf.read_text("utf-8") if conf.exists() else "")
     sought = _sections(supervisor_conf(instance.layout, instance.settings, credentials, instance.programs))
     names = sorted(name for name in {*found, *sought} if found.get(name) != sought.get(name))

@@ -6,7 +6,6 @@ StateError
     ├── PortTakenError            another process listens where one of ours must
     ├── DiskSpaceError            too little room under the run directory
     ├── AlreadyRunningError       another operation or platform holds the run directory
-    ├── NotRunningError           the platform is down
     └── StartError                a part did not become healthy in time or gave up
 
 The command line ends with exit code 1 on any of them.
@@ -35,10 +34,6 @@ class DiskSpaceError(PlatformError):
 
 class AlreadyRunningError(PlatformError):
     """Another operation or platform holds the run directory. Wait for it or stop it."""
-
-
-class NotRunningError(PlatformError):
-    """The platform is down. Start it with `storekeeper up`."""
 
 
 class StartError(PlatformError):

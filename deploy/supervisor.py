@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import psutil
 
 from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import SupervisorRpc
-from deploy.credentials import SupervisorCredentials, make_supervisor_credentials, read_supervisor_credentials
-from deploy.errors import NotRunningError, StartError
+from dags.operators.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials, SupervisorRpc
+from deploy.credentials import make_supervisor_credentials
+from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.programs import CONFIGURATION_ERROR_EXIT, Program
 from deploy.settings import PlatformSettings
@@ -29,11 +29,11 @@ _LOG_BACKUPS = 3
 _RPC_INTERFACE = {"supervisor.rpcinterface_factory": "supervisor.rpcinterface:make_main_rpcinterface"}
 
 
-def running_supervisor(layout: RunLayout, timeout_s: float = 20.0) -> SupervisorRpc | None:
+def running_supervisor(layout: RunLayout, timeout_s: float = CALL_TIMEOUT_S) -> SupervisorRpc | None:
     """A client of the supervisor that runs in this run directory, or None. `timeout_s` bounds each of its calls."""
     try:
-        client = read_supervisor_credentials(layout).client(timeout_s)
-    except NotRunningError:
+        client = SupervisorRpc.from_secret(layout.supervisor_secret, timeout_s=timeout_s)
+    except SupervisorUnreachableError:
         return None
     return client if client.is_up() else None
 
@@ -48,10 +48,9 @@ def start_supervisor(
     Raises:
         StartError: it did not come up.
     """
-    credentials = write_supervisor_conf(layout, settings, programs)
-    command = supervisor_command(layout)
+    write_supervisor_conf(layout, settings, programs)
     done = subprocess.run(
-        command,
+        supervisor_command(layout),
         env=dict(environment),
         cwd=layout.root,
         stdin=subprocess.DEVNULL,
@@ -64,7 +63,7 @@ def start_supervisor(
         cause = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[0]
         msg = f"The supervisor did not start ({cause}): see {layout.supervisor / 'supervisord.log'}."
         raise StartError(msg)
-    client = credentials.client()
+    client = SupervisorRpc.from_secret(layout.supervisor_secret)
     if not eventually(client.is_up, _START_TIMEOUT_S):
         msg = f"The supervisor did not answer: see {layout.supervisor / 'supervisord.log'}."
         raise StartError(msg)
@@ -76,16 +75,13 @@ def supervisor_command(layout: RunLayout, *options: str) -> list[str]:
     return [sys.executable, "-m", "supervisor.supervisord", *options, "-c", str(layout.supervisor_conf)]
 
 
-def write_supervisor_conf(
-    layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]
-) -> SupervisorCredentials:
-    """Writes the configuration of a supervisor that begins anew, and returns its credentials."""
+def write_supervisor_conf(layout: RunLayout, settings: PlatformSettings, programs: Iterable[Program]) -> None:
+    """Writes the configuration of a supervisor that begins anew, and its credentials."""
     credentials = make_supervisor_credentials(layout, settings)
     conf = supervisor_conf(layout, settings, credentials, programs)
     write_whole(layout.supervisor_conf, conf.encode(), private=True)
     for state_file in layout.supervisor.glob("*.start.json"):
         state_file.unlink()
-    return credentials
 
 
 def shut_down(client: SupervisorRpc, timeout_s: float) -> bool:

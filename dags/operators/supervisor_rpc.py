@@ -17,7 +17,7 @@ from state.private_files import read_secret
 ENDED_STATES = frozenset({"STOPPED", "EXITED", "FATAL", "UNKNOWN"})
 """States in which there is no process, and the supervisor won't start one by itself."""
 
-_CALL_TIMEOUT_S = 20.0
+CALL_TIMEOUT_S = 20.0
 """The supervisor answers at once; on a machine that is busy with starting it takes seconds."""
 _ALREADY_STARTED = 60
 _NOT_RUNNING = 70
@@ -49,6 +49,29 @@ class ProcessInfo:
         return self.state not in ENDED_STATES
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class SupervisorCredentials:
+    """Address and password of a supervisor. Has no repr, so that no log shows the password."""
+
+    url: str
+    username: str
+    password: str
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The credentials in a file.
+
+        Raises:
+            SupervisorUnreachableError: there is no such file, or it holds something else.
+        """
+        try:
+            secret = orjson.loads(read_secret(path, "the supervisor's password"))
+            return cls(secret["url"], secret["username"], secret["password"])
+        except (OSError, ValueError, KeyError, TypeError):
+            msg = f"{path} holds no credentials of a supervisor: start the platform with `storekeeper up`"
+            raise SupervisorUnreachableError(msg) from None
+
+
 class SupervisorRpc:
     """Talks to one supervisor. Not thread-safe.
 
@@ -63,18 +86,18 @@ class SupervisorRpc:
         self._proxy = xmlrpc.client.ServerProxy(f"{url.replace('://', f'://{login}@', 1)}/RPC2", transport=transport)
 
     @classmethod
-    def from_secret(cls, path: Path, *, timeout_s: float = _CALL_TIMEOUT_S) -> Self:
+    def from_secret(cls, path: Path, *, timeout_s: float = CALL_TIMEOUT_S) -> Self:
         """The client for the credentials in a file.
+
+        Args:
+            path: the file.
+            timeout_s: bounds each call.
 
         Raises:
             SupervisorUnreachableError: there is no such file, or it holds something else.
         """
-        try:
-            secret = orjson.loads(read_secret(path, "the supervisor's password"))
-            return cls(secret["url"], secret["username"], secret["password"], timeout_s=timeout_s)
-        except (OSError, ValueError, KeyError, TypeError):
-            msg = f"{path} holds no credentials of a supervisor: start the platform with `storekeeper up`"
-            raise SupervisorUnreachableError(msg) from None
+        secret = SupervisorCredentials.read(path)
+        return cls(secret.url, secret.username, secret.password, timeout_s=timeout_s)
 
     def process(self, name: str) -> ProcessInfo:
         """The state of a process."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dags.operators.errors import SupervisorUnreachableError
-from dags.operators.supervisor_rpc import ProcessInfo
+from dags.operators.supervisor_rpc import CALL_TIMEOUT_S, ProcessInfo
 from deploy.layout import RunLayout
 from deploy.overview import run_files
 from deploy.overview.model import App, Overview, Placement, nodes_of, stores_of
@@ -24,7 +24,6 @@ from state.settings import load_node_settings
 
 _TIMEOUT_S = 2.0
 """How long a view that is refreshed all the time waits for a node, or for a supervisor that hangs."""
-_PATIENCE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def collect(
         nodes: how to ask the query nodes for what they hold; None to leave stores and nodes out.
     """
     now_ms = clock.now_ms()
-    infos = [] if settings is None else _supervised(layout, _PATIENCE_S if probe else _TIMEOUT_S)
+    infos = [] if settings is None else _supervised(layout, CALL_TIMEOUT_S if probe else _TIMEOUT_S)
     apps = _apps(layout, infos, settings, now_ms)
     found = Overview(
         now_ms,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from deploy import cli
-from deploy.errors import NotRunningError
+from deploy.errors import AlreadyRunningError
 from deploy.layout import RunLayout
 from deploy.operations import exclusive
 from deploy.programs import CONFIGURATION_ERROR_EXIT
@@ -100,7 +100,7 @@ def test_what_is_logged_is_kept_out_of_the_answer() -> None:
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (NotRunningError("It is down: start it."), "storekeeper: It is down: start it.\n"),
+        (AlreadyRunningError("It is down: start it."), "storekeeper: It is down: start it.\n"),
         (OSError(errno.ENOSPC, "No space left on device"), "is full: free some space and run the command again"),
     ],
 )

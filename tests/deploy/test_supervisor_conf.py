@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.credentials import SupervisorCredentials
+from dags.operators.supervisor_rpc import SupervisorCredentials
 from deploy.layout import RunLayout
 from deploy.programs import platform_programs
 from deploy.settings import PlatformSettings

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from dags.operators.supervisor_rpc import SupervisorRpc
-from deploy.credentials import read_supervisor_credentials
 from deploy.layout import RunLayout
 from harness.ports import free_ports
 
@@ -77,4 +76,4 @@ class PlatformProcess:
 
 def supervisor_of(run_dir: Path) -> SupervisorRpc:
     """A client of the supervisor that runs in `run_dir`."""
-    return read_supervisor_credentials(RunLayout(run_dir)).client()
+    return SupervisorRpc.from_secret(RunLayout(run_dir).supervisor_secret)

@@ -22,11 +22,10 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from dags.operators.errors import SupervisorUnreachableError
 from dags.operators.supervisor_rpc import SupervisorRpc
-from deploy.credentials import read_supervisor_credentials
 from deploy.demo.oracle import MASKED_FIELDS, Expectation, expect
 from deploy.environment import inherited_environment
-from deploy.errors import NotRunningError
 from deploy.layout import RunLayout
 from harness.broker import Broker
 from harness.sales import good_sales
@@ -145,8 +144,8 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 def answering(run_dir: Path) -> SupervisorRpc | None:
     try:
-        client = read_supervisor_credentials(RunLayout(run_dir)).client()
-    except NotRunningError:
+        client = SupervisorRpc.from_secret(RunLayout(run_dir).supervisor_secret)
+    except SupervisorUnreachableError:
         return None
     return client if client.is_up() else None
 
