@@ -36,7 +36,8 @@ from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
 
 with DAG(
     "check_hadoop_export",
-    dag_display_name="Masked export: check and publish",
+    dag_display_name="Masked export: check and publish (check_hadoop_export)",
+    description="Check the masked export, then publish or quarantine it.",
     doc_md=__doc__,
     schedule="30 * * * *",
     catchup=False,
@@ -47,7 +48,7 @@ with DAG(
     deadline=done_within(timedelta(minutes=40)),
     params={
         "table": Param(
-            "hadoop_export", type="string", enum=["hadoop_export"], title="Export", description="Which export."
+            "hadoop_export", type="string", enum=["hadoop_export"], title="Export", description="The export to check."
         )
     },
 ):

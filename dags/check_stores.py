@@ -23,25 +23,22 @@ from __future__ import annotations
 from airflow.sdk import DAG, AssetAny
 
 from dags.operators.maintenance import MaintenanceOperator
-from dags.operators.per_store import EVERY_STORE, TASK_TIMEOUT, for_each_store, per_store
+from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
 from dags.operators.tables import snapshots_of
 
 with DAG(
     "check_stores",
-    dag_display_name="Stores: check snapshots",
+    dag_display_name="Stores: check snapshots (check_stores)",
+    description="Check what the stores' newest snapshots hold.",
     doc_md=__doc__,
     schedule=AssetAny(*map(snapshots_of, EVERY_STORE)),
     tags=["stores", "quality"],
     **per_store(),
 ):
     for_each_store(
-        lambda store: MaintenanceOperator(
-            task_id=store,
-            task_display_name=f"Check {store}",
-            module="quality.snapshot_check",
-            arguments=[store],
-            finding="breaks its expectations",
-            inlets=[snapshots_of(store)],
-            execution_timeout=TASK_TIMEOUT,
-        )
+        MaintenanceOperator,
+        task_id="check",
+        display_name="Check the snapshot",
+        module="quality.snapshot_check",
+        finding="breaks its expectations",
     )

@@ -45,7 +45,8 @@ _PREVIEWED = "{{ ti.xcom_pull(task_ids='preview')['cleanup_id'] }}"
 
 with DAG(
     "cleanup_stores",
-    dag_display_name="Stores: clean up",
+    dag_display_name="Stores: clean up (cleanup_stores)",
+    description="Delete rows that are too old from a store, after a preview and an approval.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -55,25 +56,44 @@ with DAG(
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=1)),
     params={
-        "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="Which store."),
+        "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="The store to clean up."),
         "ttl_days": number_param(
-            365, minimum=0.000001, maximum=36_500, title="TTL, days", description="Age of what is to go."
+            365,
+            minimum=0.000001,
+            maximum=36_500,
+            title="TTL, days",
+            description="Delete the rows that their app has not written for so many days.",
         ),
-        "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval."),
+        "approval": Param(
+            True, type="boolean", title="Ask first", description="Wait until somebody approves the preview."
+        ),
         "canary_share": number_param(
-            0.01, minimum=0, maximum=1, title="Canary", description="The share deleted first."
+            0.01,
+            minimum=0,
+            maximum=1,
+            title="Canary",
+            description="The share of these rows that is deleted first, from 0 to 1.",
         ),
         "canary_wait_minutes": number_param(
-            60, minimum=0, maximum=10080, title="Wait, minutes", description="Wait after the canary."
+            60, minimum=0, maximum=10080, title="Wait, minutes", description="How long to wait after the canary."
         ),
         "max_came_back_share": number_param(
-            0.02, minimum=0, maximum=1, title="May come back", description="Of the canary."
+            0.02,
+            minimum=0,
+            maximum=1,
+            title="May come back",
+            description="Stop if the app writes more than this share of the canary again.",
         ),
         "rate": Param(
-            2000, type="integer", minimum=1, maximum=100_000, title="Rate", description="Deletions a second."
+            2000,
+            type="integer",
+            minimum=1,
+            maximum=100_000,
+            title="Rate",
+            description="At most so many deletions a second.",
         ),
         "undo_days": number_param(
-            7, minimum=0, maximum=90, title="Undo, days", description="How long to keep the archive."
+            7, minimum=0, maximum=90, title="Undo, days", description="For how many days the clean-up can be undone."
         ),
     },
 ):

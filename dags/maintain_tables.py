@@ -20,21 +20,15 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from dags.operators.maintenance import MaintenanceOperator
-from dags.operators.per_store import TASK_TIMEOUT, for_each_store, per_store
+from dags.operators.per_store import for_each_store, per_store
 
 with DAG(
     "maintain_tables",
-    dag_display_name="Stores: maintain tables",
+    dag_display_name="Stores: maintain tables (maintain_tables)",
+    description="Join small files of the snapshots' tables, and remove old ones.",
     doc_md=__doc__,
     schedule="40 4 * * *",
     tags=["stores", "tables"],
     **per_store(),
 ):
-    for_each_store(
-        lambda store: MaintenanceOperator(
-            task_id=store,
-            task_display_name=f"Maintain the table of {store}",
-            arguments=["tables", store],
-            execution_timeout=TASK_TIMEOUT,
-        )
-    )
+    for_each_store(MaintenanceOperator, "tables", task_id="maintain", display_name="Maintain the table")

@@ -69,6 +69,7 @@ from dags.operators.generation import (
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.params import TEXT_END, number_param, task_defaults
 from dags.operators.stream_app import AppAction
+from spark_apps.generations.catalog import registered_migrations
 
 _APP = "{{ params.app }}"
 _CHANGES = "{% for name in params.migrations %}--migration {{ name }} {% endfor %}"
@@ -77,11 +78,13 @@ _PARTITIONS = "{{ '--partitions %d' | format(params.partitions) if params.partit
 _COPY = "{{ '--copy' if params['copy'] or params.since else '' }}"
 _SINCE = "{{ '--from ' ~ params.since if params.since else '' }}"
 _ACCEPT = "{{ '--accept-differences' if params.accept_differences else '' }}"
+_MIGRATIONS = list(registered_migrations())
 _WAYS = {"retire": "retire", "keep": "keep", "roll back": "roll_back"}
 
 with DAG(
     "migrate_state",
-    dag_display_name="Stores: migrate",
+    dag_display_name="Stores: migrate (migrate_state)",
+    description="Change what an app's stores hold while reads and writes go on.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -91,47 +94,71 @@ with DAG(
     dagrun_timeout=timedelta(days=8),
     deadline=done_within(timedelta(days=2)),
     params={
-        "app": changeable_app("Whose stores are to change."),
+        "app": changeable_app("The app whose stores change."),
         "migrations": Param(
             [],
             type="array",
-            items={"type": "string", "pattern": r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}" + TEXT_END},
+            items={"type": "string", "enum": _MIGRATIONS},
+            examples=_MIGRATIONS,
             title="Migrations",
-            description="Their names, in order, one a line. `storekeeper plan` lists them.",
+            description="The changes to make, each after the one that it builds on. None only copies.",
         ),
         "partitions": Param(
-            0, type="integer", minimum=0, maximum=10_000, title="Partitions", description="0: as they are."
+            0,
+            type="integer",
+            minimum=0,
+            maximum=10_000,
+            title="Partitions",
+            description="Of each new changelog; 0 leaves them as they are.",
         ),
-        "copy": Param(False, type="boolean", title="Copy", description="Make a new generation without any change."),
+        "copy": Param(
+            False, type="boolean", title="Copy", description="Make a new generation even if nothing changes."
+        ),
         "since": Param(
             "",
             type="string",
             pattern=rf"^(|beginning|\d{{4}}-\d\d-\d\dT[0-9:.+Z-]{{5,24}}){TEXT_END}",
             title="Backfill since",
-            description="`beginning` or a time with its zone: read the input again, without a seed.",
+            description="Start empty and read the input again: from its `beginning`, or from a time with its zone, such "
+            "as 2026-01-31T00:00:00Z. Empty: start with the rows of the live generation.",
         ),
         "accept_differences": Param(
             False,
             type="boolean",
             title="Accept differences",
-            description="Of a backfill: rows may differ.",
+            description="Hand over to a backfill even if its rows differ from the live ones.",
         ),
-        "approval": Param(True, type="boolean", title="Ask first", description="Wait for an approval of the plan."),
+        "approval": Param(
+            True, type="boolean", title="Ask first", description="Wait until somebody approves the plan."
+        ),
         "max_behind": Param(
             10_000,
             type="integer",
             minimum=0,
             maximum=1_000_000_000,
             title="May be behind",
-            description="Records, when the hand-over begins.",
+            description="Input records that the new generation may be behind when the hand-over begins.",
         ),
         "watch_minutes": number_param(
-            60, minimum=0, maximum=10_080, title="Watch, minutes", description="After the hand-over."
+            60,
+            minimum=0,
+            maximum=10_080,
+            title="Watch, minutes",
+            description="How long to watch the new generation before the second decision.",
         ),
         "afterwards": Param(
-            ASK, type="string", enum=[ASK, *_WAYS], title="Afterwards", description="What becomes of the old one."
+            ASK,
+            type="string",
+            enum=[ASK, *_WAYS],
+            title="Afterwards",
+            description="What to do with the old generation; `ask` waits for a decision.",
         ),
-        "delete": Param(False, type="boolean", title="Delete", description="With `retire`: leave nothing of it."),
+        "delete": Param(
+            False,
+            type="boolean",
+            title="Delete",
+            description="With `retire`: delete the old generation's topics and files, too.",
+        ),
     },
 ):
     plan = GenerationOperator(

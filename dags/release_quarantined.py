@@ -41,7 +41,8 @@ _APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).ge
 
 with DAG(
     "release_quarantined",
-    dag_display_name="Masked export: release a quarantined batch",
+    dag_display_name="Masked export: release a quarantined batch (release_quarantined)",
+    description="Publish a quarantined batch of the masked export after all, or never.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -52,17 +53,24 @@ with DAG(
     deadline=done_within(timedelta(days=1)),
     params={
         "batch": Param(
-            type="string", pattern=r"^[0-9]+-[0-9]+" + TEXT_END, title="Batch", description="Its name, such as 12-14."
+            type="string",
+            pattern=r"^[0-9]+-[0-9]+" + TEXT_END,
+            title="Batch",
+            description="The batch's name, such as 12-14: `storekeeper quarantine list` has them.",
         ),
         "action": Param(
-            "release", type="string", enum=["release", "discard"], title="Action", description="Publish it, or never."
+            "release",
+            type="string",
+            enum=["release", "discard"],
+            title="Action",
+            description="`release` publishes the batch, `discard` never does.",
         ),
         "reason": Param(
             type="string",
             minLength=10,
             pattern=r"^(?=.*\S)[^\x00-\x1f\x7f]+" + TEXT_END,
             title="Reason",
-            description="Why, in one line; it is recorded.",
+            description="Why you decide so, in one line. It is recorded for good.",
         ),
         "accept": Param(
             [],
@@ -71,7 +79,7 @@ with DAG(
             examples=list(WAIVABLE),
             uniqueItems=True,
             title="Accept",
-            description="Rules that the batch may break.",
+            description="The rules that a released batch may break.",
         ),
     },
 ):

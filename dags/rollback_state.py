@@ -31,7 +31,8 @@ _APP = "{{ params.app }}"
 
 with DAG(
     "rollback_state",
-    dag_display_name="Stores: roll a migration back",
+    dag_display_name="Stores: roll a migration back (rollback_state)",
+    description="Go back to the generation of an app that was live before.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -41,8 +42,13 @@ with DAG(
     dagrun_timeout=timedelta(hours=2),
     deadline=done_within(timedelta(minutes=15)),
     params={
-        "app": changeable_app("Whose generation."),
-        "discard": Param(False, type="boolean", title="Discard", description="Leave nothing of what was given up."),
+        "app": changeable_app("The app to roll back."),
+        "discard": Param(
+            False,
+            type="boolean",
+            title="Discard",
+            description="Then delete the topics and files of the abandoned generation.",
+        ),
     },
 ):
     roll_back = GenerationOperator(

@@ -11,7 +11,7 @@ run here are skipped. An Airflow backfill is harmless: a snapshot has the curren
 | `store` | `all` or one store | which stores |
 
 **What you get.** `storekeeper sql "SELECT ... FROM rewards"` reads the newest snapshot, `--at rewards=<n>` an
-older one. The task's XCom has the result; the asset `delta_<store>` is updated, for DAGs that follow it.
+older one. A task's XCom has the result; the asset `delta_<store>` is updated, for DAGs that follow it.
 
 **If it fails.** It is retried twice, and repeating it is harmless: a snapshot is one atomic Delta commit. If it keeps
 failing, the task's log has the job's own error; the last good snapshot stays readable. *A retry can't help: table … was
@@ -23,22 +23,15 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from dags.operators.per_store import TASK_TIMEOUT, for_each_store, per_store
-from dags.operators.snapshot_store import SnapshotStoreOperator
+from dags.operators.per_store import SnapshotStoreOperator, for_each_store, per_store
 
 with DAG(
     "snapshot_stores",
-    dag_display_name="Stores: snapshot to Delta",
+    dag_display_name="Stores: snapshot to Delta (snapshot_stores)",
+    description="Bring the stores' Delta tables up to date.",
     doc_md=__doc__,
     schedule="0 * * * *",
     tags=["stores", "snapshot"],
     **per_store(),
 ):
-    for_each_store(
-        lambda store: SnapshotStoreOperator(
-            task_id=store,
-            task_display_name=f"Snapshot {store}",
-            store=store,
-            execution_timeout=TASK_TIMEOUT,
-        )
-    )
+    for_each_store(SnapshotStoreOperator, "snapshot", task_id="snapshot", display_name="Take a snapshot")

@@ -42,7 +42,8 @@ from spark_apps.runtime.scale import AppScale
 
 with DAG(
     "stream_apps",
-    dag_display_name="Stream apps: start, stop, scale, upgrade",
+    dag_display_name="Stream apps: start, stop, scale, upgrade (stream_apps)",
+    description="Start, stop, restart, scale and upgrade the stream apps.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -52,19 +53,35 @@ with DAG(
     dagrun_timeout=timedelta(minutes=30),
     deadline=done_within(timedelta(minutes=15)),
     params={
-        "app": Param(ALL_APPS, type="string", enum=[ALL_APPS, *PROGRAMS], title="App", description="Which apps."),
+        "app": Param(
+            ALL_APPS,
+            type="string",
+            enum=[ALL_APPS, *PROGRAMS],
+            title="App",
+            description="One process, or `all` that this platform runs.",
+        ),
         "action": Param(
             AppAction.ENSURE.value,
             type="string",
             enum=[action.value for action in AppAction],
             title="Action",
-            description="`ensure` leaves apps alone that run.",
+            description="What to do. `ensure` leaves running apps alone, and is always safe.",
         ),
         "cores": Param(
-            None, type=["null", "integer"], minimum=0, maximum=1024, title="Cores", description="For `scale`."
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            maximum=1024,
+            title="Cores",
+            description="For `scale`: cores of Spark. Empty keeps the value, 0 unsets it.",
         ),
         "memory_mb": Param(
-            None, type=["null", "integer"], minimum=0, maximum=1_048_576, title="Memory, MB", description="For `scale`."
+            None,
+            type=["null", "integer"],
+            minimum=0,
+            maximum=1_048_576,
+            title="Memory, MB",
+            description="For `scale`: heap of the driver. Empty keeps the value, 0 unsets it.",
         ),
         "max_offsets_per_trigger": Param(
             None,
@@ -72,7 +89,7 @@ with DAG(
             minimum=0,
             maximum=1_000_000_000,
             title="Records a batch",
-            description="For `scale`: the most.",
+            description="For `scale`: most input records in one batch. Empty keeps the value, 0 unsets it.",
         ),
     },
 ):

@@ -29,7 +29,8 @@ _STORES = list(cleanable_stores())
 
 with DAG(
     "undo_cleanup",
-    dag_display_name="Stores: undo a clean-up",
+    dag_display_name="Stores: undo a clean-up (undo_cleanup)",
+    description="Bring back the rows that a clean-up deleted.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
@@ -39,12 +40,14 @@ with DAG(
     dagrun_timeout=timedelta(hours=6),
     deadline=done_within(timedelta(hours=2)),
     params={
-        "store": Param(_STORES[0], type="string", enum=_STORES, title="Store", description="Which store."),
+        "store": Param(
+            _STORES[0], type="string", enum=_STORES, title="Store", description="The store of the clean-up."
+        ),
         "cleanup_id": Param(
             type="string",
             pattern=r"^[0-9]{8}T[0-9]{9}Z" + TEXT_END,
             title="Clean-up",
-            description="Its id, from the preview.",
+            description="The id that the task preview of cleanup_stores returned.",
         ),
     },
 ):

@@ -30,7 +30,8 @@ from dags.operators.roll_nodes import RollNodesSensor
 
 with DAG(
     "upgrade_nodes",
-    dag_display_name="Query nodes: upgrade one after the other",
+    dag_display_name="Query nodes: upgrade one after the other (upgrade_nodes)",
+    description="Restart the query nodes one after the other; reads have no gap.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,

@@ -28,12 +28,13 @@ from __future__ import annotations
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
 
 from dags.operators.maintenance import MaintenanceOperator
-from dags.operators.per_store import EVERY_STORE, TASK_TIMEOUT, for_each_store, per_store
+from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
 from dags.operators.tables import snapshots_of
 
 with DAG(
     "verify_stores",
-    dag_display_name="Stores: verify copies",
+    dag_display_name="Stores: verify copies (verify_stores)",
+    description="Prove that changelog, snapshot and query nodes hold the same rows.",
     doc_md=__doc__,
     schedule=AssetOrTimeSchedule(
         timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(snapshots_of, EVERY_STORE))
@@ -42,12 +43,5 @@ with DAG(
     **per_store(),
 ):
     for_each_store(
-        lambda store: MaintenanceOperator(
-            task_id=store,
-            task_display_name=f"Verify {store}",
-            arguments=["verify", store],
-            finding="copies differ",
-            inlets=[snapshots_of(store)],
-            execution_timeout=TASK_TIMEOUT,
-        )
+        MaintenanceOperator, "verify", task_id="verify", display_name="Verify the copies", finding="copies differ"
     )

@@ -21,22 +21,17 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from dags.operators.maintenance import MaintenanceOperator
-from dags.operators.per_store import TASK_TIMEOUT, for_each_store, per_store
+from dags.operators.per_store import for_each_store, per_store
 
 with DAG(
     "watch_growth",
-    dag_display_name="Stores: watch growth",
+    dag_display_name="Stores: watch growth (watch_growth)",
+    description="Alert when a store grows too fast.",
     doc_md=__doc__,
     schedule="50 */6 * * *",
     tags=["stores", "watch"],
     **per_store(retries=1),
 ):
     for_each_store(
-        lambda store: MaintenanceOperator(
-            task_id=store,
-            task_display_name=f"Measure {store}",
-            arguments=["growth", store],
-            finding="grows too fast",
-            execution_timeout=TASK_TIMEOUT,
-        )
+        MaintenanceOperator, "growth", task_id="measure", display_name="Measure the store", finding="grows too fast"
     )

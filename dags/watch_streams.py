@@ -34,7 +34,8 @@ from dags.operators.watch_streams import WatchStreamsOperator
 
 with DAG(
     "watch_streams",
-    dag_display_name="Stream apps: watch and heal",
+    dag_display_name="Stream apps: watch and heal (watch_streams)",
+    description="Restart unhealthy stream apps, and alert when that doesn't help.",
     doc_md=__doc__,
     schedule="* * * * *",
     catchup=False,

@@ -1,18 +1,24 @@
-"""Shared by DAGs with a task for each store: their arguments, and the task that chooses the stores."""
+"""DAGs with a task for each store: their arguments and the choice of stores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
-from dags.operators.selection import ALL_STORES, ChooseStoresOperator
-from spark_apps.registry import stores
+from dags.operators.settings import OperationsSettings
+from dags.operators.spark_job import SparkJobOperator
+from dags.operators.tables import UPDATED_SNAPSHOTS, snapshots_of
+from spark_apps.registry import store_named, stores
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+ALL_STORES = "all"
 EVERY_STORE = tuple(stores())
 """The names of all stores that there are snapshots of."""
 TASK_TIMEOUT = timedelta(minutes=30)
@@ -30,14 +36,92 @@ def per_store(*, retries: int = 2) -> dict[str, Any]:
         "deadline": done_within(timedelta(minutes=45)),
         "params": {
             "store": Param(
-                ALL_STORES, type="string", enum=[ALL_STORES, *EVERY_STORE], title="Store", description="Which stores."
+                ALL_STORES,
+                type="string",
+                enum=[ALL_STORES, *EVERY_STORE],
+                title="Store",
+                description="One store, or `all`: each store whose app has ever run on this platform.",
             )
         },
     }
 
 
-def for_each_store(task: Callable[[str], BaseOperator]) -> None:
-    """Adds a task per store to the current DAG, downstream of the choice. `task` makes it, named after the store."""
-    choose = ChooseStoresOperator(stores=list(EVERY_STORE))
-    for store in EVERY_STORE:
-        choose >> task(store)
+def for_each_store(
+    operator: type[SparkJobOperator], *command: str, task_id: str, display_name: str, **options: Any
+) -> None:
+    """Adds the choice of stores to the current DAG, and a mapped task that runs a command for each chosen store.
+
+    Args:
+        operator: runs the command; its `arguments` are the command and the store's name.
+        *command: the words in front of the store's name.
+        task_id: of the mapped task.
+        display_name: of the mapped task.
+        **options: further arguments of the operator.
+    """
+    choose = ChooseStoresOperator(command=command)
+    mapped = operator.partial(
+        task_id=task_id,
+        task_display_name=display_name,
+        map_index_template="{{ task.arguments[-1] }}",
+        execution_timeout=TASK_TIMEOUT,
+        **options,
+    )
+    mapped.expand(arguments=choose.output)
+
+
+class ChooseStoresOperator(BaseOperator):
+    """Returns, for each chosen store, the arguments of its task: the command and the store's name.
+
+    A run triggered by updated snapshots is for their stores. Any other run is for the store in its params; "all" means
+    every store whose app has ever run in this run directory.
+
+    Args:
+        command: the words in front of the store's name.
+        selected: the store that the run is for, or "all". Templated.
+        **kwargs: those of every operator.
+    """
+
+    template_fields: Sequence[str] = ("selected",)
+    ui_color = "#e8e8e8"
+
+    def __init__(self, *, command: Sequence[str], selected: str = "{{ params.store }}", **kwargs: Any) -> None:
+        kwargs = {
+            "task_id": "choose",
+            "task_display_name": "Choose stores",
+            "execution_timeout": timedelta(minutes=5),
+            **kwargs,
+        }
+        super().__init__(**kwargs)
+        self.command = list(command)
+        self.selected = selected
+
+    def execute(self, context: Context) -> list[list[str]]:
+        """The arguments by store."""
+        updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
+        if updated:
+            chosen = [store for store in EVERY_STORE if snapshots_of(store).name in updated]
+        else:
+            chosen = chosen_stores(EVERY_STORE, self.selected)
+        self.log.info("stores: %s", ", ".join(chosen) or "none, as no app has run here yet")
+        return [[*self.command, store] for store in chosen]
+
+
+def chosen_stores(names: Iterable[str], selected: str) -> list[str]:
+    """The stores that a run for `selected` is for: "all" leaves out those whose apps have never run."""
+    if selected != ALL_STORES:
+        return [store for store in names if store == selected]
+    settings = OperationsSettings()  # type: ignore[call-arg]
+    return [store for store in names if settings.checkpoint_dir(store_named(store).app).parent.exists()]
+
+
+class SnapshotStoreOperator(SparkJobOperator):
+    """Runs the snapshot job of a store, the last of `arguments`, and updates the store's asset."""
+
+    def __init__(self, *, arguments: list[str], module: str = "spark_apps", **kwargs: Any) -> None:
+        super().__init__(module=module, arguments=arguments, outlets=[UPDATED_SNAPSHOTS], **kwargs)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Takes the snapshot; raises what `SparkJobOperator` raises."""
+        summary = super().execute(context)
+        context["outlet_events"][UPDATED_SNAPSHOTS].add(snapshots_of(self.arguments[-1]))
+        return summary

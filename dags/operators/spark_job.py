@@ -114,10 +114,14 @@ class SparkJobOperator(BaseOperator):
     def _failure(self, exit_code: int, last_output: str, last_log: list[str]) -> AirflowException:
         meaning = self.final_exit_codes.get(exit_code)
         if meaning is None:
-            msg = f"{self.module} failed with exit code {exit_code}. The end of its log:\n" + "\n".join(last_log)
+            said = last_log[-1] if last_log else "it logged nothing"
+            msg = f"{self.module} failed with exit code {exit_code}: {said}\nThe end of its log:\n" + "\n".join(
+                last_log
+            )
             return AirflowException(msg)
-        reasons = (_json_object(last_output) or {}).get("reasons") or last_log[-1:]
-        return AirflowFailException(f"{meaning}:\n" + "\n".join(map(str, reasons)))
+        # Airflow shows the first line of an error.
+        reasons = (_json_object(last_output) or {}).get("reasons") or last_log[-1:] or ["it gave no reason"]
+        return AirflowFailException(f"{meaning}: " + "\n".join(map(str, reasons)))
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

@@ -13,31 +13,29 @@ from airflow.serialization.encoders import encode_deadline_reference
 
 from dags.operators.deadlines import done_within, report_missed_deadline
 from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
-from dags.operators.selection import ChooseStoresOperator
+from dags.operators.per_store import ChooseStoresOperator
 
 pytestmark = pytest.mark.airflow
 
-STORES = ["rewards", "prices", "orders"]
 
-
-def chosen(selected: str, *updated: str) -> list[str]:
-    choose = ChooseStoresOperator(stores=STORES, selected=selected)
+def chosen(selected: str, *updated: str) -> list[list[str]]:
+    choose = ChooseStoresOperator(command=["verify"], selected=selected)
     events: dict[Asset, list[object]] = {Asset(f"delta_{store}"): [] for store in updated}
-    return choose.choose_branch(cast("Context", {"triggering_asset_events": events}))
+    return choose.execute(cast("Context", {"triggering_asset_events": events}))
 
 
 def test_a_run_is_for_the_store_of_its_params_or_for_those_whose_apps_have_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
-    assert chosen("orders") == ["orders"]
+    assert chosen("orders") == [["verify", "orders"]]
     assert chosen("all") == []
     (tmp_path / "checkpoints" / "ticks" / "gen-2").mkdir(parents=True)
-    assert chosen("all") == ["prices"]
+    assert chosen("all") == [["verify", "prices"]]
 
 
 def test_a_run_after_snapshots_is_for_their_stores_alone() -> None:
-    assert chosen("all", "orders", "rewards", "somebody-elses") == ["rewards", "orders"]
+    assert chosen("all", "orders", "rewards", "somebody-elses") == [["verify", "rewards"], ["verify", "orders"]]
 
 
 @pytest.mark.parametrize(("needed", "asks"), [("True", True), ("False", False)])
