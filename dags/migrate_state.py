@@ -1,10 +1,10 @@
 """Change what an app's stores hold: their fields, keys or partitions, while reads and writes go on.
 
 **What it does.** A new *generation* of the app starts beside the running one, with the topology of the last migration.
-It is seeded from verified snapshots, converted by the migrations, and reads the input from there on. When it has caught
-up, both stop at the same input offsets and **every key is compared**. Only if nothing differs does the new one take
-over the outputs, and readers switch to its changelogs. The old one keeps running until you retire it, so that a
-rollback loses nothing.
+It is seeded with the rows of the live one at the end of a batch, converted by the migrations, and reads the input on.
+When it has caught up, both stop at the same input offsets and **every key is compared**. Only if nothing differs does
+the new one take over the outputs, and readers switch to its changelogs. The old one keeps running until you retire it,
+so that a rollback loses nothing.
 
 A **backfill** (`since`) starts empty and reads the input again, from its beginning or from a time. Use it if the
 computation changes. Its rows may differ from the old ones; *hand_over* then refuses it with the numbers of rows, unless
@@ -119,8 +119,8 @@ with DAG(
             type="string",
             pattern=rf"^(|beginning|\d{{4}}-\d\d-\d\dT[0-9:.+Z-]{{5,24}}){TEXT_END}",
             title="Backfill since",
-            description="Start empty and read the input again: from its `beginning`, or from a time with its zone, such "
-            "as 2026-01-31T00:00:00Z. Empty: start with the rows of the live generation.",
+            description="Start empty and read the input again: from its `beginning`, or from a time with its zone, "
+            "such as 2026-01-31T00:00:00Z. Empty: start with the rows of the live generation.",
         ),
         "accept_differences": Param(
             False,

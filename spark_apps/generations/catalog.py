@@ -12,7 +12,7 @@ from spark_apps.generations.journal import BEGINNING, FIRST_GENERATION, Generati
 from spark_apps.generations.migration import Chain, StoreMigration, function_named
 from spark_apps.registry import APPS
 from spark_apps.settings import AppSettings
-from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.spec import AppSpec
 from spark_apps.topology_app import (
     Describe,
     changelog_topics,
@@ -221,11 +221,6 @@ def numbered(spec: AppSpec, number: int) -> AppSpec:
     """The app as it is declared, with the changelogs of the generation of that number."""
     stores = (replace(store, topic=generation_topic(store.changelog_topic, number)) for store in spec.stores)
     return spec if number == FIRST_GENERATION else replace(spec, stores=tuple(stores))
-
-
-def stores_of(spec: AppSpec, generation: Generation) -> tuple[StoreSpec, ...]:
-    """The stores of an app that nodes serve, as they are in one of its generations. Raises as `spec_of`."""
-    return spec_of(spec, generation).stores
 
 
 def settings_of(settings: AppSettings, generation: Generation) -> AppSettings:

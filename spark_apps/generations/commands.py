@@ -68,7 +68,7 @@ def seed(
         typer.Option("--from", help="Begin empty, and read the input from its `beginning` or from a time (ISO 8601)."),
     ] = None,
 ) -> None:
-    """Make a generation out of a verified snapshot of the live one, or out of the input, ready to run beside it."""
+    """Make a generation out of the live one's rows, or out of the input, ready to run beside it."""
     _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since))
 
 

@@ -25,7 +25,7 @@ from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
 from spark_apps.engine.stream import CHANGELOG_CONFIG, REPARTITION_CONFIG, planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import begin_behind
-from spark_apps.generations.catalog import chain_of, describe_of, settings_of, stores_of
+from spark_apps.generations.catalog import chain_of, describe_of, settings_of
 from spark_apps.generations.comparison import chain_between
 from spark_apps.generations.errors import (
     GenerationPendingError,
@@ -46,22 +46,17 @@ from spark_apps.generations.seed_rows import (
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner
 from spark_apps.runtime.partitions import counts_in
+from spark_apps.runtime.session import leased_session
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog
 from spark_apps.snapshot.cut import CommittedBatch, planned_batches, range_to_fold
-from spark_apps.snapshot.job import Snapshot, snapshot_session
-from spark_apps.snapshot.table import SnapshotTable
-from spark_apps.spec import AppSpec, StoreSpec
+from spark_apps.spec import AppSpec
 from spark_apps.topology_app import described, internal_name, logged_stores
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock
 from state.kafka_clients import new_producer
-from state.maintenance.kafka_log import Changelog
-from state.maintenance.snapshot_copies import SnapshotCopies
-from state.maintenance.verification import verify_copies
-from state.snapshots.vouched import VouchedVersion
 from state.topology.node import TopologyStore
 from state.topology.plan import SubTopology
 from state.topology.store import StoreKind
@@ -98,8 +93,7 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
     if seeding.new.since is not None:
         return seeding.from_input()
     seeding.check()
-    stores = stores_of(spec, seeding.live)
-    with snapshot_session(stores, settings_of(settings, seeding.live), clock) as spark:
+    with leased_session([f"{spec.name}-seed"], settings_of(settings, seeding.live), clock) as spark:
         return seeding.from_live(spark)
 
 
@@ -258,35 +252,15 @@ class Seeding:
 
     def _frames(self, spark: SparkSession, batch: CommittedBatch, moves: Mapping[str, bool]) -> Iterator[DataFrame]:
         """The rows that the new generation begins with, or their problems: one frame per store."""
-        served = {store.name: store for store in stores_of(self.spec, self.live)}
         chain = chain_between(self.live, self.new)
         for sub, spec in _stores(self._new_layout):
-            if spec.name in served:
-                rows = self._snapshot(spark, served[spec.name], batch)
-            else:
-                rows = self._folded(spark, self.live.topics[spec.name], batch)
+            rows = self._folded(spark, self.live.topics[spec.name], batch)
             placement = Placement(spec.kind, self._new_layout.plan.tasks(sub) if moves[spec.name] else None)
             convert = partial(converted_rows, store=spec.name, chain=chain.of(spec.name), placement=placement)
             yield rows.mapInArrow(convert, ROWS_DDL)
 
-    def _snapshot(self, spark: SparkSession, store: StoreSpec, batch: CommittedBatch) -> DataFrame:
-        """The rows of a store at the end of that batch, verified."""
-        settings = self._live_settings
-        manifest, _ = Snapshot(spark, settings, store, self._topics).take(batch)
-        path = settings.delta_table(store.table_name)
-        copies = SnapshotCopies.of(path, VouchedVersion(manifest.delta_version, manifest), store.value_fields)
-        found = verify_copies(Changelog(settings.kafka_bootstrap, manifest.changelog_topic), copies.of_partition)
-        reasons = (*copies.flaws, *found.reasons)
-        if reasons:
-            msg = (
-                f"the snapshot of {store.name}, version {manifest.delta_version}, can't be seeded from: "
-                f"{'; '.join(reasons[:_SHOWN_PROBLEMS])}. Find out why first: `storekeeper verify {store.name}`"
-            )
-            raise GenerationRefusedError(msg)
-        return SnapshotTable(spark, path, store).rows(manifest.delta_version)
-
     def _folded(self, spark: SparkSession, topic: str, batch: CommittedBatch) -> DataFrame:
-        """The rows of a store without snapshots, as of the end of that batch."""
+        """The rows that a store's changelog holds at the end of that batch."""
         whole = range_to_fold(topic, None, self._topics.bounds([topic]))
         records = read_changelog(spark, self._live_settings, whole)
         # Read after the range's end: every batch with records before that end is planned by now.

@@ -7,7 +7,6 @@ fails, all stop, and the supervisor starts the driver again.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING
@@ -18,10 +17,9 @@ from spark_apps.generations.catalog import numbered
 from spark_apps.generations.desired_state import Role
 from spark_apps.generations.run import GenerationRun
 from spark_apps.registry import SHARED_DRIVER
-from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.runner import AppRun
 from spark_apps.runtime.scale import scaled
-from spark_apps.runtime.session import jvm_pid, start_session, stop_session
+from spark_apps.runtime.session import leased_session
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from state.clock import Clock
@@ -52,19 +50,10 @@ def run_apps(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop:
 
 
 def _run_shared(apps: Sequence[AppSpec], settings: AppSettings, clock: Clock, stop: threading.Event) -> None:
-    with Lease(settings.lease_file(SHARED_DRIVER), clock=clock, wait=time.sleep) as lease:
-        lease.acquire()
-        spark = start_session(SHARED_DRIVER, settings)
-        try:
-            pid = jvm_pid(spark)
-            if pid is not None:
-                lease.record_jvm(pid)
-            with ThreadPoolExecutor(len(apps)) as threads:
-                runs = {threads.submit(_run_of(app, app.settings(settings), clock, stop, spark)): app for app in apps}
-                ended, _ = wait(runs, return_when=FIRST_EXCEPTION)
-                stop.set()
-        finally:
-            stop_session(spark)
+    with leased_session([SHARED_DRIVER], settings, clock) as spark, ThreadPoolExecutor(len(apps)) as threads:
+        runs = {threads.submit(_run_of(app, app.settings(settings), clock, stop, spark)): app for app in apps}
+        ended, _ = wait(runs, return_when=FIRST_EXCEPTION)
+        stop.set()
     for run in ended:
         error = run.exception()
         if error is not None:

@@ -7,12 +7,17 @@ import os
 import shutil
 import subprocess
 import sysconfig
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings
+from state.clock import Clock
 from state.errors import ConfigurationError
 
 ARCHIVE = "spark-classes.jsa"
@@ -59,6 +64,33 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     for key, value in options.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+@contextmanager
+def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) -> Iterator[SparkSession]:
+    """A session of a job that holds some leases: no other job with one of them runs meanwhile.
+
+    Args:
+        names: the leases'. The first is the session's name, too.
+        settings: those of the session.
+        clock: measures time-outs.
+
+    Raises:
+        AppRunningError: another job holds a lease.
+        ConfigurationError: the connector jars are not there.
+    """
+    with ExitStack() as stack:
+        leases = [stack.enter_context(Lease(settings.lease_file(name), clock=clock, wait=time.sleep)) for name in names]
+        for lease in leases:
+            lease.acquire()
+        spark = start_session(names[0], settings)
+        try:
+            if (pid := jvm_pid(spark)) is not None:
+                for lease in leases:
+                    lease.record_jvm(pid)
+            yield spark
+        finally:
+            stop_session(spark)
 
 
 def _interpreter() -> Path:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,7 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.lease import Lease
-from spark_apps.runtime.session import jvm_pid, start_session, stop_session
+from spark_apps.runtime.session import leased_session
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog, with_value_fields
@@ -71,37 +69,14 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
     changelogs = [store.changelog_topic for store in stores]
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     summaries: list[SnapshotSummary] = []
-    with snapshot_session(stores, settings, clock) as spark:
-        checkpoint = SparkCheckpoint(settings.checkpoint_dir(stores[0].app))
-        batch = CommittedBatch.of(checkpoint, settings.generation)
+    jobs = [f"snapshot-{store.name}" for store in stores]
+    with leased_session(jobs, settings, clock) as spark:
+        batch = CommittedBatch.of(SparkCheckpoint(settings.checkpoint_dir(stores[0].app)), settings.generation)
         for store in stores:
             manifest, changed_keys = Snapshot(spark, settings, store, topics).take(batch)
             duration_ms = round((clock.monotonic_s() - started_s) * 1000)
             summaries.append(SnapshotSummary(manifest, changed_keys is not None, changed_keys or 0, duration_ms))
     return summaries
-
-
-@contextmanager
-def snapshot_session(stores: Sequence[StoreSpec], settings: AppSettings, clock: Clock) -> Iterator[SparkSession]:
-    """A Spark session during which no other job takes snapshots of the stores.
-
-    Raises:
-        AppRunningError: another job does.
-    """
-    jobs = [f"snapshot-{store.name}" for store in stores]
-    with ExitStack() as stack:
-        leases = [stack.enter_context(Lease(settings.lease_file(job), clock=clock, wait=time.sleep)) for job in jobs]
-        for lease in leases:
-            lease.acquire()
-        spark = start_session(jobs[0], settings)
-        try:
-            pid = jvm_pid(spark)
-            for lease in leases:
-                if pid is not None:
-                    lease.record_jvm(pid)
-            yield spark
-        finally:
-            stop_session(spark)
 
 
 class Snapshot:
@@ -116,14 +91,13 @@ class Snapshot:
         self._table = SnapshotTable(spark, self._path, store)
         self._checkpoint = SparkCheckpoint(settings.checkpoint_dir(store.app))
 
-    def take(self, batch: CommittedBatch | None = None) -> tuple[SnapshotManifest, int | None]:
+    def take(self, batch: CommittedBatch | None) -> tuple[SnapshotManifest, int | None]:
         """The manifest of the newest snapshot, and how many keys this run changed; None if it made no commit.
 
-        The snapshot is of `batch`, which must not be older than the last snapshot's; None: of the last committed batch.
+        Args:
+            batch: what the snapshot is of; not older than the last snapshot's. None: the app has finished no batch.
         """
-        # The order matters: the committed batch's records lie before end offsets that are read after it.
-        if batch is None:
-            batch = CommittedBatch.of(self._checkpoint, self._settings.generation)
+        # The batch's records lie before end offsets that are read after the batch.
         bounds = self._topics.bounds([self._store.changelog_topic])
         vouched = self._vouched()
         if vouched is not None and vouched.manifest.changelog_topic != self._store.changelog_topic:

@@ -1,9 +1,8 @@
 """OPTIMIZE and VACUUM of a Delta table, without breaking a promise.
 
 Readers read fixed versions: the fall-back of query nodes reads the newest snapshot's, `storekeeper sql --at` any
-of the last days', a generation the one that it was seeded from. VACUUM removes files that the newest version doesn't
-need. After a compaction these include the newest snapshot's files. So VACUUM is given the promised versions to keep,
-however old they are.
+of the last days'. VACUUM removes files that the newest version doesn't need. After a compaction these include the
+newest snapshot's files. So VACUUM is given the promised versions to keep, however old they are.
 """
 
 from __future__ import annotations

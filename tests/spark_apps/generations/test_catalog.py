@@ -21,7 +21,6 @@ from spark_apps.generations.catalog import (
     migrations_of,
     registered_migrations,
     spec_of,
-    stores_of,
     topology_of,
 )
 from spark_apps.generations.errors import GenerationRefusedError
@@ -73,7 +72,7 @@ def test_what_names_no_migrations_or_the_same_twice_is_refused(
 
 def test_a_generation_has_its_topology_its_topics_and_the_stores_table() -> None:
     second = Generation(2, GenerationState.LIVE, {"rewards": "pos-rewards-changelog-g2"}, migrations=("rewards-tier",))
-    (store,) = stores_of(POS, second)
+    (store,) = spec_of(POS, second).stores
     assert (store.changelog_topic, store.table_name, store.schema_version) == (
         "pos-rewards-changelog-g2",
         "rewards",

@@ -19,7 +19,7 @@ from spark_apps.errors import AppRunningError
 from spark_apps.generations import run as run_module
 from spark_apps.generations.desired_state import Role
 from spark_apps.generations.run import GenerationRun
-from spark_apps.runtime import driver, runner
+from spark_apps.runtime import runner, session
 from spark_apps.runtime.driver import run_apps
 from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.runner import AppRun
@@ -42,8 +42,8 @@ class Sessions:
         self.started[name] = settings
         return SESSION
 
-    def stop(self, session: object) -> None:
-        assert session is SESSION
+    def stop(self, stopped: object) -> None:
+        assert stopped is SESSION
         self.stopped += 1
 
 
@@ -51,7 +51,7 @@ class Sessions:
 def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
     """In place of Spark's."""
     found = Sessions()
-    for module in (driver, runner, run_module):
+    for module in (session, runner, run_module):
         monkeypatch.setattr(module, "start_session", found.start)
         monkeypatch.setattr(module, "stop_session", found.stop)
         monkeypatch.setattr(module, "jvm_pid", lambda _: None)
@@ -86,7 +86,7 @@ def test_apps_of_one_driver_run_on_one_session_until_they_are_to_stop(
     behave(monkeypatch, behaviour)
     write_scale(settings.scale_file("shared_driver"), AppScale(memory_mb=2048))
     run_apps([TICKS, HADOOP_EXPORT], settings, SystemClock(), stop)
-    assert {name: session.driver_memory for name, session in sessions.started.items()} == {"shared_driver": "2048m"}
+    assert {name: started.driver_memory for name, started in sessions.started.items()} == {"shared_driver": "2048m"}
     assert sessions.stopped == 1
 
 

@@ -14,7 +14,9 @@ from deltalake import DeltaTable
 
 from harness.broker import Broker
 from harness.changelog_writer import KafkaChangelogWriter
+from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.settings import AppSettings
+from spark_apps.snapshot.cut import CommittedBatch
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
@@ -98,7 +100,9 @@ class App:
         from spark_apps.runtime.topics import Topics
         from spark_apps.snapshot.job import Snapshot
 
-        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.bootstrap)).take()
+        checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
+        batch = CommittedBatch.of(checkpoint, self.settings.generation)
+        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.bootstrap)).take(batch)
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""
