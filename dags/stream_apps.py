@@ -34,9 +34,9 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
-from dags.operators.choose_programs import ALL_APPS, PROGRAMS, ChooseProgramsOperator
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
+from dags.operators.programs import ALL_APPS, PROGRAMS, ChooseProgramsOperator
 from dags.operators.stream_app import AppAction, StreamAppOperator
 from spark_apps.runtime.scale import AppScale
 

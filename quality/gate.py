@@ -30,7 +30,7 @@ from quality.reconciliation import (
 )
 from quality.settings import QualitySettings
 from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
-from spark_apps.apps.hadoop_export.progress import decode_progress
+from spark_apps.apps.hadoop_export.spec import decode_progress
 from spark_apps.apps.records import topics
 from spark_apps.apps.records.masked import CODE_DIGITS
 from state.changelog.position import Position

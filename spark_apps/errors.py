@@ -5,9 +5,12 @@
     │   ├── UnusableCheckpointError   the checkpoint is another app's, or doesn't fit the topics any more
     │   ├── LostChangelogError        a changelog has lost records
     │   ├── MisplacedKeyError         a topic isn't partitioned as nodes expect it
+    │   ├── UnrepeatableBatchError    a committed batch came again with other input
     │   └── PartitionsChangedError    a topic has another number of partitions than the state was made with
     ├── SerializationError
     │   └── PoisonRecordError         one record can't be processed (see `records`)
+    ├── BrokerRefusedError            the broker refused a record, or a step of a transaction
+    ├── FencedWriterError             a newer attempt has taken over (retriable)
     └── AppRunningError               another copy of the app holds the lease (retriable)
 
 A `ConfigurationError` ends an app with exit code 78: for its supervisor, a restart is of no use.
@@ -15,7 +18,7 @@ A `ConfigurationError` ends an app with exit code 78: for its supervisor, a rest
 
 from __future__ import annotations
 
-from state.errors import ConfigurationError, RetriableError
+from state.errors import ConfigurationError, RetriableError, StateError
 
 
 class UnusableCheckpointError(ConfigurationError):
@@ -36,3 +39,15 @@ class LostChangelogError(ConfigurationError):
 
 class AppRunningError(RetriableError):
     """Another copy of this app is running. Stop it first: two would write the same batches."""
+
+
+class FencedWriterError(RetriableError):
+    """A newer attempt took over, or the broker aborted this one because it took too long. Its writes are undone."""
+
+
+class BrokerRefusedError(StateError):
+    """The broker refused a record or a transaction call; the transaction is aborted. The message says why."""
+
+
+class UnrepeatableBatchError(ConfigurationError):
+    """A committed batch came again with other input, or a later one is committed. Start a new generation of the app."""

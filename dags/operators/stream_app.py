@@ -10,8 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dags.operators.app_change import change_scale, check_code
-from dags.operators.app_control import APP_STOP_TIMEOUT_S, AppControl, Need
-from dags.operators.app_controls import app_control
+from dags.operators.app_control import APP_STOP_TIMEOUT_S, AppControl, Need, app_control
 from dags.operators.app_links import QueryPageLink, SparkUiLink
 from dags.operators.settings import OperationsSettings
 from dags.operators.stream_health import Seen, StreamHealthTrigger, Wanted

@@ -9,8 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from dags.operators.app_control import AppControl
-from dags.operators.app_controls import app_control
+from dags.operators.app_control import AppControl, app_control
 from dags.operators.errors import SupervisorUnreachableError
 from dags.operators.settings import OperationsSettings
 from state.clock import SystemClock

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import orjson
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.operators.app_controls import app_control
+from dags.operators.app_control import app_control
+from dags.operators.programs import watched_programs
 from dags.operators.settings import OperationsSettings
 from dags.operators.supervisor_rpc import SupervisorRpc
-from dags.operators.watch_history import read_history, write_history
-from dags.operators.watch_rules import Judgement, WatchAction, WatchLimits, judge, sickest
-from dags.operators.watched_programs import watched_programs
+from dags.operators.watch_rules import Judgement, WatchAction, WatchHistory, WatchLimits, judge, sickest
 from spark_apps.runtime.heartbeat import read_heartbeat
 from state.clock import SystemClock
 from state.errors import StateError
+from state.whole_files import write_whole
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -92,3 +95,17 @@ def _limits(settings: OperationsSettings) -> WatchLimits:
         window_ms=_WINDOW_S * 1000,
         backoff_ms=_BACKOFF_S * 1000,
     )
+
+
+def read_history(path: Path) -> WatchHistory:
+    """The history written last; an empty one if the file is missing or can't be parsed."""
+    try:
+        fields = orjson.loads(path.read_bytes())
+        return WatchHistory(fields["unhealthy_since_ms"], tuple(map(int, fields["restarts_ms"])))
+    except (OSError, ValueError, TypeError, KeyError):
+        return WatchHistory()
+
+
+def write_history(path: Path, history: WatchHistory) -> None:
+    """Replaces the file in one step; makes its folder if need be."""
+    write_whole(path, orjson.dumps(asdict(history)))

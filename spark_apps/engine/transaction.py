@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from spark_apps.engine.markers import Marker, read_marker
 from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_letter
-from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
+from spark_apps.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.runtime.partitions import check_partitions
 from spark_apps.settings import AppSettings
 from state.kafka_clients import CONNECT_AT_ONCE, new_producer

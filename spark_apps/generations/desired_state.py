@@ -80,3 +80,8 @@ def desired_state_of(journal: Journal, role: Role) -> DesiredState | None:
         return DesiredState(generation)
     position = transfer.end if phase is TransferPhase.WAITING else None
     return DesiredState(generation, holds=True, batch=transfer.source_batch, position=position)
+
+
+def generation_lease(app: str, number: int) -> str:
+    """The name of the lease that is held while that generation of an app runs, or its checkpoint is changed."""
+    return f"{app}-gen-{number}"

@@ -18,10 +18,9 @@ from spark_apps.generations import steps
 from spark_apps.generations.boundary import is_settled, plan_batch
 from spark_apps.generations.catalog import first_journal, settings_of
 from spark_apps.generations.comparison import behind
-from spark_apps.generations.desired_state import Role
+from spark_apps.generations.desired_state import Role, generation_lease
 from spark_apps.generations.errors import GenerationPendingError, GenerationRefusedError, GenerationsDifferError
 from spark_apps.generations.journal import Generation, Journal, JournalFile, TransferPhase
-from spark_apps.generations.run_lease import generation_lease
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat
 from spark_apps.runtime.lease import Lease

@@ -19,9 +19,8 @@ import structlog
 
 from spark_apps.generations.boundary import take_back
 from spark_apps.generations.catalog import first_journal, known_migrations, settings_of, spec_of
-from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of
+from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from spark_apps.generations.journal import Generation, JournalFile
-from spark_apps.generations.run_lease import generation_lease
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.drain_barrier import BatchRefusedError
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, read_heartbeat

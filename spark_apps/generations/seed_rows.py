@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from spark_apps.engine.errors import task_errors
 from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.rows import cells
-from spark_apps.engine.write_errors import BrokerRefusedError
+from spark_apps.errors import BrokerRefusedError
 from spark_apps.generations.migration import Chain
 from state.kafka_clients import new_producer
 from state.keys.sessions import decode_session_row_key

@@ -14,11 +14,10 @@ from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
 from state.errors import StorageError
 from state.maintenance.check_verdict import CheckVerdict
-from state.maintenance.copies import Copy
 from state.maintenance.kafka_log import Changelog
 from state.maintenance.node_copies import NodeCopies
 from state.maintenance.snapshot_copies import SnapshotCopies
-from state.maintenance.verification import verify_copies
+from state.maintenance.verification import Copy, verify_copies
 from state.snapshots.delta_log import is_table
 from state.snapshots.vouched import vouched_version
 

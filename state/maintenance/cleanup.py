@@ -26,7 +26,6 @@ from state.maintenance.conditional_write import ConditionalWriter
 from state.maintenance.expiry import added, content_of, no_ages
 from state.maintenance.kafka_log import Changelog, KafkaTentativeLog
 from state.maintenance.log_record import CleanupAction, LogRecord, cleanup_headers
-from state.maintenance.pace import Pace
 from state.masking import masked_key
 
 _CHUNK_RECORDS = 500
@@ -350,3 +349,26 @@ def _chosen(rows: Iterator[LogRecord], outcomes: dict[bytes, RowOutcome], wanted
 
 def _in_share(record: LogRecord, share: float) -> bool:
     return (xxh64_intdigest(record.key or b"", seed=_CANARY_SEED) >> 32) < share * _SHARES
+
+
+class Pace:
+    """At most `per_s` units a second on average, in pieces. Not thread-safe.
+
+    Args:
+        per_s: units a second, above 0.
+        clock: for the time between pieces.
+        wait: waits for a number of seconds.
+    """
+
+    def __init__(self, per_s: float, clock: Clock, wait: Callable[[float], object]) -> None:
+        self._per_s = per_s
+        self._clock = clock
+        self._wait = wait
+        self._free_at_s = clock.monotonic_s()
+
+    def take(self, units: int) -> None:
+        """Waits until the time for the earlier pieces has passed, then counts `units`."""
+        now_s = self._clock.monotonic_s()
+        if self._free_at_s > now_s:
+            self._wait(self._free_at_s - now_s)
+        self._free_at_s = max(self._free_at_s, now_s) + units / self._per_s

@@ -11,8 +11,7 @@ import httpx2
 
 from state.client.credentials import Credentials
 from state.errors import StoreUnavailableError
-from state.maintenance.copies import Copy, Fold
-from state.maintenance.verification import differing_buckets
+from state.maintenance.verification import Copy, Fold, differing_buckets
 from state.query.reads.digests import bucket_of
 from state.snapshots.digest import from_hex
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from state.maintenance.copies import Copy, Fold
+from state.maintenance.verification import Copy, Fold
 from state.snapshots.columns import Field, snapshot_schema
 from state.snapshots.digest import entry_hash
 from state.snapshots.proof import PartitionContent, SnapshotProof, prove, read_rows

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from dags.operators.choose_programs import ChooseProgramsOperator
+from dags.operators.programs import ChooseProgramsOperator
 from dags.operators.supervisor_rpc import SupervisorRpc
 from spark_apps.registry import POS_APPS
 from spark_apps.runtime.heartbeat import AppState, read_heartbeat

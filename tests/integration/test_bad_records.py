@@ -19,8 +19,8 @@ from harness.topics import end_offsets
 from harness.waiting import eventually
 from spark_apps.generations.comparison import read_changelog
 from spark_apps.registry import store_named
-from state.maintenance.copies import Fold
 from state.maintenance.kafka_log import Changelog
+from state.maintenance.verification import Fold
 from state.snapshots.digest import to_hex
 from tests.faults.test_restore import everything
 from tests.state.changelog.bad_records import KINDS, ROWS, SKIPPED, write_kinds

@@ -18,7 +18,7 @@ from quality.export_suite import PUBLISHED_COLUMNS
 from quality.gate import PUBLISHER, Batch, Gate
 from quality.settings import QualitySettings
 from quality.verdict import Status, Verdict, VerdictArchive
-from spark_apps.apps.hadoop_export.progress import encode_progress
+from spark_apps.apps.hadoop_export.spec import encode_progress
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.apps.records.masked import masked_values
 from state.changelog.position import Position

@@ -1,9 +1,18 @@
-"""What `hadoop_export` reads and writes."""
+"""What `hadoop_export` reads and writes, and how far topic `hadoop-sink` has been exported.
+
+Each commit of the table has the position that it reaches to in its user metadata, as JSON:
+{"app": "hadoop_export", "position": {"hadoop-sink": {"<partition>": <next offset>}}}.
+It outlives the app's generations: a new one that reads the topic from its beginning adds nothing twice.
+"""
 
 from __future__ import annotations
 
+import orjson
+
 from spark_apps.apps.records.topics import HADOOP_SINK
 from spark_apps.spec import AppSpec
+from state.changelog.position import Position
+from state.errors import SerializationError
 from state.names import dead_letter_topic
 
 TABLE = "hadoop_export_staged"
@@ -17,3 +26,20 @@ HADOOP_EXPORT = AppSpec(
     sinks=lambda _: (),
     dead_letters=lambda _: (dead_letter_topic(HADOOP_SINK),),
 )
+
+
+def encode_progress(position: Position) -> str:
+    """The user metadata of a commit that reaches a position."""
+    content = {"app": HADOOP_EXPORT.name, "position": orjson.Fragment(position.to_json())}
+    return orjson.dumps(content).decode()
+
+
+def decode_progress(user_metadata: str | None) -> Position | None:
+    """The position that a commit reaches to; None if the commit wasn't made by this app."""
+    try:
+        content = orjson.loads(user_metadata or "")
+        if content["app"] != HADOOP_EXPORT.name:
+            return None
+        return Position.from_json(orjson.dumps(content["position"]))
+    except (ValueError, TypeError, KeyError, SerializationError):
+        return None

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.apps.hadoop_export.progress import decode_progress, encode_progress
-from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT
+from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT, decode_progress, encode_progress
 from state.changelog.position import Position
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from harness.waiting import eventually
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
 from spark_apps.engine.topic_rules import TopicRule
 from spark_apps.engine.transaction import Slot, Transaction, WriterPlan
-from spark_apps.engine.write_errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
-from spark_apps.errors import PartitionsChangedError
+from spark_apps.errors import BrokerRefusedError, FencedWriterError, PartitionsChangedError, UnrepeatableBatchError
 from spark_apps.runtime.topics import Topics
 from state.changelog.bounded_reader import read_topic
 from state.topology.records import Output, StoreChange

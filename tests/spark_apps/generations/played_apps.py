@@ -18,9 +18,8 @@ import orjson
 from spark_apps.apps.pos import POS
 from spark_apps.generations.boundary import begin_behind, take_back
 from spark_apps.generations.catalog import first_journal, settings_of
-from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of
+from spark_apps.generations.desired_state import DesiredState, Role, desired_state_of, generation_lease
 from spark_apps.generations.journal import Generation, JournalFile
-from spark_apps.generations.run_lease import generation_lease
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.lease import Lease
 from spark_apps.settings import AppSettings

@@ -9,8 +9,8 @@ from state.clock import ManualClock
 from state.errors import StorageError
 from state.maintenance.archive import Archive
 from state.maintenance.check_verdict import CheckVerdict, last_verdict, put_verdict, verdict_folder
+from state.maintenance.cleanup import Pace
 from state.maintenance.log_record import LogRecord
-from state.maintenance.pace import Pace
 
 
 def test_rows_are_read_as_they_were_put_and_by_their_owner_alone(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ import pytest
 
 from state.client.credentials import Credentials
 from state.errors import StoreUnavailableError
-from state.maintenance.copies import Copy, Fold
 from state.maintenance.log_record import LogRecord
 from state.maintenance.node_copies import NodeCopies
 from state.maintenance.snapshot_copies import SnapshotCopies
-from state.maintenance.verification import Verification, verify_copies
+from state.maintenance.verification import Copy, Fold, Verification, verify_copies
 from state.query.reads.digests import BUCKETS, bucket_of
 from state.snapshots.digest import digest, entry_hash, to_hex
 from state.snapshots.vouched import VouchedVersion

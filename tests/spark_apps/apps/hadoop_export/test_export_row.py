@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harness.sales import sale_bytes
-from spark_apps.apps.hadoop_export.topology import export_row
+from spark_apps.apps.hadoop_export.app import export_row
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.apps.records.masked import masked_lines
 from spark_apps.records import PoisonRecordError

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_apps.apps.hadoop_export.progress import decode_progress, encode_progress
+from spark_apps.apps.hadoop_export.spec import decode_progress, encode_progress
 from state.changelog.position import Position
 
 

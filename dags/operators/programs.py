@@ -1,8 +1,9 @@
-"""Chooses the app processes that a run is for. The DAG has a task per process, named after it, downstream of this."""
+"""The processes of apps: which must run now, and which a run is for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
@@ -11,11 +12,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from dags.operators.settings import OperationsSettings
 from dags.operators.stream_app import AppAction
 from dags.operators.supervisor_rpc import SupervisorRpc
-from dags.operators.watched_programs import watched_programs
-from spark_apps.registry import KEPT_APPS, SHARED_DRIVER
+from spark_apps.generations.desired_state import Role, desired_state_of
+from spark_apps.generations.journal import JournalFile
+from spark_apps.registry import KEPT_APPS, SHARED_DRIVER, apps_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
 
 ALL_APPS = "all"
 PROGRAMS = {
@@ -25,8 +28,23 @@ PROGRAMS = {
 """The titles of the processes, by name."""
 
 
+def watched_programs(known: Collection[str], run_dir: Path) -> dict[str, tuple[str, ...]]:
+    """The supervisor's programs that must run, each with the names of the heartbeats that it writes.
+
+    Args:
+        known: the supervisor's programs: those of the apps that this platform runs.
+        run_dir: holds the generations' journals: a generation that isn't live has a process of its own.
+    """
+    found = {program: apps_of(program) for program in (*KEPT_APPS, SHARED_DRIVER) if program in known}
+    for app in [app for apps in found.values() for app in apps]:
+        journal = JournalFile(run_dir, app).read()
+        if journal is not None and desired_state_of(journal, Role.NEXT) is not None:
+            found[Role.NEXT.program(app)] = (Role.NEXT.program(app),)
+    return found
+
+
 class ChooseProgramsOperator(BaseBranchOperator):
-    """Lets the tasks of some processes run, and skips the others.
+    """Lets the tasks of some processes run, and skips the others. Tasks are named after their processes.
 
     Args:
         selected: the process that the run is for, or "all": each that must run here. Templated.
