@@ -24,6 +24,7 @@ from __future__ import annotations
 from airflow.sdk import DAG
 
 from dags.operators.per_store import SnapshotStoreOperator, for_each_store, per_store
+from dags.operators.tables import UPDATED_SNAPSHOTS
 
 with DAG(
     "snapshot_stores",
@@ -34,4 +35,11 @@ with DAG(
     tags=["stores", "snapshot"],
     **per_store(),
 ):
-    for_each_store(SnapshotStoreOperator, "snapshot", task_id="snapshot", display_name="Take a snapshot")
+    for_each_store(
+        SnapshotStoreOperator,
+        "snapshot",
+        task_id="snapshot",
+        display_name="Take a snapshot",
+        module="spark_apps",
+        outlets=[UPDATED_SNAPSHOTS],
+    )

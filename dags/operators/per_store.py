@@ -115,10 +115,10 @@ def chosen_stores(names: Iterable[str], selected: str) -> list[str]:
 
 
 class SnapshotStoreOperator(SparkJobOperator):
-    """Runs the snapshot job of a store, the last of `arguments`, and updates the store's asset."""
+    """Runs the snapshot job of a store, the last of `arguments`, and updates the store's asset.
 
-    def __init__(self, *, arguments: list[str], module: str = "spark_apps", **kwargs: Any) -> None:
-        super().__init__(module=module, arguments=arguments, outlets=[UPDATED_SNAPSHOTS], **kwargs)
+    `UPDATED_SNAPSHOTS` must be among its outlets.
+    """
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Takes the snapshot; raises what `SparkJobOperator` raises."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _CONFIGURATION_ERROR_EXIT = 78
 _LAST_LINES = 20
+_ERROR = re.compile(r'\berror="((?:[^"\\]|\\.)*)"')
 _END_S = 4  # Airflow kills a task that doesn't end within five seconds
 
 
@@ -112,16 +114,22 @@ class SparkJobOperator(BaseOperator):
                 last.append(text)
 
     def _failure(self, exit_code: int, last_output: str, last_log: list[str]) -> AirflowException:
+        """The error, whose first line has the reason: Airflow shows that line alone."""
         meaning = self.final_exit_codes.get(exit_code)
+        said = _error_in(last_log[-1]) if last_log else "it logged nothing"
         if meaning is None:
-            said = last_log[-1] if last_log else "it logged nothing"
             msg = f"{self.module} failed with exit code {exit_code}: {said}\nThe end of its log:\n" + "\n".join(
                 last_log
             )
             return AirflowException(msg)
-        # Airflow shows the first line of an error.
-        reasons = (_json_object(last_output) or {}).get("reasons") or last_log[-1:] or ["it gave no reason"]
+        reasons = (_json_object(last_output) or {}).get("reasons") or [said]
         return AirflowFailException(f"{meaning}: " + "\n".join(map(str, reasons)))
+
+
+def _error_in(line: str) -> str:
+    """The error of a line of `app_log`; the line itself if it has none."""
+    found = _ERROR.search(line)
+    return line if found is None else found.group(1).replace('\\"', '"')
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

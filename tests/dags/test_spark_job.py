@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from dags.operators.spark_job import SparkJobOperator
+from dags.operators.spark_job import SparkJobOperator, _error_in
 from harness.waiting import eventually
 
 _WAIT_S = 120
@@ -46,6 +46,12 @@ def test_a_final_exit_code_fails_for_good_with_the_reasons(code: str, output: st
     with pytest.raises(AirflowFailException) as caught:
         operator("end", code, output, final_exit_codes={4: "quarantined"}).execute(CONTEXT)
     assert str(caught.value) == message
+
+
+def test_the_reason_is_the_error_of_the_last_line_of_the_log() -> None:
+    line = 'timestamp=2026-11-25T18:00:00Z level=error event=failed kind=StateError error="no \\"prices\\": start it"'
+    assert _error_in(line) == 'no "prices": start it'
+    assert _error_in("a line of the log") == "a line of the log"
 
 
 def test_ending_the_task_ends_the_job_and_its_children(tmp_path: Path) -> None:
