@@ -77,7 +77,7 @@ class _Term(AppRun):
         topics = Topics(self.settings.kafka_bootstrap)
         found = preflight(self.spec, self.settings, topics, self.clock)
         if not self.stop.is_set():
-            self._stream(spark, heartbeats, found)
+            self._query(spark, heartbeats, found)
 
 
 @dataclass(slots=True)

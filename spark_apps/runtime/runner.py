@@ -26,7 +26,7 @@ from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.partitions import check_partitions, counts_in
 from spark_apps.runtime.preflight import Preflight, preflight
 from spark_apps.runtime.progress import Progress, advanced, offsets_of, with_progress
-from spark_apps.runtime.session import WORKER_TRIES, jvm_pid, start_session, stop_session, worker_was_late
+from spark_apps.runtime.session import jvm_pid, start_session, stop_session
 from spark_apps.runtime.stream import OpenStream, ProcessBatch, Stream, StreamContext
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
@@ -56,10 +56,6 @@ _log = structlog.get_logger(__name__)
 
 class StreamFailedError(StateError):
     """The stream ended by itself. The log has the cause; a restart goes on at the last finished batch."""
-
-
-class WorkerLateError(StreamFailedError):
-    """A Python worker connected too late: see `worker_was_late`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,19 +126,10 @@ class AppRun:
             if pid is not None:
                 lease.record_jvm(pid)
             heartbeats.enter(AppState.STARTING, jvm_pid=pid)
-            self._stream(spark, heartbeats, found)
+            self._query(spark, heartbeats, found)
         finally:
             if self.shared is None:
                 stop_session(spark)
-
-    def _stream(self, spark: SparkSession, heartbeats: HeartbeatWriter, found: Preflight) -> None:
-        """Runs the app's query; restarts it on the same JVM if a Python worker connected too late."""
-        for _ in range(WORKER_TRIES - 1):
-            try:
-                return self._query(spark, heartbeats, found)
-            except WorkerLateError:
-                _log.warning("begins_again", app=self.spec.name)
-        return self._query(spark, heartbeats, found)
 
     def _query(self, spark: SparkSession, heartbeats: HeartbeatWriter, found: Preflight) -> None:
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.spec.name))
@@ -171,7 +158,7 @@ class AppRun:
                 raise watch.tripped
         else:
             _log.error("stream_failed", app=self.spec.name, error=_failure(query))
-            raise barrier.failure or _stream_failure(query)
+            raise barrier.failure or StreamFailedError(_failure(query))
 
     def _with_partitions(
         self, process: ProcessBatch, checkpoint: SparkCheckpoint, made_with: Mapping[str, int]
@@ -291,14 +278,6 @@ def _is_active(query: StreamingQuery) -> bool:
         return bool(query.isActive)
     except Exception:  # py4j fails in many ways once the JVM is gone
         return False
-
-
-def _stream_failure(query: StreamingQuery) -> StreamFailedError:
-    told = _failure(query)
-    try:
-        return WorkerLateError(told) if worker_was_late(query.exception()) else StreamFailedError(told)
-    except Exception:  # py4j fails in many ways once the JVM is gone
-        return StreamFailedError(told)
 
 
 def _failure(query: StreamingQuery) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import subprocess
-import sysconfig
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,18 +23,11 @@ from state.errors import ConfigurationError
 ARCHIVE = "spark-classes.jsa"
 """The file that `spark_apps.runtime.class_archive` makes in the folder of jars."""
 
-INTERPRETER = "storekeeper-python"
-"""The program that starts Spark's Python processes: see `spark_apps.early_worker`."""
-
-WORKER_TRIES = 3
-"""How often a query is started before a late Python worker counts as broken: see `worker_was_late`."""
-
 ARROW_BATCH_ROWS = 20_000
 ARROW_BATCH_BYTES = 64 << 20
 """The most that Spark hands to Python at once: more rows no longer save time, and both sides hold them in memory."""
 _JVM_END_S = 15.0
 _CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-_STATE_STORE = "spark.sql.streaming.stateStore"
 _SHUFFLE_PARTITIONS = 4
 """Of batch jobs; a topology names its own numbers."""
 
@@ -54,7 +47,7 @@ def start_session(name: str, settings: AppSettings) -> SparkSession:
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     # PySpark takes the interpreter of its workers only from here. The default is the python3 on the PATH.
-    os.environ["PYSPARK_PYTHON"] = str(_interpreter())  # noqa: TID251 (written for PySpark, not read)
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # noqa: TID251 (written for PySpark, not read)
     builder = SparkSession.builder.appName(name).master(settings.spark_master)
     options = session_options(settings, scratch)
     if settings.spark_master == "local" or settings.spark_master.startswith("local["):
@@ -93,19 +86,6 @@ def leased_session(names: Sequence[str], settings: AppSettings, clock: Clock) ->
             stop_session(spark)
 
 
-def _interpreter() -> Path:
-    """`storekeeper-python`, which executors find at the same place.
-
-    Raises:
-        ConfigurationError: it isn't there.
-    """
-    interpreter = Path(sysconfig.get_path("scripts")) / INTERPRETER
-    if not interpreter.exists():
-        msg = f"there is no {interpreter}: run `make setup`, or install storekeeper with pip again"
-        raise ConfigurationError(msg)
-    return interpreter
-
-
 def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
     """The configuration of every session, by Spark's own keys."""
     return {
@@ -132,8 +112,6 @@ def session_options(settings: AppSettings, scratch: Path) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(ARROW_BATCH_BYTES),
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         "spark.sql.streaming.numRecentProgressUpdates": "20",
-        f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.databricks.delta.snapshotPartitions": "1",
     }
 
@@ -207,14 +185,3 @@ def stop_session(spark: SparkSession, *, patience_s: float = _JVM_END_S) -> None
 def _jvm_process(spark: SparkSession) -> subprocess.Popen[bytes] | None:
     gateway = spark.sparkContext._gateway  # noqa: SLF001 (PySpark has no public way)
     return getattr(gateway, "proc", None)
-
-
-def worker_was_late(error: object) -> bool:
-    """Whether a query failed because a Python worker connected too late. A restarted query continues.
-
-    Spark waits ten seconds for a worker, which can't be configured. A busy machine may take longer for the first batch.
-
-    Args:
-        error: the query's exception, its text or None.
-    """
-    return "Python worker failed to connect back" in str(error)

@@ -15,7 +15,6 @@ from confluent_kafka.admin import NewTopic
 from spark_apps.engine.layout import Layout, markers_topic
 from spark_apps.engine.stream import Batches, open_topology_stream
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.session import WORKER_TRIES, worker_was_late
 from spark_apps.runtime.stream import Stream, StreamContext
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
@@ -122,8 +121,7 @@ class SparkDriver(TopologyTestDriver):
 
     def _query(self) -> None:
         """Processes the records in the topics. Starts another query after each crash."""
-        tries = WORKER_TRIES
-        while tries:
+        while True:
             stream = open_topology_stream(self._context, self._describe)
             query = (
                 stream.frame.writeStream.foreachBatch(self._crashing(stream))
@@ -134,10 +132,8 @@ class SparkDriver(TopologyTestDriver):
             try:
                 query.processAllAvailable()
             except Exception as error:
-                late = worker_was_late(error)
-                if PlannedCrash.__name__ not in str(error) and not (late and tries > 1):
+                if PlannedCrash.__name__ not in str(error):
                     raise
-                tries -= late
             else:
                 return
             finally:

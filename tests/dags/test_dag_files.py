@@ -53,7 +53,8 @@ dags = {
                 "arguments": getattr(task, "arguments", None), "outlets": [asset.name for asset in task.outlets],
                 "limit": bool(task.execution_timeout or getattr(task, "response_timeout", None)),
                 "module": getattr(task, "module", None), "command": getattr(task, "command", None),
-                "refuses": task._pre_execute_hook is refuse_unknown_params,
+                "refuses": refuse_unknown_params in (getattr(task, "_pre_execute_hook", None),
+                                                     getattr(task, "partial_kwargs", {}).get("pre_execute")),
             }
             for task in dag.tasks
         },

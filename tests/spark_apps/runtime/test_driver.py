@@ -137,7 +137,7 @@ def test_an_app_leaves_the_session_of_its_driver_to_the_others(
         stop.set()
 
     settings = AppSettings(run_dir=tmp_path)
-    monkeypatch.setattr(AppRun, "_stream", stream)
+    monkeypatch.setattr(AppRun, "_query", stream)
     monkeypatch.setattr(GenerationRun, "_watching", unwatched)
     for module in (runner, run_module):
         monkeypatch.setattr(module, "preflight", lambda *_: None)

@@ -1,4 +1,4 @@
-"""What becomes of a query that fails."""
+"""A running app: which batches it refuses, and what its heartbeat says."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from spark_apps.engine.local_store import Restored
 from spark_apps.engine.restores import reporting
 from spark_apps.engine.stream import restore_dir
 from spark_apps.errors import PartitionsChangedError
-from spark_apps.runtime import runner
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
 from spark_apps.runtime.preflight import Preflight
-from spark_apps.runtime.runner import AppRun, StreamFailedError, Watch, WorkerLateError
+from spark_apps.runtime.runner import AppRun, Watch
 from spark_apps.runtime.stream import StreamContext
 from spark_apps.settings import AppSettings
 from state.changelog.position import Position
@@ -28,47 +27,9 @@ from tests.spark_apps.checkpoints import write_checkpoint
 NOTHING = cast("Any", None)
 
 
-class Failed:
-    """A query that ended with an error."""
-
-    def __init__(self, told: str) -> None:
-        self._told = told
-
-    def exception(self) -> Exception:
-        return RuntimeError(self._told)
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> AppRun:
     return AppRun(TICKS, AppSettings(run_dir=tmp_path), SystemClock(), threading.Event())
-
-
-def begun(monkeypatch: pytest.MonkeyPatch, run: AppRun, failures: list[StreamFailedError]) -> int:
-    """How often the query is begun when it fails so."""
-    times = 0
-
-    def query(*_: object) -> None:
-        nonlocal times
-        times += 1
-        if failures:
-            raise failures.pop(0)
-
-    monkeypatch.setattr(AppRun, "_query", query)
-    run._stream(NOTHING, NOTHING, NOTHING)
-    return times
-
-
-def test_a_query_begins_again_if_spark_had_no_worker_in_time(monkeypatch: pytest.MonkeyPatch, run: AppRun) -> None:
-    assert begun(monkeypatch, run, []) == 1
-    assert begun(monkeypatch, run, [WorkerLateError("late"), WorkerLateError("late")]) == 3
-
-
-@pytest.mark.parametrize("failures", [[WorkerLateError("late")] * 3, [StreamFailedError("else")]])
-def test_any_other_failure_and_a_third_one_end_the_app(
-    monkeypatch: pytest.MonkeyPatch, run: AppRun, failures: list[StreamFailedError]
-) -> None:
-    with pytest.raises(StreamFailedError):
-        begun(monkeypatch, run, failures)
 
 
 def test_a_batch_that_reads_new_partitions_is_not_begun(run: AppRun, tmp_path: Path) -> None:
@@ -105,9 +66,3 @@ def test_a_restore_that_gets_on_is_progress_and_is_told(run: AppRun, tmp_path: P
         assert second.restore_remaining == 15
         assert second.last_progress_ms is not None
         assert watch(second).last_progress_ms == second.last_progress_ms, "it stands still"
-
-
-def test_only_a_late_worker_is_one() -> None:
-    late = "org.apache.spark.SparkException: Python worker failed to connect back.\n\tat ..."
-    assert isinstance(runner._stream_failure(cast("Any", Failed(late))), WorkerLateError)
-    assert not isinstance(runner._stream_failure(cast("Any", Failed("anything else"))), WorkerLateError)

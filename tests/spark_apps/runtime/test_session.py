@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from deploy.table_readers import mend_modes
-from spark_apps.runtime.session import ARCHIVE, INTERPRETER, jvm_pid, start_session, stop_session
+from spark_apps.runtime.session import ARCHIVE, jvm_pid, start_session, stop_session
 from spark_apps.settings import AppSettings
-from state.errors import ConfigurationError
 from tests.readable import open_to_others, reached_by, some_group
 
 pytestmark = pytest.mark.spark
@@ -25,7 +25,7 @@ def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(tmp_path: Path) -> N
         session = start_session(name, settings)
         try:
             jvms.append(jvm_pid(session))
-            assert Path(session.sparkContext.pythonExec).name == INTERPRETER
+            assert session.sparkContext.pythonExec == sys.executable
             assert session.range(3).count() == 3
             rows = session.sql("SELECT id, id AS day FROM range(3)")
             rows.write.format("delta").partitionBy("day").save(str(settings.delta_table(name)))
@@ -38,12 +38,6 @@ def test_a_session_after_a_stopped_one_has_a_jvm_of_its_own(tmp_path: Path) -> N
     assert (tables / "second" / "day=2").is_dir()
     assert None not in jvms
     assert len(set(jvms)) == 2
-
-
-def test_a_missing_interpreter_is_told_before_a_jvm_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
-    with pytest.raises(ConfigurationError, match=f"no {tmp_path / INTERPRETER}: run `make setup`"):
-        start_session("first", AppSettings(run_dir=tmp_path))
 
 
 def test_a_batch_starts_no_process_for_the_files_that_it_writes(
