@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from spark_apps.app_log import configure_logging
-from state.configuration import PREFIX, own_file
+from state.configuration import PREFIX, configuration_file, own_file, read_file
 from state.errors import ConfigurationError
 
 _WANT_APPS = frozenset({"up", "demo", "plan", "create-topics", "supervise", "cleanup", "verify", "restore-snapshot"})
@@ -21,9 +21,8 @@ _OF_THE_USER = frozenset({"up", "demo", "settings"})
 
 def main() -> NoReturn:
     """Runs the command line and exits. A platform can be stopped even if one of its apps can't be loaded."""
+    _find_configuration()
     try:
-        if _OF_THE_USER & set(sys.argv[1:2]):
-            os.environ[f"{PREFIX}CONFIG"] = str(own_file() or "")  # noqa: TID251 (written, not read)
         run = _commands()
     except ConfigurationError as error:
         sys.stderr.write(f"storekeeper: {error}\n")
@@ -34,6 +33,19 @@ def main() -> NoReturn:
         run = _commands()
     _log_to_stderr()
     run()
+
+
+def _find_configuration() -> None:
+    """Finds and checks the configuration file ahead of the apps, which read it."""
+    try:
+        if _OF_THE_USER & set(sys.argv[1:2]):
+            os.environ[f"{PREFIX}CONFIG"] = str(own_file() or "")  # noqa: TID251 (written, not read)
+        path = configuration_file()
+        if path is not None:
+            read_file(path)
+    except ConfigurationError as error:
+        sys.stderr.write(f"storekeeper: {error}\n")
+        sys.exit(78)
 
 
 def _log_to_stderr() -> None:

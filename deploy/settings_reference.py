@@ -59,7 +59,8 @@ own_apps_dir = "apps"                     # relative paths begin at the folder o
 tokens_file = "secrets/tokens"            # secrets are in files of their own, never in this one
 ```
 
-A key that is no setting is refused. The folder of the file is the project folder: its `.run` is the run directory.
+A key that is no setting is refused. A file that is another user's, or that all users may write to, is taken only if it
+is named. The folder of the file is the project folder: its `.run` is the run directory.
 
 `storekeeper up` writes the values that aren't defaults into `settings.toml` of the run directory. All processes of the
 platform read that file, and so does every other command while the platform is up. A later `up` compares: it takes over

@@ -78,9 +78,10 @@ def configuration_file() -> Path | None:
     own, named = own_file(), _Named()
     if named.config is not None:
         return own
-    in_file = None if own is None else read_file(own).get("run_dir")
-    run_dir = named.run_dir or (find_run_dir() if own is None or in_file is None else own.parent / str(in_file))
-    started_with = run_dir.expanduser() / STARTED_WITH
+    run_dir = named.run_dir
+    if run_dir is None and own is not None and "run_dir" in (found := read_file(own)):
+        run_dir = own.parent / _path(found["run_dir"])
+    started_with = (run_dir or find_run_dir()).expanduser() / STARTED_WITH
     return started_with if started_with.is_file() else own
 
 
@@ -225,7 +226,11 @@ def _values(settings: type[BaseSettings], path: Path) -> dict[str, Any]:
 
 def _value(field: FieldInfo, value: object, path: Path) -> object:
     if isinstance(value, str) and "Path" in str(field.annotation):
-        return path.parent / Path(value).expanduser()
+        return path.parent / _path(value)
     if isinstance(value, list) and field.annotation is str:
         return ",".join(map(str, value))
     return value
+
+
+def _path(text: object) -> Path:
+    return Path(str(text)).expanduser()

@@ -57,6 +57,17 @@ def test_too_little_disk_is_one_sentence_before_anything_is_written(run_dir: Pat
     assert not run_dir.exists()
 
 
+@pytest.mark.parametrize("command", ["up", "status", "settings"])
+def test_a_configuration_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, command: str) -> None:
+    (tmp_path / "storekeeper.toml").write_text("kafka_prot = 1\n")
+    done = PlatformProcess.in_folder(tmp_path / "run").call(command)
+    assert done.returncode == 78
+    assert done.stderr.startswith(
+        f"storekeeper: {tmp_path}/storekeeper.toml: there is no setting 'kafka_prot': did you"
+    )
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
     done = PlatformProcess.in_folder(run_dir, kafka_port="many").call("up")
     assert done.returncode == 78
