@@ -123,7 +123,8 @@ def processes_of(
         probes: None to believe that whatever runs of the platform itself works.
     """
     names, where = {info.name for info in infos}, addresses(settings)
-    order = {name: index for index, name in enumerate((KAFKA, *AIRFLOW_PROGRAMS, *APPS, SHARED_DRIVER, *where))}
+    known = dict.fromkeys((KAFKA, *AIRFLOW_PROGRAMS, *APPS, SHARED_DRIVER, *where))
+    order = {name: index for index, name in enumerate(known)}
     found = []
     for info in sorted(infos, key=lambda info: order.get(info.name, len(order))):
         needed, end = is_needed(info, names), ended.get(info.name)

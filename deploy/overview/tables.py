@@ -211,7 +211,7 @@ def _processes(view: Overview) -> Table:
          Column("says", prose=True)),
         (
             (
-                one.name, Cell(one.state, _good(one.healthy)), count(one.exits), one.last_exit or "-",
+                one.name, Cell(one.state, _of_process(one)), count(one.exits), one.last_exit or "-",
                 age(one.last_exit_age_ms), one.detail,
             )
             for one in view.processes
@@ -221,8 +221,12 @@ def _processes(view: Overview) -> Table:
 
 
 def _stands_out(process: Process) -> bool:
-    """Whether a process has a problem that the table of apps doesn't show."""
-    return not process.healthy and (process.state != RUNNING or process.detail == FROZEN)
+    """Whether a process has a problem that the table of apps doesn't show, and nobody wanted."""
+    return _of_process(process) is Mood.BAD and (process.state != RUNNING or process.detail == FROZEN)
+
+
+def _of_process(process: Process) -> Mood:
+    return Mood.NEITHER if process.state == AppState.STOPPED else _good(process.healthy)
 
 
 def _good(good: bool) -> Mood:

@@ -106,6 +106,22 @@ def test_an_app_that_this_environment_does_not_name_is_judged_by_its_heartbeat()
     assert seen["page_views-next"].healthy
 
 
+def test_processes_are_in_the_order_of_starting() -> None:
+    names = [
+        "metrics",
+        "node-a",
+        "pos",
+        "kafka",
+        "shared_driver",
+        "airflow-scheduler",
+        "airflow-api-server",
+        "pos-next",
+    ]
+    assert list(processes([ProcessInfo(name, "STOPPED", 0, 0, 0) for name in names])) == [
+        *("kafka", "airflow-api-server", "airflow-scheduler", "pos", "shared_driver", "node-a", "metrics", "pos-next")
+    ]
+
+
 def test_what_runs_without_answering_is_not_healthy() -> None:
     (port,) = free_ports(1)
     settings = PlatformSettings.load(node_port=port, metrics_port=port, airflow_port=port)

@@ -52,6 +52,15 @@ def test_what_is_stopped_or_discarded_is_neither_green_nor_red() -> None:
     assert "\x1b[1;31mdiscarded" not in colored["discarded"]
 
 
+def test_a_process_that_was_stopped_is_listed_and_no_error() -> None:
+    stopped = Process("node-b", "STOPPED", False, None, None, "http://b", "stopped")
+    given_up = Process("kafka", "FATAL", False, None, None, "b:1", "can't find command")
+    told = plain(replace(SEEN, processes=[stopped, given_up]))
+    assert "kafka: can't find command" in told
+    assert not any(line.startswith("node-b:") for line in told)
+    assert any(line.startswith("node-b ") and "STOPPED" in line for line in told)
+
+
 def test_an_open_batch_is_red() -> None:
     assert "\x1b[1;31mquarantined" in shown(Overview(NOW_MS, verdicts=[quarantined()]))
 
