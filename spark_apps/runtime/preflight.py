@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner
-from spark_apps.runtime.partitions import check_partitions, counts_in, state_topics
+from spark_apps.runtime.partitions import check_partitions, state_topics
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
@@ -46,13 +46,10 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     sources = spec.sources(settings)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))
     found = topics.partition_counts(state_topics(spec, settings))
-    # For a claim without partition counts. Those of sources are the counts at the start of the state.
-    begun = counts_in(checkpoint.initial_position())
-    made_with = {topic: begun.get(topic, count) for topic, count in found.items()}
     own = own_topics(spec, settings)
     missing = topics.missing(own)  # the app makes them at its first start
     ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
-    mine = CheckpointOwner(spec.name, settings.generation, None, ids, made_with, *_inside(spec, settings))
+    mine = CheckpointOwner(spec.name, settings.generation, None, ids, found, *_inside(spec, settings))
     claim = confirmed_owner(checkpoint, mine, own)
     check_partitions(spec.name, claim.partitions, found)
     read = dict.fromkeys([*sources, *read_topics(spec, settings)])

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spark_apps.errors import PartitionsChangedError, UnusableCheckpointError
 from spark_apps.registry import app_named
-from spark_apps.runtime.checkpoint_owner import CheckpointOwner
 from spark_apps.runtime.preflight import Preflight, check_bounds, preflight
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
@@ -16,7 +14,6 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import ConfigurationError
-from tests.spark_apps.checkpoints import write_checkpoint
 
 BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
 
@@ -128,15 +125,3 @@ def test_the_first_start_fixes_the_number_of_partitions(
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has"):
         begun(tmp_path, source, changelog)
     begun(tmp_path, 6, 4)
-
-
-def test_a_state_without_that_record_has_the_number_of_its_first_offsets(tmp_path: Path) -> None:
-    begun(tmp_path, 8, 4)
-    checkpoint = AppSettings(run_dir=tmp_path).checkpoint_dir("pos")
-    claim = CheckpointOwner.read(checkpoint)
-    assert claim is not None
-    replace(claim, partitions={}).write(checkpoint)
-    offsets = {SOURCE: dict.fromkeys(map(str, range(6)), 0)}
-    write_checkpoint(checkpoint, [offsets], committed=1, initial=offsets)
-    with pytest.raises(PartitionsChangedError, match=f"topic {SOURCE} has 8 partitions, .* was made with 6"):
-        begun(tmp_path, 8, 4)

@@ -5,22 +5,22 @@ import pytest
 from harness.sales import sale_bytes
 from spark_apps.apps.hadoop_export.app import export_row
 from spark_apps.apps.records.invoice import parse_invoice
-from spark_apps.apps.records.masked import masked_lines
+from spark_apps.apps.records.masked import masked_values, parse_hadoop_record
 from spark_apps.records import PoisonRecordError
 
-LINE = masked_lines(parse_invoice(b"k", sale_bytes()))[0]
+LINE = masked_values(parse_invoice(b"k", sale_bytes()))[0]
 
 
 def test_a_line_becomes_a_row() -> None:
-    row = export_row(b"k", LINE.encode(), max_record_bytes=100_000)
-    assert row.record == LINE
+    row = export_row(b"k", LINE, max_record_bytes=100_000)
+    assert row.record == parse_hadoop_record(b"k", LINE)
     assert (row.item_price_units, row.total_value_units) == (16_445_000, 16_445_000)
 
 
 @pytest.mark.parametrize(("time_ms", "day"), [(0, 0), (86_399_999, 0), (86_400_000, 1), (1_595_688_900_348, 18_468)])
 def test_days_are_those_of_utc(time_ms: int, day: int) -> None:
-    line = masked_lines(parse_invoice(b"k", sale_bytes(CreatedTime=time_ms)))[0]
-    assert export_row(b"k", line.encode(), max_record_bytes=100_000).day == day
+    line = masked_values(parse_invoice(b"k", sale_bytes(CreatedTime=time_ms)))[0]
+    assert export_row(b"k", line, max_record_bytes=100_000).day == day
 
 
 @pytest.mark.parametrize("value", [b"{}", None])
