@@ -18,7 +18,7 @@ from spark_apps.apps.records.leaks import MASK, code_leaks, is_harmless, masked_
 from spark_apps.records import MAX_RECORD_BYTES, MAX_TEXT_CHARS, Count, Name, Number, StrictDecoder, Text, TimeMs
 
 CODE_DIGITS = 9
-"""Longest number that may stand alone in a code, unless a setting says otherwise."""
+"""Longest number that may stand alone in a code."""
 _MIN_SECRET_CHARS = 4
 _PHONE_DIGITS = 10  # without the country's code
 _INVOICE_NAMES = {
@@ -87,12 +87,12 @@ def parse_hadoop_record(
     return _decoder(max_record_bytes).decode(key, value)
 
 
-def masked_values(invoice: Invoice, *, code_digits: int = CODE_DIGITS) -> list[bytes]:
+def masked_values(invoice: Invoice) -> list[bytes]:
     """The values of the invoice's line items, in their order, without anything that identifies the customer.
 
     What all lines share is encoded once.
     """
-    part, lines = _masked_parts(invoice, code_digits)
+    part, lines = _masked_parts(invoice)
     head = _encode(part)[:-1] + b","
     return [head + _encode(line)[1:] for line in lines]
 
@@ -112,7 +112,7 @@ class _InvoicePart(msgspec.Struct, frozen=True, gc=False, rename=_INVOICE_NAMES)
     pin_code: str | None
 
 
-def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, list[LineItem]]:
+def _masked_parts(invoice: Invoice) -> tuple[_InvoicePart, list[LineItem]]:
     address = invoice.delivery_address
     part = _InvoicePart(
         invoice.invoice_number,
@@ -126,32 +126,30 @@ def _masked_parts(invoice: Invoice, code_digits: int) -> tuple[_InvoicePart, lis
         None if address is None else address.state,
         None if address is None else address.pin_code,
     )
-    if _is_clean(invoice, code_digits):
+    if _is_clean(invoice):
         return part, invoice.line_items
     masks = _masks(invoice)
-    return _masked_part(part, masks, code_digits), [
-        _masked_line(line, masks, code_digits) for line in invoice.line_items
-    ]
+    return _masked_part(part, masks), [_masked_line(line, masks) for line in invoice.line_items]
 
 
-def _is_clean(invoice: Invoice, code_digits: int) -> bool:
+def _is_clean(invoice: Invoice) -> bool:
     """Whether there is certainly nothing to mask: a cheap check that nearly every invoice passes.
 
     The results for single texts and codes are cached across invoices.
     """
     number, address = invoice.invoice_number, invoice.delivery_address
     # A short number can't leak, and there are too many of them to remember.
-    short = len(number) <= code_digits and number.isdecimal()
-    if (not short and code_leaks(number, code_digits)) or code_leaks(invoice.store_id, code_digits):
+    short = len(number) <= CODE_DIGITS and number.isdecimal()
+    if (not short and code_leaks(number, CODE_DIGITS)) or code_leaks(invoice.store_id, CODE_DIGITS):
         return False
-    if code_leaks(invoice.pos_id, code_digits) or not _is_plain(invoice.payment_method):
+    if code_leaks(invoice.pos_id, CODE_DIGITS) or not _is_plain(invoice.payment_method):
         return False
     for line in invoice.line_items:
-        if not _is_plain_line(line.item_code, line.item_description, code_digits):
+        if not _is_plain_line(line.item_code, line.item_description):
             return False
     return _repeats_no_words(invoice) and (
         address is None
-        or (_is_plain(address.city) and _is_plain(address.state) and not code_leaks(address.pin_code, code_digits))
+        or (_is_plain(address.city) and _is_plain(address.state) and not code_leaks(address.pin_code, CODE_DIGITS))
     )
 
 
@@ -170,8 +168,8 @@ def _is_plain(text: str) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def _is_plain_line(code: str, description: str, code_digits: int) -> bool:
-    return _is_plain(description) and not code_leaks(code, code_digits)
+def _is_plain_line(code: str, description: str) -> bool:
+    return _is_plain(description) and not code_leaks(code, CODE_DIGITS)
 
 
 def _texts(invoice: Invoice) -> list[str]:
@@ -183,23 +181,23 @@ def _texts(invoice: Invoice) -> list[str]:
     return texts
 
 
-def _masked_part(part: _InvoicePart, masks: list[re.Pattern[str]], code_digits: int) -> _InvoicePart:
+def _masked_part(part: _InvoicePart, masks: list[re.Pattern[str]]) -> _InvoicePart:
     return _InvoicePart(
-        masked_code(part.invoice_number, code_digits),
+        masked_code(part.invoice_number, CODE_DIGITS),
         part.created_time_ms,
-        masked_code(part.store_id, code_digits),
-        masked_code(part.pos_id, code_digits),
+        masked_code(part.store_id, CODE_DIGITS),
+        masked_code(part.pos_id, CODE_DIGITS),
         part.customer_type,
         _masked(part.payment_method, masks),
         part.delivery_type,
         None if part.city is None else _masked(part.city, masks),
         None if part.state is None else _masked(part.state, masks),
-        None if part.pin_code is None else masked_code(part.pin_code, code_digits),
+        None if part.pin_code is None else masked_code(part.pin_code, CODE_DIGITS),
     )
 
 
-def _masked_line(line: LineItem, masks: list[re.Pattern[str]], code_digits: int) -> LineItem:
-    code, description = masked_code(line.item_code, code_digits), _masked(line.item_description, masks)
+def _masked_line(line: LineItem, masks: list[re.Pattern[str]]) -> LineItem:
+    code, description = masked_code(line.item_code, CODE_DIGITS), _masked(line.item_description, masks)
     return LineItem(code, description, line.item_price, line.item_qty, line.total_value)
 
 
