@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.broker import Broker
+from harness.waiting import eventually
 from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT
 from spark_apps.new_app.template_app.app import EVENTS, TEMPLATE_APP, Event
 from spark_apps.runtime.topics import Topics
@@ -36,7 +37,9 @@ def test_a_driver_on_spark_leaves_no_topic_and_takes_nobodys(broker: Broker, tmp
     with pytest.raises(ConfigurationError, match=f"topics of template_app are there already.*{EVENTS}"):
         idle_driver(broker, tmp_path / "again")
     driver.close()
-    assert topics.missing([EVENTS, f"{EVENTS}-dlq"]) == [EVENTS, f"{EVENTS}-dlq"]
+    own = [EVENTS, f"{EVENTS}-dlq"]
+    # The broker that is asked hears of a deletion a moment later.
+    eventually(lambda: topics.missing(own) == own, 60, "the topics are gone")
 
 
 @pytest.mark.broker
