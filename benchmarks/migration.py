@@ -150,7 +150,7 @@ class Migration:
             assert told.result()["live"] == wanted, told.result()
 
     def _command(self, *arguments: str) -> dict[str, Any]:
-        done = self.apps.run("generation", *arguments)
+        done = self.apps.run("generation", *arguments, "--output", "json")
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-2000:]
         found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return found

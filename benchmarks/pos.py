@@ -13,7 +13,6 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +32,7 @@ from spark_apps.apps.records.topics import POS
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.topics import Topics
 from state.changelog.errors import BrokerUnavailableError
+from state.program import storekeeper_command
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 PARTITIONS = 4
@@ -158,7 +158,7 @@ def _app(settings: Mapping[str, str], run_dir: Path) -> Iterator[int]:
     environment = [f"STOREKEEPER_{name.upper()}={value}" for name, value in settings.items()]
     run_dir.mkdir(parents=True)
     with (run_dir / "app.log").open("wb") as log:
-        command = ["env", *environment, sys.executable, "-m", "spark_apps", "run", APP]
+        command = ["env", *environment, *storekeeper_command("run", APP)]
         process = subprocess.Popen(command, stdout=log, stderr=log)
     try:
         yield process.pid

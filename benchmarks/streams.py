@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from benchmarks.stream_apps import EVENTS, JOINED, NAMES
 from harness.broker import Broker, start_broker
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.topics import Topics
+from state.program import storekeeper_command
 
 PEER_JARS = Path(__file__).parents[1] / ".jars" / "kafka-streams"
 QUIX = Path(__file__).parents[1] / ".venv-quix" / "bin" / "python"
@@ -98,7 +99,7 @@ class Bench:
         app = f"benchmarks.stream_apps:{ {'totals': 'APP', 'windows': 'WINDOWS', 'join': 'JOIN'}[self.app] }"
         name = {"totals": "bench_app", "windows": "bench_windows", "join": "bench_join"}[self.app]
         checkpoint = SparkCheckpoint(run_dir / "checkpoints" / name / "gen-1")
-        with _process([sys.executable, "-m", "spark_apps", "run", app], run_dir, self._environment(run_dir)) as process:
+        with _process(storekeeper_command("run", app), run_dir, self._environment(run_dir)) as process:
             rate, self.spent = self._timed_batches(checkpoint, process.pid)
             self.resident_mb.append(_resident_mb(process.pid))
         return rate
@@ -228,7 +229,9 @@ class Bench:
 
 
 @contextmanager
-def _process(command: list[str | Path], folder: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _process(
+    command: Sequence[str | Path], folder: Path, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **environment})  # noqa: TID251

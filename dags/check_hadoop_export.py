@@ -9,10 +9,6 @@ reasons, and readers keep the last good version.
 **When it runs.** Hourly at half past, and on demand. If there is nothing new, it repeats the last verdict: a failed one
 fails again until a newer batch passes or the batch is released or discarded.
 
-| param | values | meaning |
-|---|---|---|
-| `table` | `hadoop_export` | which export |
-
 **Where to look.** `quality/verdicts/hadoop_export/` in the run directory has a JSON file per verdict,
 `quality/data_docs/hadoop_export/index.html` the Data Docs of the newest. Neither holds values of the data, nor does
 this task's XCom, which is the verdict.
@@ -27,11 +23,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
-from dags.operators.spark_job import SparkJobOperator
+from dags.operators.storekeeper import StorekeeperOperator
 from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
 
 with DAG(
@@ -46,18 +42,12 @@ with DAG(
     default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(minutes=50),
     deadline=done_within(timedelta(minutes=40)),
-    params={
-        "table": Param(
-            "hadoop_export", type="string", enum=["hadoop_export"], title="Export", description="The export to check."
-        )
-    },
 ):
-    SparkJobOperator(
+    StorekeeperOperator(
         task_id="check",
         task_display_name="Check, then publish or quarantine",
-        module="quality",
-        arguments=["check", "{{ params.table }}"],
-        final_exit_codes={4: "quarantined, not published"},
+        arguments=["check", "export"],
+        finding="quarantined, not published",
         inlets=[STAGED_EXPORT],
         outlets=[PUBLISHED_EXPORT],
         execution_timeout=timedelta(minutes=30),

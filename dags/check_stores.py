@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, AssetAny
 
-from dags.operators.maintenance import MaintenanceOperator
 from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
 from dags.operators.tables import snapshots_of
 
@@ -36,9 +35,9 @@ with DAG(
     **per_store(),
 ):
     for_each_store(
-        MaintenanceOperator,
+        "check",
+        "snapshot",
         task_id="check",
         display_name="Check the snapshot",
-        module="quality.snapshot_check",
         finding="breaks its expectations",
     )

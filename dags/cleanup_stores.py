@@ -35,9 +35,10 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, Param
 
+from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.deadlines import done_within
-from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
 from dags.operators.params import number_param, task_defaults
+from dags.operators.storekeeper import StorekeeperOperator
 from spark_apps.maintenance.cleanable import cleanable_stores
 
 _STORES = list(cleanable_stores())
@@ -97,7 +98,7 @@ with DAG(
         ),
     },
 ):
-    preview = MaintenanceOperator(
+    preview = StorekeeperOperator(
         task_id="preview",
         task_display_name="Preview",
         arguments=[
@@ -117,7 +118,7 @@ with DAG(
         response_timeout=timedelta(days=6),
         retries=0,
     )
-    canary = MaintenanceOperator(
+    canary = StorekeeperOperator(
         task_id="canary",
         task_display_name="Archive all, delete the canary",
         arguments=["cleanup", "run", "{{ params.store }}", _PREVIEWED, "--only-canary"],
@@ -129,13 +130,13 @@ with DAG(
         minutes="{{ params.canary_wait_minutes }}",
         execution_timeout=timedelta(days=8),
     )
-    delete = MaintenanceOperator(
+    delete = StorekeeperOperator(
         task_id="delete",
         task_display_name="Delete the rest and prove it",
         arguments=["cleanup", "run", "{{ params.store }}", _PREVIEWED],
         execution_timeout=timedelta(hours=6),
     )
-    forget = MaintenanceOperator(
+    forget = StorekeeperOperator(
         task_id="forget",
         task_display_name="Forget old archives",
         arguments=["cleanup", "forget", "{{ params.store }}"],

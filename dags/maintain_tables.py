@@ -12,14 +12,13 @@ is, because query nodes fall back on it; and those named by files in `promises/<
 
 **If it fails.** It is retried twice, and repeating it is harmless. *Is no promise of a table's version*: correct or
 remove the file that it names; nothing was removed. *A retry can't help: table … was changed by something else*:
-`storekeeper restore-snapshot <store>` puts it back to its last snapshot; nothing was removed.
+`storekeeper snapshot restore <store>` puts it back to its last snapshot; nothing was removed.
 """
 
 from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from dags.operators.maintenance import MaintenanceOperator
 from dags.operators.per_store import for_each_store, per_store
 
 with DAG(
@@ -31,4 +30,4 @@ with DAG(
     tags=["stores", "tables"],
     **per_store(),
 ):
-    for_each_store(MaintenanceOperator, "tables", task_id="maintain", display_name="Maintain the table")
+    for_each_store("snapshot", "optimize", task_id="maintain", display_name="Maintain the table")

@@ -44,7 +44,7 @@ own process, or the shared driver, always runs the live one.
 **If it fails.** *plan* refused: the reason says which migrations fit. *seed* refused: rows can't be converted, nothing
 was started; correct the migration or the rows, then clear the task. *catch_up* failed: see the log of `<app>-next`.
 *hand_over* refused: the generations differ; nothing has changed for readers, the old one is live. Retire the new one
-with `python -m spark_apps generation retire <app>` and start again. *check* failed: run `rollback_state`.
+with `storekeeper generation retire <app>` and start again. *check* failed: run `rollback_state`.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from datetime import timedelta
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, Param
 
+from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.deadlines import done_within
 from dags.operators.generation import (
     ASK,
-    PLANNING_MODULE,
     CaughtUpSensor,
     DecideOperator,
     GenerationOperator,
@@ -66,7 +66,6 @@ from dags.operators.generation import (
     changeable_app,
     snapshot_after,
 )
-from dags.operators.maintenance import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.params import TEXT_END, number_param, task_defaults
 from dags.operators.stream_app import AppAction
 from spark_apps.generations.catalog import registered_migrations
@@ -164,8 +163,7 @@ with DAG(
     plan = GenerationOperator(
         task_id="plan",
         task_display_name="Plan",
-        module=PLANNING_MODULE,
-        arguments=[_APP, _CHANGES, _PARTITIONS, _COPY],
+        arguments=["generation plan", _APP, _CHANGES, _PARTITIONS, _COPY],
         execution_timeout=timedelta(minutes=10),
     )
     approve = ApproveUnlessWaivedOperator(

@@ -32,11 +32,10 @@ from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import TEXT_END, task_defaults
-from dags.operators.spark_job import SparkJobOperator
+from dags.operators.storekeeper import StorekeeperOperator
 from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
 from quality.verdict import WAIVABLE
 
-_REFUSED = {4: "refused"}
 _APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).get('name', 'unknown') }}"
 
 with DAG(
@@ -83,12 +82,10 @@ with DAG(
         ),
     },
 ):
-    explain = SparkJobOperator(
+    explain = StorekeeperOperator(
         task_id="explain",
         task_display_name="Check again and explain",
-        module="quality",
-        arguments=["show", "{{ params.batch }}", "--check-again"],
-        final_exit_codes=_REFUSED,
+        arguments=["quarantine", "show", "{{ params.batch }}", "--check-again"],
         inlets=[STAGED_EXPORT],
         execution_timeout=timedelta(minutes=30),
     )
@@ -105,15 +102,21 @@ with DAG(
         response_timeout=timedelta(days=2),
         retries=0,
     )
-    resolve = SparkJobOperator(
+    resolve = StorekeeperOperator(
         task_id="resolve",
         task_display_name="Release or discard",
-        module="quality",
         arguments=[
-            *("{{ params.action }}", "{{ params.batch }}", "--by", _APPROVER, "--reason", "{{ params.reason }}"),
+            *(
+                "quarantine",
+                "{{ params.action }}",
+                "{{ params.batch }}",
+                "--by",
+                _APPROVER,
+                "--reason",
+                "{{ params.reason }}",
+            ),
             "{% if params.action == 'release' %}--accept={{ params.accept | join(',') }}{% endif %}",
         ],
-        final_exit_codes=_REFUSED,
         outlets=[PUBLISHED_EXPORT],
         execution_timeout=timedelta(minutes=30),
     )

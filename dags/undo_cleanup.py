@@ -21,8 +21,8 @@ from datetime import timedelta
 from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
-from dags.operators.maintenance import MaintenanceOperator
 from dags.operators.params import TEXT_END, task_defaults
+from dags.operators.storekeeper import StorekeeperOperator
 from spark_apps.maintenance.cleanable import cleanable_stores
 
 _STORES = list(cleanable_stores())
@@ -51,7 +51,7 @@ with DAG(
         ),
     },
 ):
-    MaintenanceOperator(
+    StorekeeperOperator(
         task_id="undo",
         task_display_name="Bring the rows back",
         arguments=["cleanup", "undo", "{{ params.store }}", "{{ params.cleanup_id }}"],

@@ -18,7 +18,7 @@ For nodes that require a token or a certificate, set the needed ones of `STOREKE
 
 **If it fails.** *Copies differ*: `missing`, `surplus` and `different` are as seen from the copy that the reason names.
 A node: stop it, delete its folder `state/<node>/<store>/<partition>`, start it; it restores from the changelog. A
-table: `storekeeper restore-snapshot <store>`, or move the table away and run `snapshot_stores`. Keep what you removed:
+table: `storekeeper snapshot restore <store>`, or move the table away and run `snapshot_stores`. Keep what you removed:
 somebody should find out why. *Anything else*: the task is retried; a node or the broker didn't answer, which proves
 nothing.
 """
@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
 
-from dags.operators.maintenance import MaintenanceOperator
 from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
 from dags.operators.tables import snapshots_of
 
@@ -42,6 +41,4 @@ with DAG(
     tags=["stores", "quality"],
     **per_store(),
 ):
-    for_each_store(
-        MaintenanceOperator, "verify", task_id="verify", display_name="Verify the copies", finding="copies differ"
-    )
+    for_each_store("verify", task_id="verify", display_name="Verify the copies", finding="copies differ")

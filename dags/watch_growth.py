@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from dags.operators.maintenance import MaintenanceOperator
 from dags.operators.per_store import for_each_store, per_store
 
 with DAG(
@@ -32,6 +31,4 @@ with DAG(
     tags=["stores", "watch"],
     **per_store(retries=1),
 ):
-    for_each_store(
-        MaintenanceOperator, "growth", task_id="measure", display_name="Measure the store", finding="grows too fast"
-    )
+    for_each_store("check", "growth", task_id="measure", display_name="Measure the store", finding="grows too fast")

@@ -1,62 +1,282 @@
-"""The console script `storekeeper`: loads its commands, and with them all apps, the user's own included."""
+"""The program `storekeeper`: its commands by name, and how it ends.
+
+A command is loaded when it is called, so that each process loads only what it needs: no node loads Spark, no app
+Airflow. Modules of commands load without any extra of the package; a command's body imports what an extra brings.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Mapping
+from types import FrameType
+from typing import Annotated, Any, NoReturn
 
+import typer
+from pydantic import ValidationError
+from typer.core import TyperGroup
+
+from deploy.disk import full_disk, is_full
+from deploy.extras import missing_package
 from spark_apps.app_log import configure_logging
-from state.configuration import PREFIX, configuration_file, own_file, read_file
-from state.errors import ConfigurationError
+from state.configuration import PREFIX, configuration_file, explained, own_file, read_file
+from state.errors import ConfigurationError, StateError
+from state.program import ExitCode, exit_code_of
 
-_WANT_APPS = frozenset({"up", "demo", "plan", "create-topics", "supervise", "cleanup", "verify", "restore-snapshot"})
-"""The commands that need all apps. The others inspect what runs, or stop it."""
+_HELP = """\
+Queryable state stores for PySpark streams.
+
+\b
+  storekeeper demo                  the whole platform on real purchases, checked, then stopped
+  storekeeper up                    start the platform and leave it running
+  storekeeper status                every process, its health, its address
+  storekeeper dashboard             apps, stores, nodes and verdicts, live
+  storekeeper get rewards CARD      a customer's entry, live
+  storekeeper sql "SELECT ..."      SQL over the Delta tables
+  storekeeper verify rewards        whether changelog, SQL and nodes hold the same
+  storekeeper plan                  what this code would do to the stores that there are
+  storekeeper down                  stop it and leave no process behind
+
+Commands find the platform of the current folder or a folder above, else the one that was started last.
+Settings are in storekeeper.toml of that folder; variables STOREKEEPER_* override it.
+"""
+
+_SECTIONS: dict[str, dict[str, str]] = {
+    "The platform": {
+        "demo": "deploy.cli:demo",
+        "up": "deploy.cli:up",
+        "down": "deploy.cli:down",
+        "status": "deploy.cli:status",
+        "dashboard": "deploy.cli:dashboard",
+        "settings": "deploy.cli:settings",
+        "jars": "deploy.cli:jars",
+        "archive-classes": "deploy.cli:archive_classes",
+        "container": "deploy.containers.commands:container_commands",
+    },
+    "Ask stores": {
+        "get": "state.cli.ask:get",
+        "scan": "state.cli.ask:scan",
+        "fetch": "state.cli.windowed:fetch",
+        "sessions": "state.cli.windowed:sessions",
+        "top": "state.cli.ranking:top",
+        "rank": "state.cli.ranking:rank",
+        "sql": "deploy.cli:sql",
+    },
+    "Look after stores": {
+        "stores": "state.cli.look:stores",
+        "lag": "state.cli.look:lag",
+        "watch": "state.cli.watch:watch",
+        "cluster": "state.cli.look:cluster",
+        "size": "state.cli.size:size",
+        "token": "state.cli.token:token_commands",
+        "snapshot": "spark_apps.cli:snapshot_commands",
+        "verify": "spark_apps.cli:verify",
+        "check": f"{__name__}:check_commands",
+        "quarantine": "quality.cli:quarantine_commands",
+        "skipped": "spark_apps.maintenance.skipped:skipped",
+        "cleanup": "spark_apps.maintenance.cleanup_commands:commands",
+    },
+    "Change apps and stores": {
+        "new-app": "deploy.cli:new_app",
+        "create-topics": "deploy.cli:create_topics",
+        "topology": "deploy.cli:topology",
+        "plan": "deploy.cli:plan",
+        "generation": "spark_apps.generations.commands:generation_commands",
+    },
+    "Processes, in the foreground": {
+        "run": "spark_apps.cli:run",
+        "node": "state.cli.node:node",
+        "metrics": "deploy.cli:metrics",
+        "airflow": "deploy.cli:airflow_commands",
+        "supervise": "deploy.cli:supervise",
+    },
+}
+_CHECKS = {
+    "export": "quality.cli:check_export",
+    "snapshot": "quality.cli:check_snapshot",
+    "growth": "spark_apps.cli:check_growth",
+    "upgrade": "spark_apps.cli:check_upgrade",
+}
+
+_PROCESSES = frozenset({"run", "node", "metrics", "airflow", "generation"})
+"""Commands with their own way of taking signals and of logging, which their children inherit."""
+_NEED_NO_APP = frozenset({"down", "status", "dashboard", "settings", "--help"})
+"""Commands that go on without the user's own apps if one of these can't be loaded."""
+_OF_THE_USER = frozenset({"up", "demo", "settings"})
+"""Commands with the user's own configuration file. The others have the settings of the running platform."""
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are loaded when they are called, or when the group shows its help."""
+
+    places: Mapping[str, str] = _CHECKS
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the help."""
+        del ctx
+        return list(self.places)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by its name; None if there is none."""
+        del ctx
+        place = self.places.get(cmd_name)
+        return None if place is None else _loaded(cmd_name, place)
+
+
+class Program(LazyGroup):
+    """The program: help in sections, and one sentence for an error."""
+
+    places: Mapping[str, str] = {name: place for section in _SECTIONS.values() for name, place in section.items()}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Writes the commands below a heading for each section."""
+        limit = formatter.width - 6 - max(map(len, self.places))
+        for heading, names in _SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.get_command(ctx, name).get_short_help_str(limit)) for name in names])
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs a command; an error that a user can do something about ends it with a sentence and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            found = _explained(error)
+            if found is None:
+                raise
+            message, code = found
+            _say(message)
+            raise typer.Exit(code) from error
+
+
+def _loaded(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    if not isinstance(found, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command()(found)
+        found = alone
+    found.info.name = name
+    # Only the program itself offers shell completion.
+    found._add_completion = False  # noqa: SLF001
+    command = typer.main.get_command(found)
+    command.name = name
+    return command
+
+
+app = typer.Typer(cls=Program, help=_HELP, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+check_commands = typer.Typer(
+    cls=LazyGroup,
+    help="Check data and code. Exit code 4: a check found something.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"storekeeper {importlib.metadata.version('storekeeper')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    del version  # its callback has done the work
+
+
+@check_commands.callback()
+def _check() -> None:
+    pass
+
 
 _OF_THE_USER = frozenset({"up", "demo", "settings"})
 """The commands with the user's own configuration file. The others have the settings of the running platform."""
 
 
 def main() -> NoReturn:
-    """Runs the command line and exits. A platform can be stopped even if one of its apps can't be loaded."""
-    _find_configuration()
+    """Runs the program and exits."""
+    command = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    if command not in _PROCESSES:
+        for number in _INTERRUPTS:
+            signal.signal(number, _interrupt)
+        configure_logging(logging.WARNING)  # standard output is for a command's answer
     try:
-        run = _commands()
+        _find_configuration(command)
+        if command in _NEED_NO_APP:
+            _go_on_without_own_apps()
     except ConfigurationError as error:
-        sys.stderr.write(f"storekeeper: {error}\n")
-        if _WANT_APPS & set(sys.argv[1:2]):
-            sys.exit(78)
-        sys.stderr.write("storekeeper: going on without your own apps\n")
-        os.environ["STOREKEEPER_OWN_APPS"] = ""  # noqa: TID251 (written, not read)
-        run = _commands()
-    _log_to_stderr()
-    run()
+        _say(str(error))
+        sys.exit(ExitCode.CONFIGURATION)
+    try:
+        app(prog_name="storekeeper")
+    except SystemExit as stop:
+        if stop.code in {128 + number for number in _INTERRUPTS}:
+            _say("Interrupted; what this command had started is stopped.")
+        raise
+    sys.exit(0)
 
 
-def _find_configuration() -> None:
+def _find_configuration(command: str) -> None:
     """Finds and checks the configuration file ahead of the apps, which read it."""
+    if command in _OF_THE_USER:
+        os.environ[f"{PREFIX}CONFIG"] = str(own_file() or "")  # noqa: TID251 (written, not read)
+    path = configuration_file()
+    if path is not None:
+        read_file(path)
+
+
+def _go_on_without_own_apps() -> None:
+    """A platform can be stopped even if one of its apps can't be loaded."""
     try:
-        if _OF_THE_USER & set(sys.argv[1:2]):
-            os.environ[f"{PREFIX}CONFIG"] = str(own_file() or "")  # noqa: TID251 (written, not read)
-        path = configuration_file()
-        if path is not None:
-            read_file(path)
+        importlib.import_module("spark_apps.registry")
     except ConfigurationError as error:
-        sys.stderr.write(f"storekeeper: {error}\n")
-        sys.exit(78)
+        _say(str(error))
+        _say("going on without your own apps")
+        os.environ["STOREKEEPER_OWN_APPS"] = ""  # noqa: TID251 (written, not read)
 
 
-def _log_to_stderr() -> None:
-    """Keeps standard output for a command's answer. Only warnings and errors are logged."""
-    configure_logging(logging.WARNING)
+def _explained(error: Exception) -> tuple[str, int] | None:
+    """An error as a user understands it, and the exit code; None for a mistake in the program itself."""
+    if isinstance(error, ValidationError):
+        return explained(error), ExitCode.CONFIGURATION
+    if isinstance(error, StateError):
+        return str(error), exit_code_of(error)
+    if isinstance(error, ModuleNotFoundError):
+        missing = missing_package(error.name or "")
+        return None if missing is None else (missing, ExitCode.CONFIGURATION)
+    if isinstance(error, OSError):
+        return _os_sentence(error), ExitCode.FAILED
+    kafka = sys.modules.get("confluent_kafka")
+    if kafka is not None and isinstance(error, kafka.KafkaException):
+        reason = getattr(error.args[0], "str", lambda: str(error))()
+        message = f"Kafka doesn't do it ({reason}): check that it runs where STOREKEEPER_KAFKA_BOOTSTRAP says"
+        return message, ExitCode.TRY_AGAIN
+    return None
 
 
-def _commands() -> Callable[[], NoReturn]:
-    from deploy.cli import main as run  # noqa: PLC0415 (it loads the apps)
+def _os_sentence(error: OSError) -> str:
+    from deploy.settings import PlatformSettings  # noqa: PLC0415 (see above)
 
-    return run
+    if is_full(error):
+        return str(full_disk(PlatformSettings.load().run_dir))
+    return f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    del frame
+    raise SystemExit(128 + number)  # unlike KeyboardInterrupt, nobody on the way turns it into something else
+
+
+def _say(message: str) -> None:
+    sys.stderr.write("".join(f"storekeeper: {line}\n" for line in message.splitlines()))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ StateError
     ├── AlreadyRunningError       another operation or platform holds the run directory
     └── StartError                a part did not become healthy in time or gave up
 
-The command line ends with exit code 1 on any of them.
+The command line ends with exit code 1 on any of them (`state/program.py`).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from deploy.wanted_apps import kept_apps, shared_apps, wanted_apps
 from spark_apps.generations.desired_state import Role
 from spark_apps.registry import SHARED_DRIVER
 from state.errors import ConfigurationError
+from state.program import storekeeper_command
 
 KAFKA = "kafka"
 AIRFLOW_PROGRAMS = ("airflow-api-server", "airflow-scheduler", "airflow-dag-processor", "airflow-triggerer")
@@ -22,9 +23,6 @@ METRICS = "metrics"
 STOP_TIMEOUT_S = 60
 """How long a process may take to end before it is killed. An app drains its batch meanwhile: `DRAIN_TIMEOUT_S`."""
 _PACED_EXEC = Path(__file__).with_name("paced_exec.py")
-
-CONFIGURATION_ERROR_EXIT = 78
-"""`EX_CONFIG` of sysexits.h: a process that ends with it would only fail again, and is not restarted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def platform_programs(
         *(_node_program(name, layout, settings) for name in settings.node_names),
         Program(
             name=METRICS,
-            command=_paced(layout, METRICS, "deploy.metrics", "--port", str(settings.metrics_port)),
+            command=_paced(layout, METRICS, "metrics", "--port", str(settings.metrics_port)),
             start_s=0,
             stop_s=STOP_TIMEOUT_S,
             group_stop=False,
@@ -112,7 +110,7 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
     }.get(component, ())
     return Program(
         name=name,
-        command=(sys.executable, "-m", "deploy.airflow_process", component, *options),
+        command=tuple(storekeeper_command("airflow", component, *options)),
         start_s=5,
         stop_s=20,
         # If TERM ends the whole group, the scheduler waits for its executor workers for ever; it ends them itself.
@@ -124,7 +122,7 @@ def _airflow_program(name: str, settings: PlatformSettings) -> Program:
 def _app_program(name: str, command: Sequence[str], layout: RunLayout, settings: PlatformSettings) -> Program:
     return Program(
         name=name,
-        command=_paced(layout, name, "spark_apps", *command),
+        command=_paced(layout, name, *command),
         start_s=0,
         stop_s=STOP_TIMEOUT_S,
         group_stop=False,
@@ -135,7 +133,7 @@ def _app_program(name: str, command: Sequence[str], layout: RunLayout, settings:
 def _node_program(name: str, layout: RunLayout, settings: PlatformSettings) -> Program:
     return Program(
         name=node_program(name),
-        command=_paced(layout, node_program(name), "state.node", "--name", name),
+        command=_paced(layout, node_program(name), "node", name),
         start_s=0,
         stop_s=STOP_TIMEOUT_S,
         group_stop=False,
@@ -143,6 +141,6 @@ def _node_program(name: str, layout: RunLayout, settings: PlatformSettings) -> P
     )
 
 
-def _paced(layout: RunLayout, program: str, module: str, *arguments: str) -> tuple[str, ...]:
+def _paced(layout: RunLayout, program: str, *arguments: str) -> tuple[str, ...]:
     state_file = layout.supervisor / f"{program}.start.json"
-    return (sys.executable, str(_PACED_EXEC), str(state_file), sys.executable, "-m", module, *arguments)
+    return (sys.executable, str(_PACED_EXEC), str(state_file), *storekeeper_command(*arguments))

@@ -23,13 +23,17 @@ from state.settings import NodeSettings
 ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Every program", "read by all", RunDirSettings),
     ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
-    ("Stream apps and jobs", "read by `python -m spark_apps`", AppSettings),
+    ("Stream apps and jobs", "read by `storekeeper run` and the jobs of stores", AppSettings),
     ("Your own apps", "read by all that knows the apps", OwnAppsSettings),
-    ("Query nodes", "read by `python -m state.node` and the commands that ask nodes", NodeSettings),
+    ("Query nodes", "read by `storekeeper node` and the commands that ask nodes", NodeSettings),
     ("What asks nodes", "read by maintenance and by Airflow's operators", ClientSettings),
     ("Airflow's operators", "read when a task runs", OperationsSettings),
-    ("Maintenance of stores", "read by `python -m spark_apps.maintenance`", MaintenanceSettings),
-    ("The quality gate", "read by `python -m quality`", QualitySettings),
+    (
+        "Maintenance of stores",
+        "read by `storekeeper verify`, `check growth` and `snapshot optimize`",
+        MaintenanceSettings,
+    ),
+    ("The quality gate", "read by `storekeeper check export` and `quarantine`", QualitySettings),
 )
 Value = str | int | float | bool | list[str] | None
 """A setting's value as a configuration file has it."""

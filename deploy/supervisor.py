@@ -15,9 +15,10 @@ from dags.operators.supervisor_rpc import CALL_TIMEOUT_S, SupervisorCredentials,
 from deploy.credentials import make_supervisor_credentials
 from deploy.errors import StartError
 from deploy.layout import RunLayout
-from deploy.programs import CONFIGURATION_ERROR_EXIT, Program
+from deploy.programs import Program
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
+from state.program import NO_RESTART
 from state.whole_files import write_whole
 
 _log = logging.getLogger(__name__)
@@ -168,7 +169,7 @@ def _program_section(program: Program, layout: RunLayout, settings: PlatformSett
         # `storekeeper up` and Airflow start programs, in their order; the supervisor only restarts them.
         "autostart": "false",
         "autorestart": "true" if program.restart_always else "unexpected",
-        "exitcodes": f"0,{CONFIGURATION_ERROR_EXIT}",
+        "exitcodes": ",".join(map(str, sorted({0, *NO_RESTART}))),
         "startsecs": str(program.start_s),
         "startretries": str(_START_RETRIES),
         "stopsignal": "TERM",

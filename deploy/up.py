@@ -23,7 +23,7 @@ from deploy.operations import exclusive, undisturbed
 from deploy.overview.model import Overview
 from deploy.overview.status import collect_status
 from deploy.ports import check_ports
-from deploy.programs import AIRFLOW_PROGRAMS, CONFIGURATION_ERROR_EXIT, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
+from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, STOP_TIMEOUT_S, node_program
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, start_supervisor, stop_all
 from deploy.table_readers import mend_modes
@@ -33,6 +33,7 @@ from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
 from state.configuration import own_file
 from state.kafka_clients import new_admin
+from state.program import NO_RESTART
 from state.run_dir import last_started, make_private
 
 START_APPS_DAG = "stream_apps"
@@ -228,7 +229,7 @@ def _given_up(client: SupervisorRpc, programs: tuple[str, ...]) -> list[str]:
         info.name
         for info in client.processes()
         if info.name in programs
-        and (info.state == "FATAL" or (info.state == "EXITED" and info.exit_status == CONFIGURATION_ERROR_EXIT))
+        and (info.state == "FATAL" or (info.state == "EXITED" and info.exit_status in NO_RESTART))
     ]
 
 

@@ -32,7 +32,7 @@ class AppProcesses:
 
     def start(self, app: str, **settings: str) -> AppProcess:
         """Starts an app as supervisor does."""
-        return self._started(app, ["spark_apps", "run", app], settings)
+        return self._started(app, ["deploy.entry", "run", app], settings)
 
     def start_crashing(self, app: str, after_batch: int, **settings: str) -> AppProcess:
         """Starts an app that kills itself between writing a batch and committing it."""
@@ -44,7 +44,7 @@ class AppProcesses:
 
     def start_next(self, app: str, **settings: str) -> AppProcess:
         """Starts the process of the generation that is not live."""
-        return self._started(f"{app}-next", ["spark_apps", "generation", "run", app], settings)
+        return self._started(f"{app}-next", ["deploy.entry", "generation", "run", app], settings)
 
     def run_dying(self, place: str, *arguments: str) -> int:
         """Runs a command that is killed at a place (see `dying_step`), or ends before it; its exit code."""
@@ -54,8 +54,8 @@ class AppProcesses:
         return done.returncode
 
     def run(self, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-        """Runs a command of `python -m spark_apps` to its end."""
-        return self.run_module("spark_apps", *arguments, **settings)
+        """Runs a command of `storekeeper` to its end."""
+        return self.run_module("deploy.entry", *arguments, **settings)
 
     def run_module(self, module: str, *arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
         """Runs a module to its end."""

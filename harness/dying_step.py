@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 
-from spark_apps.cli import main
+from deploy.entry import main
 from spark_apps.generations.journal import Journal, JournalFile
 
 PLACES_OF_SEED = ("after:PLANNED", "before:SEEDED", "after:SEEDED", "before:STARTED")

@@ -55,7 +55,7 @@ class NodeProcess:
     def start(self) -> None:
         """Starts the process, or has a prepared one begin, and returns at once."""
         if not self._prepared:
-            self._process = self._spawned("state.node")
+            self._process = self._spawned(["deploy.entry", "node"])
             return
         self._process = self._prepared.pop()
         assert self._process.stdin is not None
@@ -64,12 +64,12 @@ class NodeProcess:
 
     def prepare(self) -> None:
         """One more of the coming starts is that of a process which is there already."""
-        self._prepared.append(self._spawned(waiting_node.__name__, stdin=subprocess.PIPE))
+        self._prepared.append(self._spawned([waiting_node.__name__], stdin=subprocess.PIPE))
 
-    def _spawned(self, module: str, stdin: int | None = None) -> subprocess.Popen[bytes]:
+    def _spawned(self, module: list[str], stdin: int | None = None) -> subprocess.Popen[bytes]:
         with self.log_path.open("ab") as log:
             return subprocess.Popen(
-                [sys.executable, *adjusted.command(self.constants, module, ("--name", self.name))],
+                [sys.executable, *adjusted.command(self.constants, module[0], [*module[1:], self.name])],
                 env={**os.environ, **self.environment},  # noqa: TID251 - the child needs PATH and the like
                 stdin=stdin,
                 stdout=log,

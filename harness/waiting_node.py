@@ -1,10 +1,12 @@
-"""`python -m harness.waiting_node`: a node that has imported everything, and begins when it reads a line."""
+"""`python -m harness.waiting_node NAME`: a node that has imported all and begins at a line of input."""
 
 from __future__ import annotations
 
 import sys
 
-from state.node import main
+import state.node  # noqa: F401 (ahead of its start)
+from deploy.entry import main
 
-if __name__ == "__main__":
-    sys.exit(main() if sys.stdin.readline() else 0)
+if __name__ == "__main__" and sys.stdin.readline():
+    sys.argv.insert(1, "node")
+    main()

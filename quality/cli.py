@@ -1,147 +1,166 @@
-"""`python -m quality`: decisions of the gate, and what becomes of quarantined batches.
+"""Commands of the quality gate: its decisions, and what becomes of quarantined batches.
 
-    check hadoop_export                                    decide on what was staged since the last decision
-    list                                                   all quarantined batches
-    show BATCH [--check-again]                             why one was quarantined
-    release BATCH --by WHO --reason WHY [--accept RULES]    check it again and publish it
-    discard BATCH --by WHO --reason WHY                    never publish it
-
-The answer is JSON on standard output: the last line, or indented on a terminal. All else goes to standard error.
-Exit codes: 0 done, published or nothing staged yet, 4 quarantined or refused; without a decision 1 failed, 75 try again
-later, 78 wrong settings. If there is nothing new, `check` repeats the last verdict, with `"new": false`, and Spark
-isn't started; a quarantined batch that was released or discarded since is no failure any more.
+Delta and Great Expectations are loaded when a command needs them.
 """
 
 from __future__ import annotations
 
-import argparse
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
-import pydantic
 import structlog
+import typer
 
-from quality.errors import ReleaseRefusedError
-from quality.gate import TABLE, Batch, Gate
 from quality.line_topic import KafkaLineTopic
-from quality.quarantine import Decision, Quarantine
-from quality.resolution import Resolution
 from quality.settings import QualitySettings
 from quality.verdict import WAIVABLE, Verdict
-from spark_apps.cli import EXIT_CONFIGURATION, exit_code
+from spark_apps.generations.live import live_store
+from spark_apps.priority import begin_job
 from spark_apps.runtime.lease import Lease
-from state.cli.output import write_value
+from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, write_answer, write_rows
 from state.clock import SystemClock
-from state.errors import StateError
+from state.maintenance.check_verdict import put_verdict
+from state.program import ExitCode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-EXIT_QUARANTINED = 4
+    from quality.gate import Batch, Gate
+    from quality.quarantine import Quarantine
+    from quality.resolution import Resolution
+
 _JOB = "quality-hadoop_export"
 
+quarantine_commands = typer.Typer(
+    help="Show, release or discard what is held back.", no_args_is_help=True, rich_markup_mode=None
+)
 _log = structlog.get_logger(__name__)
 
-
-def main(arguments: list[str]) -> int:
-    """Runs the command and returns its exit code."""
-    chosen = _parser().parse_args([argument for argument in arguments if argument])
-    try:
-        return int(chosen.run(chosen, QualitySettings.of_platform()))
-    except pydantic.ValidationError as error:
-        for problem in error.errors(include_input=False, include_url=False):
-            name = "_".join(map(str, problem["loc"])).upper()
-            _log.error("configuration_error", setting=f"STOREKEEPER_{name}", error=problem["msg"])
-        return EXIT_CONFIGURATION
-    except ReleaseRefusedError as error:
-        _tell({"refused": True, "reasons": [str(error)]})
-        _log.error("refused", error=str(error))
-        return EXIT_QUARANTINED
-    except StateError as error:
-        _log.error("no_decision", kind=type(error).__name__, error=str(error))
-        return exit_code(error)
+BatchName = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's name, such as 12-14.")]
+By = Annotated[str, typer.Option("--by", help="Who decides; it is recorded.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded.")]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m quality", description="Checks staged data and publishes it.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check", help="decide on what was staged since the last decision")
-    check.add_argument("table", choices=[TABLE])
-    check.set_defaults(run=_check)
-    listing = commands.add_parser("list", help="all quarantined batches and what became of them")
-    listing.set_defaults(run=_list)
-    show = commands.add_parser("show", help="why a batch was quarantined")
-    show.add_argument("--check-again", action="store_true", help="also by the rules and settings of now")
-    show.set_defaults(run=_show)
-    release = commands.add_parser("release", help="check a quarantined batch again and publish it")
-    release.add_argument("--accept", default="", metavar="RULES", help="let it off these rules, comma-separated")
-    release.set_defaults(run=_release)
-    discard = commands.add_parser("discard", help="decide that a quarantined batch is never published")
-    discard.set_defaults(run=_discard)
-    for command in (show, release, discard):
-        command.add_argument("batch", help="its name, such as 12-14")
-    for command in (release, discard):
-        command.add_argument("--by", required=True, help="who decides")
-        command.add_argument("--reason", required=True, help="why")
-    return parser
+def check_export(output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Check what was staged of the masked export, and publish it. Example: storekeeper check export.
 
+    If nothing is new, the last verdict is repeated. Exit code 4: the batch is quarantined, and nobody has released or
+    discarded it.
+    """
+    begin_job()
+    settings = QualitySettings.of_platform()
+    from quality.gate import TABLE, Gate  # noqa: PLC0415 (loads Delta)
 
-def _check(_: argparse.Namespace, settings: QualitySettings) -> int:
-    clock = SystemClock()
     with _lease(settings) as lease:
-        gate, quarantine = Gate(settings, clock, _topic(settings)), Quarantine(settings, clock)
+        gate, quarantine = Gate(settings, SystemClock(), _topic(settings)), _quarantine(settings)
         batch = gate.pending()
         verdict = gate.last_verdict() if batch is None else _decide(gate, batch, settings, lease)
         resolution = None if verdict is None or verdict.passed else quarantine.resolution_of(verdict)
-    _tell(_report(verdict, resolution, new=batch is not None))
-    return 0 if verdict is None or verdict.passed or resolution is not None else EXIT_QUARANTINED
+    if verdict is None:
+        write_answer({"table": TABLE, "passed": None, "status": "nothing_staged", "reasons": [], "new": False}, output)
+        return
+    write_answer(_report(verdict, resolution, new=batch is not None), output)
+    if not verdict.passed and resolution is None:
+        raise typer.Exit(ExitCode.FINDING)
 
 
-def _list(_: argparse.Namespace, settings: QualitySettings) -> int:
-    batches = Quarantine(settings, SystemClock()).batches()
-    _tell({"batches": [_summary(verdict, resolution) for verdict, resolution in batches]})
-    return 0
+def check_snapshot(
+    store: Annotated[str, typer.Argument(help="The store's name.")], output: AnswerOption = AnswerOutput.TABLE
+) -> None:
+    """Check the newest snapshot of a store against what is expected. Example: storekeeper check snapshot rewards.
+
+    Exit code 4: an expectation isn't met.
+    """
+    begin_job()
+    from quality import snapshot_check  # noqa: PLC0415 (loads Great Expectations)
+
+    settings = QualitySettings.of_platform()
+    spec, _ = live_store(store, settings)
+    now_ms = SystemClock().now_ms()
+    verdict = snapshot_check.check_snapshot(spec, settings.delta_table(spec.table_name), now_ms, settings)
+    if verdict is None:
+        write_answer({"check": snapshot_check.CHECK, "subject": store, "passed": None, "reasons": []}, output)
+        return
+    put_verdict(settings.run_dir, verdict)
+    write_answer(verdict.as_dict(), output)
+    if not verdict.passed:
+        raise typer.Exit(ExitCode.FINDING)
 
 
-def _show(chosen: argparse.Namespace, settings: QualitySettings) -> int:
-    quarantine = Quarantine(settings, SystemClock())
-    verdict, resolution = quarantine.find(chosen.batch)
-    summary = _summary(verdict, resolution)
-    if chosen.check_again:
+@quarantine_commands.command("list")
+def list_batches(output: ListOption = ListOutput.TABLE) -> None:
+    """List all quarantined batches and what became of them. Example: storekeeper quarantine list."""
+    found = _quarantine(QualitySettings.of_platform()).batches()
+    rows = (_summary(verdict, resolution) for verdict, resolution in found)
+    write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
+
+
+@quarantine_commands.command("show")
+def show_batch(
+    batch: BatchName,
+    check_again: Annotated[bool, typer.Option("--check-again", help="Also by the rules and settings of now.")] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Show why a batch was quarantined. Example: storekeeper quarantine show 12-14 --check-again."""
+    begin_job()
+    settings = QualitySettings.of_platform()
+    summary = _summary(*_quarantine(settings).find(batch))
+    if check_again:
         with _lease(settings) as lease, _session(settings, lease) as spark:
-            outcomes = Quarantine(settings, SystemClock(), _topic(settings)).check_again(spark, chosen.batch)
+            outcomes = _quarantine(settings, _topic(settings)).check_again(spark, batch)
         summary["broken_now"] = [
             {"rule": outcome.rule, "reason": outcome.reason, "waivable": outcome.rule in WAIVABLE}
             for outcome in outcomes
             if not outcome.passed
         ]
-    _tell(summary)
-    return 0
+    write_answer(summary, output)
 
 
-def _release(chosen: argparse.Namespace, settings: QualitySettings) -> int:
-    decision = Decision(chosen.by, chosen.reason, tuple(rule for rule in chosen.accept.split(",") if rule))
+@quarantine_commands.command("release")
+def release_batch(
+    batch: BatchName,
+    by: By,
+    reason: Reason,
+    accept: Annotated[
+        str, typer.Option(metavar="RULES", help=f"Rules that it may break, comma-separated, of: {', '.join(WAIVABLE)}.")
+    ] = "",
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Check a batch again and publish it. Example: storekeeper quarantine release 12-14 --by meera --reason "...".
+
+    Exit code 5: it breaks a rule that isn't accepted.
+    """
+    begin_job()
+    settings = QualitySettings.of_platform()
+    from quality.quarantine import Decision  # noqa: PLC0415 (loads Delta)
+
+    decision = Decision(by, reason, tuple(filter(None, accept.split(","))))
     with _lease(settings) as lease:
-        quarantine = Quarantine(settings, SystemClock(), _topic(settings))
-        quarantine.find(chosen.batch)  # fails before a JVM is started
+        quarantine = _quarantine(settings, _topic(settings))
+        quarantine.find(batch)  # fails before a JVM is started
         with _session(settings, lease) as spark:
-            resolution = quarantine.release(spark, chosen.batch, decision)
-    return _resolved(resolution)
+            resolution = quarantine.release(spark, batch, decision)
+    _resolved(resolution, output)
 
 
-def _discard(chosen: argparse.Namespace, settings: QualitySettings) -> int:
+@quarantine_commands.command("discard")
+def discard_batch(batch: BatchName, by: By, reason: Reason, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Decide that a batch is never published. Example: storekeeper quarantine discard 12-14 --by me --reason "..."."""
+    begin_job()
+    settings = QualitySettings.of_platform()
+    from quality.quarantine import Decision  # noqa: PLC0415 (loads Delta)
+
     with _lease(settings):
-        quarantine = Quarantine(settings, SystemClock())
-        return _resolved(quarantine.discard(chosen.batch, Decision(chosen.by, chosen.reason)))
+        _resolved(_quarantine(settings).discard(batch, Decision(by, reason)), output)
 
 
-def _resolved(resolution: Resolution) -> int:
+def _resolved(resolution: Resolution, output: AnswerOutput) -> None:
     _log.info("resolved", batch=resolution.batch, action=resolution.action, by=resolution.by, rows=resolution.rows)
-    _tell(orjson.loads(resolution.to_json()))
-    return 0
+    write_answer(orjson.loads(resolution.to_json()), output)
 
 
 @contextmanager
@@ -150,6 +169,12 @@ def _lease(settings: QualitySettings) -> Iterator[Lease]:
     lease.acquire(timeout_s=0)
     with lease:
         yield lease
+
+
+def _quarantine(settings: QualitySettings, topic: KafkaLineTopic | None = None) -> Quarantine:
+    from quality.quarantine import Quarantine  # noqa: PLC0415 (loads Delta)
+
+    return Quarantine(settings, SystemClock(), topic)
 
 
 def _topic(settings: QualitySettings) -> KafkaLineTopic | None:
@@ -177,7 +202,7 @@ def _decide(gate: Gate, batch: Batch, settings: QualitySettings, lease: Lease) -
     return verdict
 
 
-def _summary(verdict: Verdict, resolution: Resolution | None) -> dict[str, object]:
+def _summary(verdict: Verdict, resolution: Resolution | None) -> dict[str, Any]:
     return {
         "batch": verdict.batch,
         "rows": verdict.rows,
@@ -187,12 +212,18 @@ def _summary(verdict: Verdict, resolution: Resolution | None) -> dict[str, objec
     }
 
 
-def _report(verdict: Verdict | None, resolution: Resolution | None, *, new: bool) -> dict[str, object]:
-    if verdict is None:
-        return {"table": TABLE, "passed": None, "status": "nothing_staged", "reasons": [], "new": False}
+def _in_words(summary: dict[str, Any]) -> dict[str, Any]:
+    """A quarantined batch as a row for people."""
+    decided, became = datetime.fromtimestamp(summary["decided_at_ms"] / 1000, UTC), summary["resolution"]
+    return {
+        "batch": summary["batch"],
+        "rows": summary["rows"],
+        "decided": decided.strftime("%Y-%m-%d %H:%M UTC"),
+        "what it breaks": "\n".join(summary["reasons"]),
+        "became": "" if became is None else f"{became['action']} by {became['by']}: {became['reason']}",
+    }
+
+
+def _report(verdict: Verdict, resolution: Resolution | None, *, new: bool) -> dict[str, Any]:
     became = {} if resolution is None else {"resolution": orjson.loads(resolution.to_json())}
     return {**orjson.loads(verdict.to_json()), **became, "batch": verdict.batch, "new": new}
-
-
-def _tell(content: dict[str, object]) -> None:
-    write_value(content)

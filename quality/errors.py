@@ -3,12 +3,13 @@
 StateError
 ├── ValidationError           the batch couldn't be evaluated; nothing was decided
 ├── StagedTableError          the staged table isn't what the gate can read; nothing was decided
-└── ReleaseRefusedError       a quarantined batch can't be released or discarded; nothing was changed
+└── RefusedError
+    └── ReleaseRefusedError   a quarantined batch can't be released or discarded; nothing was changed
 """
 
 from __future__ import annotations
 
-from state.errors import StateError
+from state.errors import RefusedError, StateError
 
 
 class ValidationError(StateError):
@@ -19,5 +20,5 @@ class StagedTableError(StateError):
     """The staged table was rewritten or has no change data feed. Nothing was decided; the message has the remedy."""
 
 
-class ReleaseRefusedError(StateError):
+class ReleaseRefusedError(RefusedError):
     """There is no such quarantined batch, or it still breaks rules that aren't waived. Nothing was changed."""

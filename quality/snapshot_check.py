@@ -1,20 +1,13 @@
-"""Checks the newest snapshot of a store against its suite. It needs no Spark: DuckDB reads the table.
-
-`python -m quality.snapshot_check rewards`: the last line is the verdict as JSON; exit codes as of `python -m quality`,
-4 if an expectation isn't met.
-"""
+"""Checks the newest snapshot of a store against its suite. It needs no Spark: DuckDB reads the table."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 import great_expectations as gx
-import orjson
-import structlog
 from deltalake import DeltaTable
 from great_expectations.data_context.types.base import (
     DataContextConfig,
@@ -24,16 +17,11 @@ from great_expectations.data_context.types.base import (
 from great_expectations.expectations import Expectation
 
 from quality.errors import ValidationError
-from quality.settings import QualitySettings
 from quality.snapshot_suite import fell_column, growing_fields, snapshot_expectations
-from spark_apps.app_log import configure_logging
-from spark_apps.cli import exit_code
-from spark_apps.generations.live import live_store, store_in
+from spark_apps.generations.live import store_in
 from spark_apps.settings import AppSettings
 from spark_apps.spec import StoreSpec
-from state.clock import SystemClock
-from state.errors import StateError
-from state.maintenance.check_verdict import CheckVerdict, put_verdict
+from state.maintenance.check_verdict import CheckVerdict
 from state.snapshots.delta_log import newest_manifest
 from state.snapshots.manifest import SnapshotManifest
 from state.snapshots.vouched import newest_snapshot
@@ -41,10 +29,7 @@ from state.snapshots.vouched import newest_snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-_log = structlog.get_logger(__name__)
-
 CHECK = "snapshot"
-EXIT_BROKEN = 4
 _COUNTS = {"result_format": "BASIC", "exclude_unexpected_values": True, "partial_unexpected_count": 0}
 
 
@@ -118,31 +103,3 @@ def _reasons(frame: pd.DataFrame, expectations: list[Expectation]) -> list[str]:
 
 def _exceptions(info: Any) -> list[Mapping[str, Any]]:
     return [info] if "raised_exception" in (info or {}) else list((info or {}).values())
-
-
-def _checked(store: str, settings: QualitySettings) -> CheckVerdict | None:
-    spec, _ = live_store(store, settings)
-    return check_snapshot(spec, settings.delta_table(spec.table_name), SystemClock().now_ms(), settings)
-
-
-def main(store: str) -> int:
-    """Checks a store, keeps the verdict and prints it; returns the exit code."""
-    configure_logging()
-    try:
-        settings = QualitySettings.of_platform()
-        verdict = _checked(store, settings)
-    except StateError as error:
-        _log.error("no_decision", kind=type(error).__name__, error=str(error))
-        return exit_code(error)
-    if verdict is None:
-        found: dict[str, Any] = {"check": CHECK, "subject": store, "passed": None, "reasons": []}
-    else:
-        put_verdict(settings.run_dir, verdict)
-        found = verdict.as_dict()
-    sys.stdout.buffer.write(orjson.dumps(found) + b"\n")
-    sys.stdout.buffer.flush()
-    return 0 if verdict is None or verdict.passed else EXIT_BROKEN
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

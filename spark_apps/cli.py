@@ -1,83 +1,67 @@
-"""`python -m spark_apps`: what supervisor and Airflow start.
-
-Results go to stdout, logs to stderr. Exit codes: 0 done or stopped, 1 failed, 75 try again later, 78 wrong settings or
-a damaged table (a restart is of no use before something is changed).
-"""
+"""Commands that run apps, take snapshots and check stores. Spark and Delta are loaded when a command needs them."""
 
 from __future__ import annotations
 
 import signal
-import sys
 import threading
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
-import orjson
-import structlog
 import typer
-from pydantic import ValidationError
 
-from spark_apps.app_log import configure_logging
-from spark_apps.generations.commands import generation_commands
-from spark_apps.generations.desired_state import Role
 from spark_apps.generations.live import live_store
+from spark_apps.maintenance.settings import MaintenanceSettings
+from spark_apps.priority import begin_job, begin_stream
 from spark_apps.registry import app_named
-from spark_apps.runtime.scale import scaled
 from spark_apps.settings import AppSettings
+from state.cli.output import AnswerOption, AnswerOutput, write_answer
 from state.clock import SystemClock
-from state.errors import ConfigurationError, RetriableError, SnapshotDamagedError, StateError
+from state.errors import ConfigurationError
+from state.maintenance.check_verdict import CheckVerdict, put_verdict, together
+from state.program import ExitCode
 
-EXIT_FAILED = 1
-EXIT_TRY_AGAIN = 75
-EXIT_CONFIGURATION = 78
+snapshot_commands = typer.Typer(
+    help="Write the Delta tables of stores, and keep them in order.", no_args_is_help=True, rich_markup_mode=None
+)
 
-cli = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-cli.add_typer(generation_commands, name="generation")
-_log = structlog.get_logger(__name__)
-
-
-@cli.callback()
-def spark_apps() -> None:
-    """Run Storekeeper's Spark apps and jobs."""
+Store = Annotated[str, typer.Argument(help="The store's name.")]
+Stores = Annotated[list[str], typer.Argument(help="The stores' names.")]
 
 
-@cli.command()
 def run(
     apps: Annotated[list[str], typer.Argument(help="The app's name; or several, which share one driver.")],
 ) -> None:
-    """Run an app until TERM, which lets its running batch finish. If one of several fails, all stop."""
+    """Run an app in the foreground until TERM. Example: storekeeper run ticks.
+
+    TERM lets the running batch finish. If one of several apps fails, all stop.
+    """
+    begin_stream()
     specs = [app_named(app) for app in apps]
-    settings, stop = _settings_of_run(), _stop_on_signals()
-    # Imported here because it loads Spark.
-    from spark_apps.runtime.driver import run_apps  # noqa: PLC0415
+    settings, stop = run_settings(), stop_on_signals()
+    from spark_apps.runtime.driver import run_apps  # noqa: PLC0415 (loads Spark)
 
     run_apps(specs, settings, SystemClock(), stop)
 
 
-@generation_commands.command("run")
-def run_next(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
-    """Run the generation that is not live, on its way or standing by, until TERM; ends if there is none."""
+def check_upgrade(
+    app: Annotated[str, typer.Argument(help="The app's name.")], output: AnswerOption = AnswerOutput.TABLE
+) -> None:
+    """Check whether the installed code can take over. Example: storekeeper check upgrade pos."""
+    begin_job()
     spec = app_named(app)
-    settings = scaled(spec.settings(_settings_of_run()), spec.name)
-    from spark_apps.generations.run import GenerationRun  # noqa: PLC0415 (loads Spark)
+    from spark_apps.planning import upgrade_check  # noqa: PLC0415 (imports what the app runs, and so Spark)
 
-    GenerationRun(spec, settings, SystemClock(), _stop_on_signals(), Role.NEXT)()
-
-
-@cli.command()
-def check(app: Annotated[str, typer.Argument(help="The app's name.")]) -> None:
-    """Say whether this code could run an app in place of the one that runs; the last line is a JSON object."""
-    spec = app_named(app)
-    from spark_apps.planning.upgrade_check import check_upgrade  # noqa: PLC0415 (imports what the app runs, and so Spark)
-
-    _answer({"app": spec.name, "stores": check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())})
+    stores = upgrade_check.check_upgrade(spec, spec.settings(AppSettings.of_platform()), SystemClock())
+    write_answer({"app": spec.name, "stores": stores}, output)
 
 
-@cli.command()
-def snapshot(stores: Annotated[list[str], typer.Argument(help="The store's name; or several, of one app.")]) -> None:
-    """Bring a store's Delta table up to its app's last committed batch; the last line is a JSON summary.
+@snapshot_commands.command()
+def create(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Bring tables up to their app's last committed batch. Example: storekeeper snapshot create rewards.
 
-    Of several stores, the tables of each: at the end of the same batch.
+    Several stores must be of one app. Their tables end at the same batch.
     """
+    begin_job()
     base = AppSettings.of_platform()
     found = [live_store(store, base) for store in stores]
     specs, settings = [spec for spec, _ in found], found[0][1]
@@ -88,43 +72,85 @@ def snapshot(stores: Annotated[list[str], typer.Argument(help="The store's name;
 
     summaries = take_snapshots(specs, settings, SystemClock())
     taken = {spec.name: summary.as_dict() for spec, summary in zip(specs, summaries, strict=True)}
-    _answer(taken[stores[0]] if [*taken] == stores[:1] else {"store": ",".join(stores), "stores": taken})
+    write_answer(taken[stores[0]] if len(taken) == 1 else {"store": ",".join(stores), "stores": taken}, output)
 
 
-def _settings_of_run() -> AppSettings:
+@snapshot_commands.command()
+def restore(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Put a table back to its last snapshot. Example: storekeeper snapshot restore rewards.
+
+    For a table that something else has written to. It is Delta's RESTORE: the versions since stay readable. A table
+    that is sound is left alone.
+    """
+    begin_job()
+    from spark_apps.maintenance.tables import restored  # noqa: PLC0415 (loads Delta)
+
+    write_answer(restored(store, AppSettings.of_platform()), output)
+
+
+@snapshot_commands.command()
+def optimize(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Join small files of a table and remove old ones. Example: storekeeper snapshot optimize rewards.
+
+    Every promised version stays readable.
+    """
+    begin_job()
+    from spark_apps.maintenance.tables import optimized  # noqa: PLC0415 (loads Delta)
+
+    write_answer(optimized(store, MaintenanceSettings.of_platform()), output)
+
+
+def verify(stores: Stores, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Compare changelog, SQL and nodes. Example: storekeeper verify rewards.
+
+    Every column of the newest snapshot, and every query node, must hold what the changelog holds. Exit code 4: they
+    differ; the answer has the first differing keys, masked.
+    """
+    begin_job()
+    from spark_apps.maintenance.verify import verified  # noqa: PLC0415 (loads Delta)
+
+    _checked(stores, verified, output)
+
+
+def check_growth(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Measure a store and compare it with earlier days. Example: storekeeper check growth rewards.
+
+    Exit code 4: it grows too fast.
+    """
+    begin_job()
+    from spark_apps.maintenance.growth import growth_verdict  # noqa: PLC0415 (loads a client of Kafka)
+
+    _checked([store], growth_verdict, output)
+
+
+def _checked(
+    stores: Sequence[str], check: Callable[[str, MaintenanceSettings], CheckVerdict], output: AnswerOutput
+) -> None:
+    """Saves the verdict on each store, and shows them as one.
+
+    Raises:
+        typer.Exit: one doesn't pass. And what `check` raises.
+    """
+    settings = MaintenanceSettings.of_platform()
+    verdicts = [check(store, settings) for store in stores]
+    for each in verdicts:
+        put_verdict(settings.run_dir, each)
+    verdict = together(",".join(stores), verdicts)
+    write_answer(verdict.as_dict(), output)
+    if not verdict.passed:
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def run_settings() -> AppSettings:
+    """The settings of a stream, whose run directory is made."""
     settings = AppSettings()
     settings.make_run_dir()
     return settings
 
 
-def _stop_on_signals() -> threading.Event:
+def stop_on_signals() -> threading.Event:
+    """An event that TERM and INT set."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop
-
-
-def _answer(content: dict[str, Any]) -> None:
-    typer.echo(orjson.dumps(content, option=orjson.OPT_SORT_KEYS).decode())
-
-
-def main() -> None:
-    """Runs a command and turns its errors into one sentence and an exit code."""
-    configure_logging()
-    try:
-        cli()
-    except ValidationError as error:
-        for problem in error.errors(include_input=False, include_url=False):
-            name = "_".join(map(str, problem["loc"])).upper()
-            _log.error("configuration_error", setting=f"STOREKEEPER_{name}", error=problem["msg"])
-        sys.exit(EXIT_CONFIGURATION)
-    except StateError as error:
-        _log.error("failed", kind=type(error).__name__, error=str(error))
-        sys.exit(exit_code(error))
-
-
-def exit_code(error: StateError) -> int:
-    """The exit code of a process that ends with `error`."""
-    if isinstance(error, ConfigurationError | SnapshotDamagedError):
-        return EXIT_CONFIGURATION
-    return EXIT_TRY_AGAIN if isinstance(error, RetriableError) else EXIT_FAILED

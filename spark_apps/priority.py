@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Sequence
+import sys
+
+from spark_apps.app_log import configure_logging
 
 STREAM_NICENESS = 5
 """A third of a node's share of processor time, or all of it if no other process wants any."""
 JOB_NICENESS = 10
 """What `nice` adds by default: a tenth of a node's share."""
-# A stream waits for a running hand-over or rollback, so they get its niceness.
-_STREAMS = frozenset({("run",), ("generation", "run"), ("generation", "handover"), ("generation", "rollback")})
 
 
-def niceness(arguments: Sequence[str]) -> int:
-    """The niceness of a command of `python -m spark_apps`: a stream's, also if a stream waits for it, or a job's."""
-    is_stream = any(tuple(arguments[: len(command)]) == command for command in _STREAMS)
-    return STREAM_NICENESS if is_stream else JOB_NICENESS
+def begin_stream() -> None:
+    """Makes this process one of a stream: it logs its events and gives way to nodes."""
+    stand_back(STREAM_NICENESS)
+    configure_logging()
+
+
+def begin_job(*, streams_wait: bool = False) -> None:
+    """Makes this process a job: it gives way to streams, and logs its events unless a person watches it.
+
+    Args:
+        streams_wait: whether a stream waits for the job, so that it gets a stream's niceness.
+    """
+    stand_back(STREAM_NICENESS if streams_wait else JOB_NICENESS)
+    configure_logging(logging.WARNING if sys.stderr.isatty() else logging.INFO)
 
 
 def stand_back(by: int) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 
 from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.user_apps import check_distinct, imported_app, user_apps
@@ -70,10 +72,14 @@ def apps_of(program: str) -> tuple[str, ...]:
 def app_named(name: str) -> AppSpec:
     """The app of that name. One that isn't registered is named by its spec: `<module>:<variable>`.
 
+    Its package is installed, or in the current folder.
+
     Raises:
         ConfigurationError: there is none.
     """
     if ":" in name:
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)
         return imported_app(name)
     if name not in APPS:
         msg = f"there is no app {name[:140]!r}: choose one of {', '.join(APPS)}"

@@ -5,6 +5,7 @@
     │   ├── InvalidNameError          a store, app or topic name outside the allowed alphabet
     │   ├── NotCopartitionedError     topics that are joined have different numbers of partitions
     │   └── UnknownStoreError         no store of that name is declared here
+    ├── RefusedError                  the step isn't safe as things are: a person must decide
     ├── InvalidArgumentError          one call's arguments are wrong; the store is unharmed
     │   ├── NullKeyError              keys may not be None
     │   ├── InvalidTimestampError     a timestamp is negative or not an integer
@@ -51,6 +52,10 @@ class UnknownStoreError(ConfigurationError):
 
 class NotCopartitionedError(ConfigurationError):
     """Topics whose records are joined have different numbers of partitions. Repartition one of them."""
+
+
+class RefusedError(StateError):
+    """A step that isn't safe as things are. Nothing was changed; the message says what a person must decide."""
 
 
 class InvalidArgumentError(StateError):

@@ -1,15 +1,11 @@
-"""A serving node: follows changelogs into local stores and answers queries. `python -m state.node --name a`.
-
-Exit codes: 0 after TERM or INT, 78 when the settings can't work, 1 otherwise.
-"""
+"""A serving node: follows changelogs into local stores and answers queries."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import importlib
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -43,7 +39,7 @@ from state.query.routes.services import QueryLimits, QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex
 from state.replicas.states import ReplicaId
 from state.security.node_security import NodeSecurity
-from state.settings import EXIT_CONFIGURATION, NodeSettings, load_node_settings
+from state.settings import NodeSettings, load_node_settings
 
 log = structlog.get_logger(__name__)
 
@@ -212,44 +208,25 @@ class Node:
 _SWITCH_INTERVAL_S = 0.001
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a node until it is stopped; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="state.node", description="Serve state stores; settings come from STOREKEEPER_*."
-    )
-    parser.add_argument("--name", required=True, help="this node's name")
-    parser.add_argument("--listen", help="host:port to listen on, in place of STOREKEEPER_LISTEN_HOST and _PORT")
-    parser.add_argument("--stores", help="the stores to serve, in place of STOREKEEPER_STORES")
-    options = parser.parse_args(arguments)
-    name: str = options.name
+def run_node(name: str, overrides: Mapping[str, object]) -> None:
+    """Runs a node until TERM or INT.
+
+    Args:
+        name: the node's, its own in the cluster.
+        overrides: settings in place of those of the environment.
+
+    Raises:
+        ConfigurationError: the settings can't work; or another node of this name was started later.
+        OSError: the port is taken.
+    """
     configure_log()
-    try:
-        settings = load_node_settings(_overrides(options))
-        settings.make_run_dir()
-        node = Node(checked_name(name), settings, SystemClock())
-    except ConfigurationError as error:
-        sys.stderr.write(f"node {name}: {error}\n")
-        return EXIT_CONFIGURATION
+    settings = load_node_settings(overrides)
+    settings.make_run_dir()
+    node = Node(checked_name(name), settings, SystemClock())
     # A request waits this long for a thread that applies rows; Python's 5 ms would show in every 99th percentile.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(node.run())
-    except ConfigurationError as error:
-        sys.stderr.write(f"node {name}: {error}\n")
-        return EXIT_CONFIGURATION
-    except OSError as error:
-        sys.stderr.write(f"node {name}: {error}\n")
-        return 1
-    return 0
-
-
-def _overrides(options: argparse.Namespace) -> dict[str, object]:
-    found: dict[str, object] = {} if options.stores is None else {"stores": options.stores}
-    if options.listen is not None:
-        host, _, port = options.listen.rpartition(":")
-        found |= {"listen_host": host.strip("[]"), "listen_port": port}
-    return found
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(node.run())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -260,7 +237,3 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-if __name__ == "__main__":
-    sys.exit(main())

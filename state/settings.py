@@ -16,9 +16,6 @@ from state.names import checked_name
 from state.security.peer_address import PeerRules
 from state.store_definitions import StoreDefinition, parse_definitions
 
-EXIT_CONFIGURATION = 78
-"""Exit code of a process whose settings can't work: restarting it would not help."""
-
 
 def parse_pairs(text: str) -> dict[str, str]:
     """Reads `a=1,b=2`. Raises ValueError if a part has no `=` or a name comes twice."""

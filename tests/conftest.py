@@ -57,3 +57,11 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     running = start_broker(tmp_path_factory.mktemp("broker"))
     yield running
     running.stop()
+
+
+@pytest.fixture
+def called_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps the priority and the log of this process when a test calls a command that has a process of its own."""
+    monkeypatch.setattr("spark_apps.priority.stand_back", lambda _: None)
+    monkeypatch.setattr("spark_apps.priority.configure_logging", lambda *_: None)
+    monkeypatch.setattr("deploy.entry.configure_logging", lambda *_: None)

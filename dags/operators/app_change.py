@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from pydantic import ValidationError
 
-from dags.operators import ends_with_parent
 from dags.operators.settings import OperationsSettings
+from dags.operators.storekeeper import answer_of
 from spark_apps.runtime.scale import AppScale, read_scale, write_scale
 
 _CHECK_S = 120
-_LAST_CHARS = 2000
 _UNSAID = "None"
 
 
@@ -49,11 +45,8 @@ def check_code(app: str) -> None:
     Raises:
         AirflowFailException: it can't; the message has the reasons.
     """
-    command = [sys.executable, ends_with_parent.__file__, str(os.getpid())]
-    command += [sys.executable, "-m", "spark_apps", "check", app]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_CHECK_S, check=False
-    )
-    if done.returncode != 0:
-        msg = f"{app} runs on as it was: the code that is installed can't take over. {done.stderr[-_LAST_CHARS:]}"
-        raise AirflowFailException(msg)
+    try:
+        answer_of("check", "upgrade", app, timeout_s=_CHECK_S)
+    except AirflowException as error:
+        msg = f"{app} runs on as it was: the code that is installed can't take over. {error}"
+        raise AirflowFailException(msg) from error

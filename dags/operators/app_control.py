@@ -15,12 +15,12 @@ from spark_apps.registry import apps_of
 from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, Offsets, read_heartbeat
 from state.clock import Clock, SystemClock
+from state.program import NO_RESTART
 
 APP_STOP_TIMEOUT_S = 120.0
 """How long an app may take to end: twice the time after which supervisor kills it."""
 _PAUSE_S = 0.5
 _RESPAWN_S = 2.0
-_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other code it restarts the app at once
 _LOG_BYTES = 2000
 
 
@@ -223,7 +223,7 @@ class AppControl:
 
 
 def _comes_back(process: ProcessInfo) -> bool:
-    return process.state == "EXITED" and process.exit_status not in _FINAL_EXITS
+    return process.state == "EXITED" and process.exit_status not in {0, *NO_RESTART}
 
 
 def app_control(app: str, settings: OperationsSettings) -> AppControl:

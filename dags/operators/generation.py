@@ -1,30 +1,24 @@
-"""The operators of migrations: steps of `python -m spark_apps generation`, and the tasks between them."""
+"""The operators of migrations: steps of `storekeeper generation`, and the tasks between them."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-import orjson
 from airflow.providers.standard.operators.hitl import HITLBranchOperator
 from airflow.sdk import BaseOperator, BaseSensorOperator, Param
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from dags.operators.spark_job import SparkJobOperator
+from dags.operators.storekeeper import StorekeeperOperator, answer_of
 from dags.operators.stream_app import StreamAppOperator
 from spark_apps.registry import APPS
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-APPS_MODULE = "spark_apps"
-PLANNING_MODULE = "spark_apps.planning"
 ASK = "ask"
 _APPS = [app.name for app in APPS.values() if app.has_generations]
-_REFUSED_EXIT = 3
 _STATUS_S = 120
 _STALE_MS = 60_000
 
@@ -34,23 +28,13 @@ def changeable_app(description: str) -> Param:
     return Param(_APPS[0], type="string", enum=_APPS, title="App", description=description)
 
 
-class GenerationOperator(SparkJobOperator):
-    """Runs a command whose last output line is a JSON object. Repeating it is harmless: it resumes.
-
-    Args:
-        arguments: the command and its arguments, each split at blanks after rendering. Templated.
-        module: `spark_apps`, or the one that plans.
-        **kwargs: those of every operator.
-    """
+class GenerationOperator(StorekeeperOperator):
+    """As `StorekeeperOperator`, but each argument is split at blanks after rendering. Repeating it is harmless."""
 
     ui_color = "#e6dff5"
 
-    def __init__(self, *, arguments: list[str], module: str = APPS_MODULE, **kwargs: Any) -> None:
-        refused = {_REFUSED_EXIT: "refused: somebody must decide"}
-        super().__init__(module=module, arguments=arguments, final_exit_codes=refused, **kwargs)
-
     def execute(self, context: Context) -> dict[str, Any]:
-        """Runs the command; raises what `SparkJobOperator` raises."""
+        """Runs the command; raises what `StorekeeperOperator` raises."""
         self.arguments = [word for argument in self.arguments for word in argument.split()]
         return super().execute(context)
 
@@ -66,7 +50,7 @@ def snapshot_after(step: str, *, task_id: str, task_display_name: str) -> Genera
     return GenerationOperator(
         task_id=task_id,
         task_display_name=task_display_name,
-        arguments=["snapshot", f"{{{{ ti.xcom_pull(task_ids='{step}')['stores'] | join(' ') }}}}"],
+        arguments=["snapshot create", f"{{{{ ti.xcom_pull(task_ids='{step}')['stores'] | join(' ') }}}}"],
         execution_timeout=timedelta(hours=1),
     )
 
@@ -189,25 +173,9 @@ class SkipUnlessOperator(BaseOperator):
             raise AirflowSkipException("the params of this run don't want it")
 
 
-def generation_status(app: str) -> dict[str, Any]:
-    """The JSON object that `generation status` prints for an app.
-
-    Raises:
-        AirflowException: it failed.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", APPS_MODULE, "generation", "status", app],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=_STATUS_S,
-        check=False,
-    )
-    lines = done.stdout.splitlines()
-    if done.returncode != 0 or not lines:
-        msg = f"`generation status {app}` ended with {done.returncode}: {(lines or [b''])[-1].decode()[:1000]}"
-        raise AirflowException(msg)
-    found: dict[str, Any] = orjson.loads(lines[-1])
-    return found
+def generation_status(app: str) -> Mapping[str, Any]:
+    """The JSON object that `generation status` prints for an app; raises what `answer_of` raises."""
+    return answer_of("generation", "status", app, timeout_s=_STATUS_S)
 
 
 def check_process(status: Mapping[str, Any], program: str, *, must_run: bool = False) -> None:

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from dags.operators.app_control import ProcessSupervisor
 from dags.operators.errors import AppFailedError
 from dags.operators.supervisor_rpc import ENDED_STATES
+from state.program import NO_RESTART
 
-_FINAL_EXITS = frozenset({0, 78})  # the supervisor's `exitcodes`: after any other code it restarts the node at once
 _LOG_BYTES = 2000
 
 
@@ -55,7 +55,7 @@ class NodeRoll:
         process = self.supervisor.process(program)
         if process.started_at_ms // 1000 < self.began_s:
             return self._restart(node, program, process.state)
-        if process.state in ENDED_STATES and process.exit_status in _FINAL_EXITS:
+        if process.state in ENDED_STATES and process.exit_status in {0, *NO_RESTART}:
             log = self.supervisor.log_end(program, _LOG_BYTES)
             msg = (
                 f"{program} ended with exit code {process.exit_status} after its restart; the nodes behind it were not "

@@ -11,7 +11,7 @@ from airflow.sdk import BaseOperator, Param
 from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
 from dags.operators.settings import OperationsSettings
-from dags.operators.spark_job import SparkJobOperator
+from dags.operators.storekeeper import StorekeeperOperator
 from dags.operators.tables import UPDATED_SNAPSHOTS, snapshots_of
 from spark_apps.registry import store_named, stores
 
@@ -47,15 +47,19 @@ def per_store(*, retries: int = 2) -> dict[str, Any]:
 
 
 def for_each_store(
-    operator: type[SparkJobOperator], *command: str, task_id: str, display_name: str, **options: Any
+    *command: str,
+    task_id: str,
+    display_name: str,
+    operator: type[StorekeeperOperator] = StorekeeperOperator,
+    **options: Any,
 ) -> None:
     """Adds the choice of stores to the current DAG, and a mapped task that runs a command for each chosen store.
 
     Args:
-        operator: runs the command; its `arguments` are the command and the store's name.
         *command: the words in front of the store's name.
         task_id: of the mapped task.
         display_name: of the mapped task.
+        operator: runs the command; its `arguments` are the command and the store's name.
         **options: further arguments of the operator.
     """
     choose = ChooseStoresOperator(command=command)
@@ -114,14 +118,14 @@ def chosen_stores(names: Iterable[str], selected: str) -> list[str]:
     return [store for store in names if settings.checkpoint_dir(store_named(store).app).parent.exists()]
 
 
-class SnapshotStoreOperator(SparkJobOperator):
+class SnapshotStoreOperator(StorekeeperOperator):
     """Runs the snapshot job of a store, the last of `arguments`, and updates the store's asset.
 
     `UPDATED_SNAPSHOTS` must be among its outlets.
     """
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Takes the snapshot; raises what `SparkJobOperator` raises."""
+        """Takes the snapshot; raises what `StorekeeperOperator` raises."""
         summary = super().execute(context)
         context["outlet_events"][UPDATED_SNAPSHOTS].add(snapshots_of(self.arguments[-1]))
         return summary

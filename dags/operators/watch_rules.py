@@ -9,8 +9,7 @@ from enum import Enum, StrEnum, auto
 from dags.operators.supervisor_rpc import ENDED_STATES, ProcessInfo
 from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import AppState, Heartbeat
-
-_CONFIGURATION_ERROR_EXIT = 78
+from state.program import NO_RESTART
 
 
 class WatchAction(StrEnum):
@@ -108,7 +107,7 @@ def _health(process: ProcessInfo, beat: Heartbeat | None, limits: WatchLimits, n
         return (_Health.SICK, "not started since the supervisor began") if never else (_Health.STOPPED, "stopped")
     if process.state in ENDED_STATES:
         said = f" ({beat.error})" if beat is not None and beat.error else ""
-        if process.exit_status == _CONFIGURATION_ERROR_EXIT:
+        if process.exit_status in NO_RESTART:
             return _Health.MISCONFIGURED, f"ended because of its configuration{said}"
         return _Health.SICK, f"ended with exit code {process.exit_status}{said}"
     if process.state != "RUNNING":

@@ -1,14 +1,6 @@
-"""One-shot services of the compose file: `python -m deploy.containers.begin topics|database|streams`.
-
-topics     makes the topics that are missing
-database   brings Airflow's database to the installed version
-streams    unpauses the scheduled DAGs and has Airflow bring up the stream apps
-"""
+"""The one-shot services of the compose file."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 from confluent_kafka import KafkaException
 
@@ -20,11 +12,9 @@ from deploy.settings import PlatformSettings
 from deploy.topics import all_topics, ensure_topics
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
-from spark_apps.settings import AppSettings
-from state.errors import StateError
 from state.kafka_clients import new_admin
 
-_AIRFLOW_URL = "http://airflow-api-server:8080"
+AIRFLOW_URL = "http://airflow-api-server:8080"
 """Where the compose file has Airflow."""
 
 
@@ -49,7 +39,7 @@ def begin_streams(settings: PlatformSettings, airflow_url: str) -> None:
     """
     password = read_airflow_password(RunLayout(settings.run_dir))
     if password is None:
-        msg = f"There is no Airflow password in {settings.run_dir}: run `storekeeper prepare-containers` first."
+        msg = f"There is no Airflow password in {settings.run_dir}: run `storekeeper container prepare` first."
         raise StartError(msg)
     dags = (START_APPS_DAG, *SCHEDULED_DAGS)
     with AirflowClient(airflow_url, AIRFLOW_USER, password) as airflow:
@@ -60,27 +50,3 @@ def begin_streams(settings: PlatformSettings, airflow_url: str) -> None:
         for dag in dags:
             airflow.unpause(dag)
         airflow.run(START_APPS_DAG, None, settings.start_timeout_s)
-
-
-def main(arguments: list[str]) -> int:
-    """Runs one service; exit code 0 done, 1 failed, 2 wrong usage."""
-    settings = PlatformSettings.load()
-    try:
-        match arguments:
-            case ["topics"]:
-                print(*begin_topics(settings, AppSettings().kafka_bootstrap), sep="\n")
-            case ["database"]:
-                return subprocess.run([sys.executable, "-m", "airflow", "db", "migrate"], check=False).returncode
-            case ["streams"]:
-                begin_streams(settings, _AIRFLOW_URL)
-            case _:
-                print(__doc__, file=sys.stderr)
-                return 2
-    except StateError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,15 +1,9 @@
-"""Health checks of containers: `python -m deploy.containers.healthy url URL`, `heartbeats FOLDER`, `port HOST PORT`.
-
-Exit code 0: healthy.
-"""
+"""Health checks of containers."""
 
 from __future__ import annotations
 
-import argparse
 import socket
 import ssl
-import sys
-import time
 import urllib.request
 from pathlib import Path
 
@@ -45,28 +39,3 @@ def all_beat(folder: Path, now_ms: int) -> bool:
     """Whether every heartbeat in `folder` is fresh and not FAILED. Those of stopped apps don't count."""
     found = [read_heartbeat(path) for path in sorted(folder.glob("*.json"))]
     return not any(beat.state is AppState.FAILED or is_silent(beat, now_ms) for beat in found if beat is not None)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Runs one check."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    checks = parser.add_subparsers(dest="check", required=True)
-    url = checks.add_parser("url")
-    url.add_argument("url")
-    url.add_argument("--ca", type=Path)
-    port = checks.add_parser("port")
-    port.add_argument("host")
-    port.add_argument("port", type=int)
-    checks.add_parser("heartbeats").add_argument("folder", type=Path)
-    given = parser.parse_args(arguments)
-    if given.check == "url":
-        healthy = answers_ok(given.url, given.ca)
-    elif given.check == "port":
-        healthy = listens(given.host, given.port)
-    else:
-        healthy = all_beat(given.folder, int(time.time() * 1000))
-    return 0 if healthy else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

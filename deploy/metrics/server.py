@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable, Iterable
 from socketserver import ThreadingMixIn
@@ -21,6 +22,20 @@ _SILENT_S = 10
 _TEXT = [("Content-Type", "text/plain; charset=utf-8")]
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+def serve_metrics(registry: CollectorRegistry, host: str, port: int, clock: Clock) -> None:
+    """Serves until TERM or INT; raises what `metrics_server` raises."""
+    server = metrics_server(registry, host, port, clock)
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    ended.wait()
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 def metrics_server(registry: CollectorRegistry, host: str, port: int, clock: Clock) -> WSGIServer:

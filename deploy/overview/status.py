@@ -21,7 +21,7 @@ def collect_status(settings: PlatformSettings) -> Overview:
 
 
 def status_json(view: Overview, settings: PlatformSettings) -> dict[str, Any]:
-    """The object that `--json` prints. Fields may be added, never renamed."""
+    """The object that `--output json` prints. Fields may be added, never renamed."""
     return {
         "run_dir": str(settings.run_dir),
         "kafka": settings.kafka_bootstrap,

@@ -8,12 +8,12 @@ import threading
 from harness.crashes.armed import Armed
 from harness.crashes.dying_driver import DyingDriver
 from spark_apps.app_log import configure_logging
-from spark_apps.cli import exit_code
 from spark_apps.registry import app_named
 from spark_apps.runtime.runner import AppRun
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import StateError
+from state.program import exit_code_of
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
         AppRun(spec, settings, SystemClock(), threading.Event(), around_batch=dying.around_batch)()
     except StateError as error:
         sys.stderr.write(f"failed: {type(error).__name__}: {error}\n")
-        return exit_code(error)
+        return exit_code_of(error)
     return 0
 
 

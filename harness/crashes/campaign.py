@@ -113,7 +113,7 @@ class Campaign:
         """Starts all apps once more, in one driver, lets them finish everything, and stops them."""
         first, *_ = SOURCES
         # Small batches were for the kills: there are many of them to be met.
-        shared = self.apps.start_module(first, "spark_apps", "run", *SOURCES, **_LARGE_BATCHES)
+        shared = self.apps.start_module(first, "deploy.entry", "run", *SOURCES, **_LARGE_BATCHES)
         running = {app: AppProcess(app, shared.process, shared.run_dir) for app in SOURCES}
         # What a dead attempt had committed is not applied anew: with a further batch the local stores are whole.
         for more in (0, _FINAL_INVOICES):

@@ -18,6 +18,7 @@ from harness.crashes.armed import FOLDER, LIFE, Armed
 from harness.crashes.harm import Harm, Stores
 from harness.crashes.points import FATAL, Kill, Life, Point, Victim
 from spark_apps.runtime.heartbeat import AppState
+from state.program import NO_RESTART
 
 _PAUSE_S = 0.05
 _STARTS_WITHIN_S = 600.0
@@ -27,7 +28,7 @@ _ZOMBIES_END_WITHIN_S = 20.0
 _BROKER_DEAD_S = 1.0
 _BROKER_STARTS = 5
 _TRIES = 12
-_UNASKED = (0, 78)
+_UNASKED = (0, *NO_RESTART)
 """With these exit codes no app may end unasked: supervisor would not start it again."""
 
 

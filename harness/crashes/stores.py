@@ -59,8 +59,8 @@ def _has_followed(node: NodeProcess) -> bool:
 
 def snapshot(apps: AppProcesses, rewards: Rows) -> Difference:
     """How a snapshot that is taken and verified now differs from the store as it must be."""
-    for module, command in (("spark_apps", "snapshot"), ("spark_apps.maintenance", "verify")):
-        done = apps.run_module(module, command, "rewards")
+    for command in (("snapshot", "create"), ("verify",)):
+        done = apps.run(*command, "rewards", "--output", "json")
         assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     table = DeltaTable(str(apps.run_dir / "delta" / "rewards")).to_pyarrow_table().to_pylist()
     found = [(row["_key"], orjson.loads(row["_value"])["InvoiceCount"], row["TotalLoyaltyPoints"]) for row in table]

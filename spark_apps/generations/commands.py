@@ -1,7 +1,6 @@
-"""`python -m spark_apps generation …`: the steps in an app's change of generation, for people and for Airflow.
+"""`storekeeper generation`: the steps in an app's change of generation, for people and for Airflow.
 
-Each prints one JSON object on stdout as its last line. Exit codes: 0 done, also if it was done before; 3 refused, a
-person must decide (the object has `error`); 1 not now, the same step may be taken again (the object has `error`).
+Repeating a step is harmless: it resumes, or shows what was done before.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import orjson
-import structlog
 import typer
 
+from spark_apps.cli import run_settings, stop_on_signals
 from spark_apps.generations import steps
 from spark_apps.generations.catalog import check_changeable, check_fitting, check_since, known, settings_of
 from spark_apps.generations.comparison import behind, compare_generations
@@ -27,55 +26,98 @@ from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.handover import GenerationController
 from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.running_code import check_known
+from spark_apps.priority import begin_job, begin_stream
 from spark_apps.registry import app_named
 from spark_apps.runtime.heartbeat import read_heartbeat
+from spark_apps.runtime.scale import scaled
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
+from state.cli.output import AnswerOption, AnswerOutput, write_answer, write_markdown
 from state.clock import SystemClock
 from state.cluster.alias_topic import publish_alias
-from state.errors import ConfigurationError, StateError
 from state.migration.compare import ComparisonVerdict
+from state.migration.explain import explain_plan
+from state.migration.plan import Verdict
+from state.program import ExitCode
 from state.security.cluster_secret import load_cluster_secret
 
-EXIT_FAILED = 1
-EXIT_REFUSED = 3
 _OWN_TOPICS = ("-markers", "-repartition")
 """Suffixes of a generation's own topics, other than its changelogs."""
 _REMOVALS = 50
 _REMOVAL_PAUSE_S = 0.2
 
-generation_commands = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-_log = structlog.get_logger(__name__)
+generation_commands = typer.Typer(
+    help="Change the state of an app by a new generation of it.", no_args_is_help=True, rich_markup_mode=None
+)
 
 _App = Annotated[str, typer.Argument(help="The app's name.")]
+_Migrations = Annotated[list[str] | None, typer.Option(help="A change to make, by name; given again for one after it.")]
 _Timeout = Annotated[float, typer.Option(help="How long to wait for the app's processes, in seconds.")]
 
 
-@generation_commands.callback()
-def generation() -> None:
-    """Change the state of an app by a new generation of it."""
+@generation_commands.command()
+def plan(
+    app: _App,
+    migration: _Migrations = None,
+    partitions: Annotated[int, typer.Option(min=0, help="Of the new changelogs; 0 leaves them as they are.")] = 0,
+    *,
+    copy: Annotated[bool, typer.Option("--copy", help="Plan one even if nothing is to be changed.")] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
+) -> None:
+    """Plan a new generation of an app. Example: storekeeper generation plan pos --migration rewards-tier.
+
+    Exit code 5: there is nothing to do, or the change is refused.
+    """
+    begin_job()
+    from spark_apps.planning.app_plan import plan_answer, planned_change  # noqa: PLC0415 (loads Delta)
+
+    found = planned_change(app, migration or [], partitions, copy=copy)
+    if output is AnswerOutput.JSON:
+        write_answer(plan_answer(app, found), output)
+    else:
+        write_markdown(explain_plan(found))
+    if found.verdict is not Verdict.MIGRATE:
+        raise typer.Exit(ExitCode.REFUSED)
+
+
+@generation_commands.command()
+def run(app: _App) -> None:
+    """Run the generation that is not live, until TERM. Example: storekeeper generation run pos.
+
+    It is on its way or stands by. Without one the process ends.
+    """
+    begin_stream()
+    spec = app_named(app)
+    settings = scaled(spec.settings(run_settings()), spec.name)
+    from spark_apps.generations.run import GenerationRun  # noqa: PLC0415 (loads Spark)
+
+    GenerationRun(spec, settings, SystemClock(), stop_on_signals(), Role.NEXT)()
 
 
 @generation_commands.command()
 def seed(
     app: _App,
-    migration: Annotated[
-        list[str] | None, typer.Option(help="A change to make, by name; again for one after it. None only copies.")
-    ] = None,
+    migration: _Migrations = None,
     partitions: Annotated[int | None, typer.Option(min=1, help="Of the new changelogs; else as the old ones'.")] = None,
     since: Annotated[
         str | None,
         typer.Option("--from", help="Begin empty, and read the input from its `beginning` or from a time (ISO 8601)."),
     ] = None,
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Make a generation out of the live one's rows, or out of the input, ready to run beside it."""
-    _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since))
+    """Make a generation, ready to run beside the live one. Example: storekeeper generation seed pos.
+
+    It is made of the live one's rows, or of the input. Without --migration it is a copy.
+    """
+    begin_job()
+    _answered(app, lambda taken: _seeded(taken, tuple(migration or ()), partitions, since), output)
 
 
 @generation_commands.command()
-def status(app: _App) -> None:
-    """Tell which generations there are and how far they have come."""
-    _answered(app, lambda taken: taken.read())
+def status(app: _App, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Show which generations there are and how far they are. Example: storekeeper generation status pos."""
+    begin_job()
+    _answered(app, lambda taken: taken.read(), output)
 
 
 @generation_commands.command()
@@ -88,8 +130,13 @@ def handover(
     accept_differences: Annotated[
         bool, typer.Option("--accept-differences", help="Hand over to a backfill, too, if it holds something else.")
     ] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Let the generation that runs beside the live one take over, if both hold the same."""
+    """Let the generation beside the live one take over. Example: storekeeper generation handover pos.
+
+    Every key is compared. Exit code 5: the two differ, and the live one goes on.
+    """
+    begin_job(streams_wait=True)
 
     def taken(all_steps: GenerationController) -> tuple[Journal, dict[str, Any]]:
         candidate = all_steps.read().candidate
@@ -98,13 +145,17 @@ def handover(
         journal, comparison = all_steps.hand_over(generation)
         return journal, {} if comparison is None else {"comparison": asdict(comparison)}
 
-    _answered(app, taken, timeout_s=timeout_s, max_behind=max_behind, accepts_differences=accept_differences)
+    _answered(app, taken, output, timeout_s=timeout_s, max_behind=max_behind, accepts_differences=accept_differences)
 
 
 @generation_commands.command()
-def rollback(app: _App, timeout_s: _Timeout = 120) -> None:
-    """Call off the hand-over under way, or go back to the generation that was live before."""
-    _answered(app, lambda taken: taken.roll_back(), timeout_s=timeout_s)
+def rollback(app: _App, timeout_s: _Timeout = 120, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Go back to the generation that was live before. Example: storekeeper generation rollback pos.
+
+    A hand-over under way is called off.
+    """
+    begin_job(streams_wait=True)
+    _answered(app, lambda taken: taken.roll_back(), output, timeout_s=timeout_s)
 
 
 @generation_commands.command()
@@ -113,9 +164,14 @@ def retire(
     generation: Annotated[int | None, typer.Option(min=1, help="Which; else the one that is not live.")] = None,
     delete: Annotated[bool, typer.Option(help="Delete its changelogs, checkpoint and local stores, too.")] = False,
     timeout_s: _Timeout = 120,
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """End the generation that is not live. With --delete nothing is left of it."""
-    _answered(app, lambda taken: _retired(taken, generation, delete=delete), timeout_s=timeout_s)
+    """End the generation that is not live. Example: storekeeper generation retire pos --delete.
+
+    With --delete nothing is left of it.
+    """
+    begin_job()
+    _answered(app, lambda taken: _retired(taken, generation, delete=delete), output, timeout_s=timeout_s)
 
 
 def _seeded(
@@ -204,23 +260,17 @@ def delete_generation(taken: GenerationController, generation: Generation) -> No
 def _answered(
     app: str,
     step: Callable[[GenerationController], Journal | tuple[Journal, dict[str, Any]]],
+    output: AnswerOutput,
     *,
     timeout_s: float = 120,
     max_behind: int = 100_000,
     accepts_differences: bool = False,
 ) -> None:
-    """Takes a step, prints the result and exits."""
-    try:
-        taken = _steps(app, timeout_s, max_behind, accepts_differences=accepts_differences)
-        made = step(taken)
-        journal, more = made if isinstance(made, tuple) else (made, {})
-        answer, code = {**_told(taken, journal), **more}, 0
-    except ConfigurationError as error:
-        answer, code = _refusal(error), EXIT_REFUSED
-    except StateError as error:
-        answer, code = _refusal(error), EXIT_FAILED
-    typer.echo(orjson.dumps(answer, option=orjson.OPT_SORT_KEYS).decode())
-    raise typer.Exit(code)
+    """Takes a step and shows the result."""
+    taken = _steps(app, timeout_s, max_behind, accepts_differences=accepts_differences)
+    made = step(taken)
+    journal, more = made if isinstance(made, tuple) else (made, {})
+    write_answer({**_described(taken, journal), **more}, output)
 
 
 def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: bool) -> GenerationController:
@@ -248,12 +298,7 @@ def _compared(settings: AppSettings, source: Generation, target: Generation) -> 
     return compare_generations(settings.kafka_bootstrap, settings.run_dir / "generations", source, target)
 
 
-def _refusal(error: StateError) -> dict[str, Any]:
-    _log.error("step_not_taken", kind=type(error).__name__, error=str(error))
-    return {"error": str(error), "kind": type(error).__name__}
-
-
-def _told(taken: GenerationController, journal: Journal) -> dict[str, Any]:
+def _described(taken: GenerationController, journal: Journal) -> dict[str, Any]:
     transfer = journal.transfer
     return {
         "app": journal.app,
@@ -262,12 +307,12 @@ def _told(taken: GenerationController, journal: Journal) -> dict[str, Any]:
         "candidate": None if journal.candidate is None else journal.candidate.number,
         "standby": None if journal.standby is None else journal.standby.number,
         "transfer": None if transfer is None else {"phase": transfer.phase, "target": transfer.target},
-        "generations": [_described(taken, journal, item) for _, item in sorted(journal.generations.items())],
+        "generations": [_generation(taken, journal, item) for _, item in sorted(journal.generations.items())],
         "processes": {role.program(journal.app): _process(taken, role) for role in Role},
     }
 
 
-def _described(taken: GenerationController, journal: Journal, generation: Generation) -> dict[str, Any]:
+def _generation(taken: GenerationController, journal: Journal, generation: Generation) -> dict[str, Any]:
     checkpoint = taken.checkpoint(generation)
     live = taken.checkpoint(journal.live_generation).committed_position()
     position = checkpoint.committed_position()

@@ -1,7 +1,7 @@
 """Errors of a change of generation, below the library's `StateError`.
 
 StateError
-├── ConfigurationError
+├── ConfigurationError, RefusedError
 │   └── GenerationRefusedError     the step can't be taken in this state, or the change can't work
 │       ├── UnconvertibleRowsError rows of the store that the change can't convert
 │       └── GenerationsDifferError old and new generation have different rows
@@ -11,10 +11,10 @@ StateError
 
 from __future__ import annotations
 
-from state.errors import ConfigurationError, RetriableError
+from state.errors import ConfigurationError, RefusedError, RetriableError
 
 
-class GenerationRefusedError(ConfigurationError):
+class GenerationRefusedError(ConfigurationError, RefusedError):
     """The step can't be taken as things are. The message says which one can."""
 
 

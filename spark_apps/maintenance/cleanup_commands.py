@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_apps.generations.live import journal_of, live_store
 from spark_apps.maintenance.cleanable import check_alone, check_cleanable
+from spark_apps.priority import begin_job
 from spark_apps.settings import AppSettings
-from state.cli.output import write_value
+from state.cli.output import AnswerOption, AnswerOutput, say, write_answer, write_markdown
 from state.clock import SystemClock
 from state.maintenance.check_verdict import CheckVerdict, put_verdict
 from state.maintenance.cleanup_plan import CleanupOptions
@@ -20,10 +20,12 @@ from state.maintenance.expiry import DAY_MS
 if TYPE_CHECKING:
     from state.maintenance.cleanup import Cleanup, CleanupReport
 
-commands = typer.Typer(no_args_is_help=True, help="Delete what is too old in a store, and bring it back.")
+commands = typer.Typer(
+    help="Delete what is too old in a store, and bring it back.", no_args_is_help=True, rich_markup_mode=None
+)
 
 Store = Annotated[str, typer.Argument(help="The store's name.")]
-CleanupId = Annotated[str, typer.Argument(help="The clean-up's id, as `preview` tells it.")]
+CleanupId = Annotated[str, typer.Argument(help="The clean-up's id, which `preview` shows.")]
 
 
 @commands.command()
@@ -34,8 +36,10 @@ def preview(  # noqa: PLR0917 (a command line names its options)
     max_came_back_share: Annotated[float, typer.Option(help="Stop if more of the canary comes back.")] = 0.02,
     rate: Annotated[float, typer.Option(help="At most so many deletions a second.")] = 2000,
     undo_days: Annotated[float, typer.Option(help="For how long it can be undone.")] = 7,
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Tell what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
+    """Show what would be deleted, and keep that as a plan. Example: storekeeper cleanup preview prices --ttl-days 9."""
+    begin_job()
     spec, _ = live_store(store, AppSettings.of_platform())
     check_cleanable(spec)
     _check_alone(store)
@@ -43,10 +47,11 @@ def preview(  # noqa: PLR0917 (a command line names its options)
         round(ttl_days * DAY_MS), canary_share, max_came_back_share, rate, round(undo_days * DAY_MS)
     )
     plan = _cleanup(store).preview(options)
-    if sys.stdout.isatty():
-        typer.echo(f"{plan.as_text()}\n\nTo delete them: storekeeper cleanup run {store} {plan.cleanup_id}")
+    if output is AnswerOutput.JSON:
+        write_answer({**plan.as_dict(), "text": plan.as_text()}, output)
     else:
-        _tell({**plan.as_dict(), "text": plan.as_text()})
+        write_markdown(plan.as_text())
+        say(f"To delete them: storekeeper cleanup run {store} {plan.cleanup_id}")
 
 
 @commands.command()
@@ -55,8 +60,13 @@ def run(
     cleanup_id: CleanupId,
     *,
     only_canary: Annotated[bool, typer.Option("--only-canary", help="Delete the first share and stop there.")] = False,
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Archive what was previewed, then delete it; go on with one that was ended on its way."""
+    """Archive what was previewed, then delete it. Example: storekeeper cleanup run prices 20260131T180000000Z.
+
+    One that was interrupted goes on where it was.
+    """
+    begin_job()
     _check_alone(store)
     cleanup = _cleanup(store)
     plan = cleanup.plan(cleanup_id)
@@ -67,27 +77,36 @@ def run(
         report = cleanup.delete(plan)
     elif not plan.options.canary_share:
         report = cleanup.report(plan)
-    _tell_report(report)
+    _show_report(report, output)
 
 
 @commands.command()
-def undo(store: Store, cleanup_id: CleanupId) -> None:
-    """Bring back what was deleted, except what was written since."""
+def undo(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Bring back what was deleted. Example: storekeeper cleanup undo prices 20260131T180000000Z.
+
+    What was written since stays as it is.
+    """
+    begin_job()
     cleanup = _cleanup(store)
-    _tell_report(cleanup.undo(cleanup.plan(cleanup_id)))
+    _show_report(cleanup.undo(cleanup.plan(cleanup_id)), output)
 
 
 @commands.command()
-def report(store: Store, cleanup_id: CleanupId) -> None:
-    """Tell from the changelog what a clean-up has done."""
+def report(store: Store, cleanup_id: CleanupId, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Show what a clean-up has done. Example: storekeeper cleanup report prices 20260131T180000000Z.
+
+    The changelog says so.
+    """
+    begin_job()
     cleanup = _cleanup(store)
-    _tell_report(cleanup.report(cleanup.plan(cleanup_id)))
+    _show_report(cleanup.report(cleanup.plan(cleanup_id)), output)
 
 
 @commands.command()
-def forget(store: Store) -> None:
-    """Delete the archives of clean-ups that can't be undone any more."""
-    _tell({"store": store, "forgotten": _cleanup(store).forget_old()})
+def forget(store: Store, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Delete archives that are too old to be undone. Example: storekeeper cleanup forget prices."""
+    begin_job()
+    write_answer({"store": store, "forgotten": _cleanup(store).forget_old()}, output)
 
 
 def _cleanup(store: str) -> Cleanup:
@@ -110,14 +129,10 @@ def _check_alone(store: str) -> None:
     check_alone(spec, journal_of(spec, AppSettings.of_platform()))
 
 
-def _tell_report(report: CleanupReport) -> None:
+def _show_report(report: CleanupReport, output: AnswerOutput) -> None:
     settings = AppSettings.of_platform()
     verdict = CheckVerdict(
         "cleanup", report.store, report.holds, (), SystemClock().now_ms(), {"report": report.as_dict()}
     )
     put_verdict(settings.run_dir, verdict)
-    _tell(report.as_dict())
-
-
-def _tell(content: dict[str, Any]) -> None:
-    write_value(content)
+    write_answer(report.as_dict(), output)

@@ -1,6 +1,6 @@
 """An archive of Spark's loaded classes (class data sharing): with it a session starts in half the time.
 
-`python -m spark_apps.runtime.class_archive` makes it, as `make setup` does. The JVM uses it only with the same class
+`storekeeper archive-classes` makes it, as `make setup` does. The JVM uses it only with the same class
 path, files and JVM that it was made with; otherwise, or without it, sessions start as usual, without a message.
 It is for masters that run their tasks in the driver (see `start_session`).
 """
@@ -76,8 +76,3 @@ def _process(batch: DataFrame, _: int) -> None:
 
 def _same(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
-
-
-if __name__ == "__main__":
-    made = make_archive(AppSettings())
-    print(f"{made}: {made.stat().st_size >> 20} MiB")

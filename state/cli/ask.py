@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from state.cli.asking import NOT_FOUND, AsJson, Limit, Store, asks, fail, say
-from state.cli.output import origin, origin_sentence, write_json, write_rows, write_value
+from state.cli.asking import Limit, Store, asks, not_found
+from state.cli.output import (
+    AnswerOption,
+    AnswerOutput,
+    ListOption,
+    ListOutput,
+    origin,
+    origin_sentence,
+    say,
+    write_json,
+    write_rows,
+    write_value,
+)
 
 if TYPE_CHECKING:
     from state.client import Row, StateClient
@@ -22,13 +33,19 @@ _LAST_TEXT = "\U0010ffff" * 4
 
 @asks
 def get(
-    client: StateClient, store: Store, key: Annotated[str, typer.Argument(help="The key.")], as_json: AsJson = False
+    client: StateClient,
+    store: Store,
+    key: Annotated[str, typer.Argument(help="The key.")],
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Show the value of one key, and on standard error where it comes from; exit code 2 if there is none."""
+    """Show the value of one key. Example: storekeeper get rewards 0000000042.
+
+    Standard error says where the value comes from. Exit code 3: there is no such key.
+    """
     reading = client.key_value(store).get(key)
     if reading.value is None:
-        fail(f"store {store} has no key {key!r}", NOT_FOUND)
-    if as_json:
+        not_found(f"store {store} has no key {key!r}")
+    if output is AnswerOutput.JSON:
         write_json({"key": key, "value": reading.value, **origin(reading)})
         return
     write_value(reading.value)
@@ -44,19 +61,19 @@ def scan(  # noqa: PLR0917 - each is an option of its own
     prefix: Annotated[str | None, typer.Option("--prefix", help="Only keys that begin so.")] = None,
     reverse: Annotated[bool, typer.Option("--reverse", help="The last key first.")] = False,
     limit: Limit = 100,
-    as_json: AsJson = False,
+    output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show rows in the order of their keys; exit code 2 if there is none."""
+    """Show rows in the order of their keys. Example: storekeeper scan rewards --prefix 00000000 --limit 20.
+
+    Exit code 3: there is no row.
+    """
     if prefix is not None and (lower is not None or upper is not None or reverse):
         raise typer.BadParameter("goes with neither --from, --to nor --reverse", param_hint="--prefix")
     rows = _rows(client.key_value(store), lower, upper, prefix, reverse=reverse, limit=limit)
-    count = write_rows(
-        ({"key": key, "value": value} for key, value in islice(rows, limit)),
-        as_json=as_json,
-    )
+    count = write_rows(({"key": key, "value": value} for key, value in islice(rows, limit)), output)
     if count == 0:
-        fail(f"store {store} has no row there", NOT_FOUND)
-    if count == limit and not as_json:
+        not_found(f"store {store} has no row there")
+    if count == limit and output is ListOutput.TABLE:
         say(f"the first {limit} rows: --limit shows more")
 
 

@@ -7,56 +7,57 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from state.cli.asking import ERROR, AsJson, asks, fail
-from state.cli.output import write_rows
+from state.cli.asking import asks
+from state.cli.output import ListOption, ListOutput, say, write_rows
+from state.program import ExitCode
 
 if TYPE_CHECKING:
     from state.client import NodeLag, StateClient
 
 _STORES = ("store", "topic", "kind", "backend", "partitions", "approximate_num_entries")
-_LAG = (
-    "node",
-    "store",
-    "partition",
-    "role",
-    "state",
-    "offset",
-    "end_offset",
-    "offset_lag",
-    "skipped_records",
-    "unranked_rows",
-    "error",
-)
+_LAG = ("node", "store", "partition", "role", "state", "offset_lag", "notes")
 _MEMBERS = ("name", "address", "rack", "state", "active", "standby")
 
 
 @asks
-def stores(client: StateClient, as_json: AsJson = False) -> None:
-    """List the stores with their partitions and sizes."""
-    write_rows(client.stores(), as_json=as_json, columns=_STORES)
+def stores(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
+    """List the stores with their partitions and sizes. Example: storekeeper stores."""
+    write_rows(client.stores(), output, _STORES)
 
 
 @asks
-def lag(client: StateClient, as_json: AsJson = False) -> None:
-    """Show how far each replica is behind its changelog; exit code 1 unless all of them answer."""
+def lag(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
+    """Show how far each replica is behind its changelog. Example: storekeeper lag --node http://127.0.0.1:18101.
+
+    Exit code 4: a node does not answer, or a replica does not serve.
+    """
     nodes = client.lag()
-    write_rows(replicas(nodes), as_json=as_json, columns=_LAG)
-    for node in nodes:
-        if node.error is not None:
-            fail(f"node {node.address} does not answer: {node.error}", ERROR)
-    if not all(replica["serving"] for replica in replicas(nodes)):
-        raise typer.Exit(ERROR)
+    found = replicas(nodes)
+    write_rows(map(_with_notes, found) if output is ListOutput.TABLE else found, output, _LAG)
+    silent = [node for node in nodes if node.error is not None]
+    for node in silent:
+        say(f"node {node.address} does not answer: {node.error}")
+    if silent or not all(replica["serving"] for replica in found):
+        raise typer.Exit(ExitCode.FINDING)
+
+
+def _with_notes(replica: Mapping[str, Any]) -> dict[str, Any]:
+    """A replica with all that is wrong with it in one column."""
+    notes = [
+        f"{replica[name]} {name.replace('_', ' ')}" for name in ("skipped_records", "unranked_rows") if replica[name]
+    ]
+    return {**replica, "notes": ", ".join([*notes, *filter(None, [replica["error"]])])}
 
 
 @asks
-def cluster(client: StateClient, as_json: AsJson = False) -> None:
-    """Show the nodes of the cluster and what each holds."""
+def cluster(client: StateClient, output: ListOption = ListOutput.TABLE) -> None:
+    """Show the nodes of the cluster and what each holds. Example: storekeeper cluster."""
     members = client.cluster()["members"]
-    write_rows(members if as_json else map(member_row, members), as_json=as_json, columns=_MEMBERS)
+    write_rows(members if output is ListOutput.JSON else map(member_row, members), output, _MEMBERS)
 
 
 def member_row(member: Mapping[str, Any]) -> dict[str, Any]:
-    """A member of `/state/cluster` as a row of the table."""
+    """A member of the cluster as a row of the table."""
     roles = [replica["role"] for replica in member["replicas"]]
     return {
         "name": member["name"],

@@ -1,19 +1,28 @@
-"""Output of commands: tables for people, one JSON object a line for programs. Data goes to standard output."""
+"""Output of commands: tables for people, JSON or CSV for programs.
+
+Data goes to standard output, messages to standard error. In JSON a list is one object a line, any
+other answer one object.
+"""
 
 from __future__ import annotations
 
 import base64
+import csv
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Column, Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from state.client import Reading
@@ -22,6 +31,32 @@ _PIPE_WIDTH = 200
 _MOST_FIELDS = 8
 
 Fields = Mapping[str, Any]
+
+
+class ListOutput(StrEnum):
+    """The forms of a list."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+class AnswerOutput(StrEnum):
+    """The forms of an answer that is no list."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+ListOption = Annotated[
+    ListOutput, typer.Option("--output", "-o", help="A table for people, or JSON (an object a line) or CSV.")
+]
+AnswerOption = Annotated[AnswerOutput, typer.Option("--output", "-o", help="A table for people, or a JSON object.")]
+
+
+def say(message: str) -> None:
+    """Writes a message for a person, separate from the data."""
+    Console(stderr=True, soft_wrap=True).print(message, style="dim", markup=False, highlight=False)
 
 
 def write_json(found: object) -> None:
@@ -35,35 +70,62 @@ def write_value(value: object) -> None:
     typer.echo(json.dumps(value, default=_plain, ensure_ascii=False, indent=indent))
 
 
-def write_rows(rows: Iterable[Fields], *, as_json: bool, columns: Sequence[str] | None = None) -> int:
-    """Rows as lines of JSON as they arrive, or as one table. Returns how many there were.
+def write_markdown(text: str) -> None:
+    """A text in Markdown, rendered on a terminal."""
+    if Console().is_terminal:
+        show(Markdown(text))
+    else:
+        typer.echo(text)
+
+
+def write_rows(rows: Iterable[Fields], output: ListOutput, columns: Sequence[str] | None = None) -> int:
+    """Rows as lines of JSON as they arrive, as one table, or as CSV. Returns how many there were.
 
     Args:
-        rows: by field. A field `value` that holds an object becomes a column for each of its fields in a table.
-        as_json: lines of JSON, all fields.
+        rows: by field. A field `value` that holds an object becomes a column for each of its fields in tables and CSV.
+        output: JSON and CSV have all fields.
         columns: the fields that a table shows, in this order; None shows those that the rows have.
     """
-    if as_json:
+    if output is ListOutput.JSON:
         count = 0
         for row in rows:
             write_json(row)
             count += 1
         return count
     shown = [_spread(row) for row in rows]
-    if shown:
-        names = list(columns) if columns is not None else list(dict.fromkeys(name for row in shown for name in row))
-        show(table(names, shown))
+    names = list(dict.fromkeys(name for row in shown for name in row))
+    if output is ListOutput.CSV:
+        lines = csv.writer(sys.stdout, lineterminator="\n")
+        lines.writerows([names, *([_cell(name, row.get(name)) for name in names] for row in shown)] if shown else [])
+    elif shown:
+        show(table(names if columns is None else columns, shown))
     return len(shown)
 
 
+def write_answer(answer: Fields, output: AnswerOutput) -> None:
+    """One answer: JSON on one line, or for people a line for each field, and a table for each list of objects."""
+    if output is AnswerOutput.JSON:
+        write_json(answer)
+        return
+    lists = {name: value for name, value in answer.items() if _is_list_of_objects(value)}
+    fields = Table(Column(style="bold", no_wrap=True), Column(overflow="fold"), box=None, show_header=False)
+    for name, value in answer.items():
+        if name not in lists:
+            fields.add_row(name.replace("_", " "), Text(_words(name, value)))
+    show(fields)
+    for name, value in lists.items():
+        show(Text(f"\n{name.replace('_', ' ')}", style="bold"))
+        show(table(list(dict.fromkeys(field for row in value for field in row)), value))
+
+
 def table(columns: Sequence[str], rows: Iterable[Fields]) -> Table:
-    """A table with one column for each field; numbers stand to the right."""
+    """A table with one column for each field; numbers stand to the right. What is too wide goes on in the next line."""
     rows = list(rows)
     found = Table(
-        *(Column(name.replace("_", " "), no_wrap=True, justify=_justify(name, rows)) for name in columns), box=SIMPLE
+        *(Column(name.replace("_", " "), overflow="fold", justify=_justify(name, rows)) for name in columns), box=SIMPLE
     )
     for row in rows:
-        found.add_row(*(_cell(name, row.get(name)) for name in columns))
+        found.add_row(*(Text(_cell(name, row.get(name))) for name in columns))
     return found
 
 
@@ -110,9 +172,23 @@ def _spread(row: Fields) -> Fields:
     return {**rest, **{name: field for name, field in value.items() if name not in rest}}
 
 
+def _is_list_of_objects(value: object) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(item, Mapping) for item in value)
+
+
 def _justify(name: str, rows: Sequence[Fields]) -> Any:
     numbers = all(isinstance(row.get(name), int | float | Decimal | None) for row in rows)
     return "right" if rows and numbers else "left"
+
+
+def _words(name: str, value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "\n".join(str(item) for item in value) or "none"
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_cell('', item)}" for key, item in value.items()) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return _cell(name, value)
 
 
 def _cell(name: str, value: object) -> str:

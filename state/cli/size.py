@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Column, Table
 
-from state.cli.asking import AsJson
+from state.cli.output import AnswerOption, AnswerOutput, write_json
 from state.sizing import MIB, Part, Sizing, Workload, kafka_streams_memory_bytes
 from state.sizing import size as sized
 
@@ -32,13 +31,16 @@ def size(  # noqa: PLR0917 - each is an option of its own
     value_bytes: ValueBytes = 104,
     bound_mib: BoundMib = 256,
     record_cache_mib: RecordCacheMib = 10,
-    as_json: AsJson = False,
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Compute memory and disk of a process with state stores, and say by which formula."""
+    """Compute a process's memory and disk. Example: storekeeper size --rows 5000000 --partitions 8.
+
+    Each figure comes with its formula.
+    """
     workload = Workload(partitions, stores, rows, key_bytes, value_bytes, bound_mib * MIB, record_cache_mib * MIB)
     sizing, peer = sized(workload), kafka_streams_memory_bytes(partitions, stores)
-    if as_json:
-        typer.echo(json.dumps(_document(sizing, peer)))
+    if output is AnswerOutput.JSON:
+        write_json(_document(sizing, peer))
         return
     console = Console()
     console.print(_table("memory", sizing.memory, sizing.memory_bytes))

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from state.errors import ConfigurationError, StateError
+from state.cli.output import ListOption, ListOutput, say, write_rows
+from state.errors import ConfigurationError
 from state.names import checked_name
 from state.security.access import Caller, Role
 from state.security.tokens import TokenRecord, new_token, read_tokens, token_digest, write_tokens
-
-__all__ = ["token_commands"]
 
 FileOption = Annotated[
     Path | None, typer.Option("--file", help="File of the tokens. Default: STOREKEEPER_TOKENS_FILE, or one in run_dir.")
 ]
 
 token_commands = typer.Typer(
-    help="Make, list and remove the tokens with which callers show who they are.",
+    help="Make, list and remove the tokens that callers show.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -36,50 +31,59 @@ def add(
     store: Annotated[list[str] | None, typer.Option(help="Only this store; may be there several times.")] = None,
     file: FileOption = None,
 ) -> None:
-    """Make a token and write it to standard output, once. Nodes take it within a second."""
-    with _told():
-        path = _path(file)
-        stores = None if not store else frozenset(checked_name(one) for one in store)
-        caller = Caller(checked_name(name), frozenset({role}), stores)
-        records = _present(path)
-        if any(record.caller.name == name for record in records):
-            msg = f"there is a token of the name {name!r}: remove it, or give the new one another name"
-            raise ConfigurationError(msg)
-        token = new_token()
-        write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
-    _say(f"added to {path}; the token is shown only now:")
+    """Make a token and write it to standard output, once. Example: storekeeper token add grafana --role monitor.
+
+    Nodes take it within a second.
+    """
+    path = _path(file)
+    stores = None if not store else frozenset(checked_name(one) for one in store)
+    caller = Caller(checked_name(name), frozenset({role}), stores)
+    records = _present(path)
+    if any(record.caller.name == name for record in records):
+        msg = f"there is a token of the name {name!r}: remove it, or give the new one another name"
+        raise ConfigurationError(msg)
+    token = new_token()
+    write_tokens(path, [*records, TokenRecord(caller, token_digest(token.encode()))])
+    say(f"added to {path}; the token is shown only now:")
     typer.echo(token)
 
 
 @token_commands.command("list")
-def list_tokens(file: FileOption = None) -> None:
-    """List names and rights as JSON, one token a line."""
-    with _told():
-        path = _path(file)
-        records = _present(path)
-        if not records:
-            _say(f"there are no tokens in {path}: `storekeeper token add NAME` makes one")
-        for record in records:
-            caller = record.caller
-            stores = None if caller.stores is None else sorted(caller.stores)
-            typer.echo(json.dumps({"name": caller.name, "roles": sorted(caller.roles), "stores": stores}))
+def list_tokens(file: FileOption = None, output: ListOption = ListOutput.TABLE) -> None:
+    """List names and rights. Example: storekeeper token list."""
+    path = _path(file)
+    callers = [record.caller for record in _present(path)]
+    if not callers:
+        say(f"there are no tokens in {path}: `storekeeper token add NAME` makes one")
+    rows = (
+        {
+            "name": caller.name,
+            "roles": sorted(caller.roles),
+            "stores": None if caller.stores is None else sorted(caller.stores),
+        }
+        for caller in callers
+    )
+    write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, str]:
+    stores = "all" if row["stores"] is None else " ".join(row["stores"])
+    return {"name": row["name"], "roles": " ".join(row["roles"]), "stores": stores}
 
 
 @token_commands.command("remove")
 def remove(name: Annotated[str, typer.Argument(help="The token's name.")], file: FileOption = None) -> None:
-    """Remove a token. Nodes refuse it within a second."""
-    with _told():
-        path = _path(file)
-        records = read_tokens(path)
-        left = [record for record in records if record.caller.name != name]
-        if len(left) == len(records):
-            msg = f"there is no token of the name {name!r} in {path}: `storekeeper token list` shows them"
-            raise ConfigurationError(msg)
-        write_tokens(path, left)
+    """Remove a token. Example: storekeeper token remove grafana.
 
-
-def _say(words: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(words, markup=False, highlight=False)
+    Nodes refuse it within a second.
+    """
+    path = _path(file)
+    records = read_tokens(path)
+    left = [record for record in records if record.caller.name != name]
+    if len(left) == len(records):
+        msg = f"there is no token of the name {name!r} in {path}: `storekeeper token list` shows them"
+        raise ConfigurationError(msg)
+    write_tokens(path, left)
 
 
 def _path(file: Path | None) -> Path:
@@ -96,13 +100,3 @@ def _path(file: Path | None) -> Path:
 
 def _present(path: Path) -> tuple[TokenRecord, ...]:
     return read_tokens(path) if path.exists() else ()
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """An error ends the command with a sentence on stderr and exit code 1."""
-    try:
-        yield
-    except StateError as error:
-        Console(stderr=True).print(str(error), style="red", markup=False, highlight=False)
-        raise typer.Exit(1) from error

@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from state.cli.asking import AsJson, asks
+from state.cli.asking import asks
 from state.cli.look import replicas
-from state.cli.output import iso, table, write_json
+from state.cli.output import AnswerOption, AnswerOutput, iso, table, write_json
 from state.cli.restore_pace import Progress, ReplicaKey, RestorePace
 from state.clock import SystemClock
 
@@ -34,11 +34,14 @@ def watch(
     client: StateClient,
     interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two looks.")] = 1.0,
     count: Annotated[int, typer.Option("--count", min=0, help="End after so many looks; 0 never does.")] = 0,
-    as_json: AsJson = False,
+    output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Watch lag and restore progress live; one line a look where there is no terminal."""
+    """Watch lag and restore progress live. Example: storekeeper watch.
+
+    Without a terminal each look is a line.
+    """
     console = Console()
-    if as_json:
+    if output is AnswerOutput.JSON:
         _look(client, interval, count, lambda nodes, _, now_ms: write_json(summary(nodes, now_ms)))
     elif not console.is_terminal:
         _look(client, interval, count, lambda nodes, progress, now_ms: typer.echo(line(nodes, progress, now_ms)))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from state.cli.asking import NOT_FOUND, AsJson, Limit, Store, asks, fail
-from state.cli.output import write_rows
+from state.cli.asking import Limit, Store, asks, not_found
+from state.cli.output import ListOption, ListOutput, write_rows
 from state.cli.times import time_option
 
 if TYPE_CHECKING:
@@ -28,15 +28,17 @@ def fetch(  # noqa: PLR0917 - each is an option of its own
     lower: From = None,
     upper: To = None,
     limit: Limit = 100,
-    as_json: AsJson = False,
+    output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show the windows of a key that begin in a time, by default in the last day; exit code 2 if there is none."""
+    """Show the windows of a key. Example: storekeeper fetch sales STR1534 --from -1h --to now.
+
+    By default those that begin in the last day. Exit code 3: there is none.
+    """
     from_ms, to_ms = time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now")
     windows = client.window(store)
     found = windows.fetch_all(from_ms, to_ms) if key is None else windows.fetch(key, from_ms, to_ms)
-    count = write_rows((asdict(row) for row in islice(found, limit)), as_json=as_json)
-    if count == 0:
-        fail(f"store {store} has no window there", NOT_FOUND)
+    if write_rows((asdict(row) for row in islice(found, limit)), output) == 0:
+        not_found(f"store {store} has no window there")
 
 
 @asks
@@ -48,9 +50,12 @@ def sessions(  # noqa: PLR0917 - each is an option of its own
     lower: From = None,
     upper: To = None,
     limit: Limit = 100,
-    as_json: AsJson = False,
+    output: ListOption = ListOutput.TABLE,
 ) -> None:
-    """Show the sessions of a key, those still active, or those that ended in a time; exit code 2 if there is none."""
+    """Show the sessions of a key or of a time. Example: storekeeper sessions user-sessions --active.
+
+    Without a key: those that ended in the last day. Exit code 3: there is none.
+    """
     store_of = client.session(store)
     if active:
         if key is not None or lower is not None or upper is not None:
@@ -62,5 +67,5 @@ def sessions(  # noqa: PLR0917 - each is an option of its own
         found = store_of.find_sessions(key, from_ms, to_ms)
     else:
         found = store_of.ended(time_option(lower, "--from", "-1d"), time_option(upper, "--to", "now"))
-    if write_rows((asdict(row) for row in islice(found, limit)), as_json=as_json) == 0:
-        fail(f"store {store} has no session there", NOT_FOUND)
+    if write_rows((asdict(row) for row in islice(found, limit)), output) == 0:
+        not_found(f"store {store} has no session there")

@@ -149,10 +149,10 @@ def too_stale(reply: Reply) -> TooStaleError:
     return TooStaleError(reply.detail, Freshest.in_refusal(reply.content))
 
 
-def gave_up(path: str, timeout_s: float, reasons: Mapping[str, str], *, restoring: bool) -> InvalidStateStoreError:
+def gave_up(store: str, timeout_s: float, reasons: Mapping[str, str], *, restoring: bool) -> InvalidStateStoreError:
     """The error of a question that no node answered in time."""
     why = "; ".join(f"{address}: {reason}" for address, reason in reasons.items()) or "no time was given"
-    msg = f"no node answered {path.partition('?')[0][:200]} within {timeout_s:g} s: {why}"
+    msg = f"no node answered{f' for store {store}' if store else ''} within {timeout_s:g} s: {why}"
     return StoreRestoringError(msg) if restoring else StoreUnavailableError(msg)
 
 

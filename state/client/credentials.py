@@ -69,8 +69,11 @@ class Credentials:
 def _read(path: Path) -> str:
     try:
         return read_secret(path, "the token").decode().strip()
-    except (FileNotFoundError, UnicodeDecodeError) as error:
-        msg = f"the token file {path} can't be read ({type(error).__name__})"
+    except FileNotFoundError as error:
+        msg = f"the token file {path} can't be read: there is none"
+        raise ConfigurationError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"the token file {path} can't be read: it holds no text"
         raise ConfigurationError(msg) from error
 
 

@@ -220,4 +220,4 @@ class Exchange:
     def _failure(self) -> StateError:
         if self._too_stale is not None:
             return too_stale(self._too_stale)
-        return gave_up(self._question.path, self._timeout_s, self._reasons, restoring=self._kinds == {_RESTORING})
+        return gave_up(self._question.store, self._timeout_s, self._reasons, restoring=self._kinds == {_RESTORING})

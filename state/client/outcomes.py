@@ -45,5 +45,7 @@ def failure_of(error: Exception, timeout_s: float) -> Failure:
             return Failure(msg, ConfigurationError(msg))
         if isinstance(cause, TimeoutError):
             return Failure(no_answer_within(timeout_s))
+        if isinstance(cause, OSError) and cause.strerror:
+            return Failure(f"does not answer ({cause.strerror})")
         cause = cause.__cause__ or cause.__context__
-    return Failure(f"does not answer ({type(error).__name__})")
+    return Failure(f"does not answer ({str(error) or 'the connection broke'})")

@@ -49,8 +49,13 @@ class Archive:
             with pq.ParquetFile(path) as file:
                 for batch in file.iter_batches(_BATCH_ROWS):
                     yield from map(_record, batch.to_pylist())
+        except FileNotFoundError as error:
+            msg = (
+                "this clean-up has no archived rows: it has not been run, or `storekeeper cleanup forget` deleted them"
+            )
+            raise StorageError(msg) from error
         except (OSError, pa.ArrowException) as error:
-            msg = f"the archive {path} can't be read ({type(error).__name__}): restore it from a backup"
+            msg = f"the archive {path} can't be read ({error}): restore it from a backup"
             raise StorageError(msg) from error
 
     def keys(self, partition: int) -> set[bytes]:

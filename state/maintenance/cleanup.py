@@ -18,7 +18,7 @@ import structlog
 from xxhash import xxh64_intdigest
 
 from state.clock import Clock
-from state.errors import ChangelogError, InvalidArgumentError, StateError
+from state.errors import ChangelogError, InvalidArgumentError, RefusedError
 from state.maintenance.archive import Archive
 from state.maintenance.cleanup_outcome import CleanupOutcome, RowOutcome, cleanup_outcome
 from state.maintenance.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
@@ -39,7 +39,7 @@ Wanted: TypeAlias = "Callable[[LogRecord, RowOutcome | None], LogRecord | None]"
 log = structlog.get_logger(__name__)
 
 
-class CleanupRefusedError(StateError):
+class CleanupRefusedError(RefusedError):
     """The clean-up must not continue: the message says why. Deletions so far can be undone."""
 
 
@@ -152,7 +152,7 @@ class Cleanup:
         path = self._folder / cleanup_id / "plan.json"
         if Path(cleanup_id).name != cleanup_id or not path.is_file():
             known = ", ".join(sorted(found.parent.name for found in self._folder.glob("*/plan.json"))) or "none"
-            msg = f"store {self._store} has no clean-up {cleanup_id!r}: there are {known}"
+            msg = f"store {self._store} has no clean-up {cleanup_id[:100]!r}: there are {known}"
             raise InvalidArgumentError(msg)
         return CleanupPlan.from_json(path.read_bytes())
 

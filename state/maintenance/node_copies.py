@@ -10,6 +10,7 @@ from typing import Any, Self
 import httpx2
 
 from state.client.credentials import Credentials
+from state.client.outcomes import failure_of
 from state.errors import StoreUnavailableError
 from state.maintenance.verification import Copy, Fold, differing_buckets
 from state.query.reads.digests import bucket_of
@@ -61,7 +62,7 @@ class NodeCopies:
             try:
                 found = self._get(address, "/state/cluster")
             except httpx2.HTTPError as error:
-                reasons.append(f"{address}: {type(error).__name__}")
+                reasons.append(f"{address}: {failure_of(error, _TIMEOUT_S).reason}")
                 continue
             return {member["name"]: member["address"] for member in found["members"]}
         msg = f"no query node answers ({'; '.join(reasons) or 'none is named'}): see `storekeeper status`"
@@ -102,10 +103,10 @@ class NodeCopies:
                 return None
             status = error.response.status_code
             remedy = "name a token file that it knows" if status in _UNKNOWN_CALLER else "wait until it is ready"
-            msg = f"node {name} refuses {path} with {status}: {remedy}"
+            msg = f"node {name} doesn't show its rows (status {status}): {remedy}"
             raise StoreUnavailableError(msg) from error
         except httpx2.HTTPError as error:
-            msg = f"node {name} at {address} doesn't answer ({type(error).__name__}): see `storekeeper status`"
+            msg = f"node {name} at {address} {failure_of(error, _TIMEOUT_S).reason}: see `storekeeper status`"
             raise StoreUnavailableError(msg) from error
 
     def _get(self, address: str, path: str) -> Any:

@@ -108,5 +108,5 @@ def keep_up(path: Path, promised: Iterable[int], *, now_ms: int, history_ms: int
             path.name, before, table.version(), files_before, len(table.file_uris()), len(removed), tuple(kept)
         )
     except (DeltaError, OSError) as error:
-        msg = f"{path} can't be maintained ({type(error).__name__}): check the table; repeating it is harmless"
+        msg = f"{path} can't be maintained ({error}): check the table; repeating it is harmless"
         raise StorageError(msg) from error

@@ -164,5 +164,5 @@ def _record(line: bytes, path: Path, number: int) -> TokenRecord:
         allowed = None if stores is None else frozenset(checked_name(store) for store in stores)
         return TokenRecord(Caller(checked_name(fields["name"]), roles, allowed), digest)
     except (ValueError, TypeError, KeyError, InvalidNameError) as error:
-        msg = f"line {number} of {path} is no token ({type(error).__name__}): write it with `storekeeper token add`"
+        msg = f"line {number} of {path} is no token: write it with `storekeeper token add`"
         raise ConfigurationError(msg) from error

@@ -15,8 +15,8 @@ _MOST_CHARS = 300
 def damaged(path: Path, what: str) -> SnapshotDamagedError:
     """The error that says what is wrong with a table, and how to go on."""
     return SnapshotDamagedError(
-        f"table {path.name} {what}. Go back to its last snapshot with `storekeeper restore-snapshot {path.name}`. If "
-        f"that can't be done, move {path} away, and write a new snapshot: `python -m spark_apps snapshot {path.name}`"
+        f"table {path.name} {what}. Go back to its last snapshot with `storekeeper snapshot restore {path.name}`. If "
+        f"that can't be done, move {path} away, and write a new snapshot: `storekeeper snapshot create {path.name}`"
     )
 
 

@@ -52,7 +52,7 @@ dags = {
             task.task_id: {
                 "arguments": getattr(task, "arguments", None), "outlets": [asset.name for asset in task.outlets],
                 "limit": bool(task.execution_timeout or getattr(task, "response_timeout", None)),
-                "module": getattr(task, "module", None), "command": getattr(task, "command", None),
+                "command": getattr(task, "command", None),
                 "refuses": refuse_unknown_params in (getattr(task, "_pre_execute_hook", None),
                                                      getattr(task, "partial_kwargs", {}).get("pre_execute")),
             }
@@ -171,9 +171,9 @@ def kinds(schema: dict[str, Any]) -> list[str]:
 def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[str, Any]) -> None:
     snapshot = parsed["dags"]["snapshot_stores"]["tasks"]
     assert snapshot.keys() == {"choose", "snapshot"}
-    assert snapshot["choose"]["command"] == ["snapshot"]
+    assert snapshot["choose"]["command"] == ["snapshot", "create"]
     check = parsed["dags"]["check_hadoop_export"]["tasks"]["check"]
-    assert (check["module"], check["arguments"]) == ("quality", ["check", "{{ params.table }}"])
+    assert check["arguments"] == ["check", "export"]
     assert check["outlets"] == ["delta_hadoop_export"]
 
 
@@ -185,7 +185,6 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
         ("stream_apps", {"action": 1}),
         ("stream_apps", {"cores": -1}),
         ("snapshot_stores", {"store": "nothing"}),
-        ("check_hadoop_export", {"table": "rewards; --help"}),
         ("cleanup_stores", {"store": "sales"}),
         ("cleanup_stores", {"ttl_days": 0}),
         ("cleanup_stores", {"canary_share": 1.5}),

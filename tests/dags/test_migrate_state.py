@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from state.program import ExitCode
 from tests.dags.conftest import RunDag
 from tests.dags.supervised import Supervised
 
@@ -34,7 +35,7 @@ def _toy(run_dir: Path, **state: Any) -> dict[str, Any]:
 def test_the_toy_tells_nothing_that_the_steps_do_not(tmp_path: Path) -> None:
     def told(**environment: str) -> dict[str, Any]:
         done = subprocess.run(
-            [sys.executable, "-m", "spark_apps", "generation", "status", "pos"],
+            [sys.executable, "-m", "deploy.entry", "generation", "status", "pos", "--output", "json"],
             env={**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), **environment},  # noqa: TID251 (a child's own)
             cwd=PROJECT,
             capture_output=True,
@@ -61,7 +62,7 @@ def test_a_migration_goes_all_the_way_and_retires_the_old_generation(run_dag: Ru
     assert toy["calls"] == [
         f"generation seed pos {' '.join(named)}",
         "generation handover pos --max-behind 100000",
-        "snapshot rewards",
+        "snapshot create rewards",
         "generation retire pos --delete",
     ]
     assert (toy["live"], toy["standby"], toy["behind"] <= 5) == (2, None, True)
@@ -88,7 +89,7 @@ def test_what_the_hand_over_refuses_ends_the_run_and_nothing_behind_it_is_done(
     _toy(supervised.run_dir, refuse="handover")
     run = run_dag("migrate_state", {**CONF, "afterwards": "retire"}, **TOYS)
     assert run.state == "failed"
-    assert "refused: somebody must decide" in run.log
+    assert ExitCode.REFUSED.meaning in run.log
     assert run.tasks["retire"] == "upstream_failed"
     assert _toy(supervised.run_dir)["live"] == 1
 
@@ -103,8 +104,8 @@ def test_a_run_in_place_of_a_lost_one_goes_on_where_that_was_and_may_go_back(
     assert _toy(supervised.run_dir)["calls"][1] == "generation seed ticks"
     supervised.await_state("ticks-next", "RUNNING")
     calls = _toy(supervised.run_dir)["calls"]
-    assert calls[-2:] == ["generation rollback ticks", "snapshot prices more-prices"]
-    assert calls.count("snapshot prices more-prices") == 2
+    assert calls[-2:] == ["generation rollback ticks", "snapshot create prices more-prices"]
+    assert calls.count("snapshot create prices more-prices") == 2
     assert run.results["hand_over"]["live"] == 2
     assert (_toy(supervised.run_dir)["live"], _toy(supervised.run_dir)["standby"]) == (1, 2)
     assert (run.tasks["retire"], run.tasks["roll_back"]) == ("skipped", "success")
@@ -115,12 +116,12 @@ def test_a_migration_is_rolled_back_and_what_was_given_up_discarded(run_dag: Run
     run = run_dag("rollback_state", {"app": "pos"}, **TOYS)
     assert run.state == "success", run.log
     assert _toy(tmp_path / "run")["live"] == 1
-    assert _toy(tmp_path / "run")["calls"] == ["generation rollback pos", "snapshot rewards"]
+    assert _toy(tmp_path / "run")["calls"] == ["generation rollback pos", "snapshot create rewards"]
     assert run.tasks["discard"] == "skipped"
     _toy(tmp_path / "run", live=2, standby=1)
     run_dag("rollback_state", {"app": "pos", "discard": True}, **TOYS)
     assert _toy(tmp_path / "run")["calls"] == [
         "generation rollback pos",
-        "snapshot rewards",
+        "snapshot create rewards",
         "generation retire pos --delete",
     ]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
@@ -11,8 +11,8 @@ from airflow.sdk.definitions.deadline import DeadlineReference
 from airflow.serialization.decoders import decode_deadline_reference
 from airflow.serialization.encoders import encode_deadline_reference
 
+from dags.operators.approval import ApproveUnlessWaivedOperator, PauseOperator
 from dags.operators.deadlines import done_within, report_missed_deadline
-from dags.operators.maintenance import ApproveUnlessWaivedOperator, MaintenanceOperator, PauseOperator
 from dags.operators.per_store import ChooseStoresOperator
 
 pytestmark = pytest.mark.airflow
@@ -46,19 +46,6 @@ def test_an_approval_is_asked_for_unless_the_params_waive_it(
     monkeypatch.setattr(ApprovalOperator, "execute", lambda self, context: asked.append(self.subject))
     ApproveUnlessWaivedOperator(task_id="approve", subject="Delete?", needed=needed).execute(cast("Context", {}))
     assert bool(asked) is asks
-
-
-def test_a_command_gets_no_empty_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
-
-    def execute(self: Any, context: Context) -> dict[str, Any]:
-        del context
-        seen.append(self.arguments)
-        return {}
-
-    monkeypatch.setattr(MaintenanceOperator.__mro__[1], "execute", execute)
-    MaintenanceOperator(task_id="x", arguments=["verify", "", "prices"]).execute(cast("Context", {}))
-    assert seen == [["verify", "prices"]]
 
 
 def test_no_time_is_no_pause() -> None:

@@ -17,6 +17,7 @@ def main(mode: str, *arguments: str) -> int:
         draft.write_text(str(child.pid))
         draft.replace(arguments[0])
         time.sleep(600)
+    sys.stderr.write("storekeeper: Two lines\nstorekeeper: of a reason.\n" * (arguments[0] in {"5", "78"}))
     sys.stdout.write(f"chatter\n{arguments[1]}\n")
     return int(arguments[0])
 

@@ -13,11 +13,9 @@ from typing import Any
 import pytest
 import typer
 
-from deploy.cli import app
+from deploy.entry import app
 from deploy.settings import PROJECT_ROOT
 from deploy.settings_reference import ROLES, settings_of
-from spark_apps.cli import cli as spark_apps
-from spark_apps.maintenance.__main__ import cli as maintenance
 from state.configuration import KEYS
 
 PAGES = [
@@ -33,11 +31,9 @@ _FENCED = re.compile(r"```\w*\n(.*?)```", re.DOTALL)
 _LONE_OPTION = re.compile(r"`(--[a-z][a-z-]*)")
 _OF_OTHERS = {"--long", "--pictures", "--conf"}
 """Options of pytest and of `airflow dags trigger`."""
-_PROGRAMS: dict[tuple[str, ...], typer.Typer] = {
-    ("storekeeper",): app,
-    ("python", "-m", "spark_apps"): spark_apps,
-    ("python", "-m", "spark_apps.maintenance"): maintenance,
-}
+_OURS = ("state", "spark_apps", "quality", "dags", "deploy")
+_TOOLS = {"deploy.metrics.reference"}
+"""Modules that a developer runs: no part of what is installed depends on them."""
 
 
 def known_variables() -> set[str]:
@@ -61,16 +57,22 @@ def commands_in(text: str) -> Iterator[list[str]]:
 
 def wrong_in(words: list[str]) -> str | None:
     """What a command names that there isn't; None if all of it is there."""
-    for program, commands in _PROGRAMS.items():
-        if tuple(words[: len(program)]) == program:
-            return _wrong(typer.main.get_command(commands), words[len(program) :])
-    return None
+    if words[0] == "storekeeper":
+        return _wrong(typer.main.get_command(app), words[1:])
+    ours = words[2:] and words[2].partition(".")[0] in _OURS and words[2] not in _TOOLS
+    return f"{words[2]} is no program: its commands are those of storekeeper" if ours else None
+
+
+def commands_of(command: Any) -> dict[str, Any]:
+    """The commands of a group by name, in its order; none if it is no group."""
+    names = command.list_commands(None) if hasattr(command, "list_commands") else []
+    return {name: command.get_command(None, name) for name in names}
 
 
 def _wrong(command: Any, words: list[str]) -> str | None:
     rest = [word for word in words if word.strip(".…,:") and not word.startswith("<")]
-    while getattr(command, "commands", None) and rest and not rest[0].startswith("-"):
-        found = command.commands.get(rest[0])
+    while hasattr(command, "list_commands") and rest and not rest[0].startswith("-"):
+        found = command.get_command(None, rest[0])
         if found is None:
             return f"there is no command {rest[0]!r}"
         command, rest = found, rest[1:]
@@ -78,6 +80,14 @@ def _wrong(command: Any, words: list[str]) -> str | None:
     named = {word.partition("=")[0] for word in rest if re.fullmatch(r"--?[a-z][a-z-]*(=.*)?", word)}
     absent = named - options - {"--help"}
     return f"{command.name} has no option {', '.join(sorted(absent))}" if absent else None
+
+
+def all_commands(group: Any = None, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command and group of the program by its path."""
+    for name, found in commands_of(group or typer.main.get_command(app)).items():
+        yield (*path, name), found
+        if commands_of(found):
+            yield from all_commands(found, *path, name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -88,18 +98,18 @@ def test_every_command_and_option_exists(page: Path) -> None:
 
 def test_every_command_is_in_the_reference() -> None:
     page = (PROJECT_ROOT / "docs" / "reference" / "commands.md").read_text()
-    named = set(re.findall(r"`storekeeper ([a-z-]+)", page))
-    assert named == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    leaves = {" ".join(path) for path, command in all_commands() if not commands_of(command)}
+    assert {leaf for leaf in leaves if not re.search(rf"`(storekeeper )?{leaf}`", page)} == set()
 
 
 def all_options(command: Any) -> set[str]:
     own = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-    return own.union(*map(all_options, getattr(command, "commands", {}).values()))
+    return own.union(*map(all_options, commands_of(command).values()))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_that_is_named_alone_is_one_of_a_command(page: Path) -> None:
-    known = _OF_OTHERS.union(*(all_options(typer.main.get_command(program)) for program in _PROGRAMS.values()))
+    known = _OF_OTHERS | all_options(typer.main.get_command(app))
     assert set(_LONE_OPTION.findall(page.read_text())) - known == set()
 
 
@@ -126,9 +136,10 @@ def test_a_variable_means_one_thing() -> None:
 
 
 def test_what_is_wrong_is_noticed() -> None:
-    page = "`storekeeper sql --at-version x=1`, then\n\n    storekeeper nothing here | jq\n"
+    page = "`storekeeper sql --at-version x=1`, `python -m state.node`\n\n    storekeeper nothing here | jq\n"
     assert [wrong_in(words) for words in commands_in(page)] == [
         "sql has no option --at-version",
+        "state.node is no program: its commands are those of storekeeper",
         "there is no command 'nothing'",
     ]
     assert wrong_in(["storekeeper", "token", "add", "NAME", "--role", "monitor"]) is None

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from deploy.cli import app
+from deploy.entry import app
 from spark_apps.planning.declared import declared_stores
 from state.migration.contract import Description, RunningStore
 
@@ -42,8 +42,8 @@ def test_what_fits_passes_and_says_what_to_trigger(tmp_path: Path, running: Runn
 def test_what_would_break_fails_and_stands_first(tmp_path: Path, running: RunningStore) -> None:
     gone = replace(running, store="bonus", topic="bonus-log", keys=5)
     dropped = replace(running, fields={**(running.fields or {}), "Bonus": "string"})
-    done = runner.invoke(app, ["plan", "--json", "--against", _file(tmp_path, dropped, gone)])
-    assert done.exit_code == 1
+    done = runner.invoke(app, ["plan", "--output", "json", "--against", _file(tmp_path, dropped, gone)])
+    assert done.exit_code == 4
     told = {change["store"]: change for change in json.loads(done.stdout)["changes"]}
     assert told["bonus"]["verdict"] == told["rewards"]["verdict"] == "breaks"
     assert "field Bonus removed" in told["rewards"]["details"][0]
@@ -53,7 +53,7 @@ def test_what_would_break_fails_and_stands_first(tmp_path: Path, running: Runnin
 
 def test_partitions_and_files_are_checked(tmp_path: Path, running: RunningStore) -> None:
     file = _file(tmp_path, running)
-    done = runner.invoke(app, ["plan", "--json", "--against", file, "--partitions", "rewards=12"])
+    done = runner.invoke(app, ["plan", "--output", "json", "--against", file, "--partitions", "rewards=12"])
     told = {change["store"]: change for change in json.loads(done.stdout)["changes"]}
     assert told["rewards"]["conf"]["partitions"] == 12
     for wrong in (["--partitions", "rewards"], ["--partitions", "rewards=0"], ["--against", str(tmp_path / "none")]):
@@ -72,7 +72,7 @@ def test_stores_of_apps_that_the_platform_does_not_run_are_left_out(
     tmp_path: Path, running: RunningStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def planned(*stores: RunningStore) -> set[str]:
-        done = runner.invoke(app, ["plan", "--json", "--against", _file(tmp_path, *stores)])
+        done = runner.invoke(app, ["plan", "--output", "json", "--against", _file(tmp_path, *stores)])
         return {change["store"] for change in json.loads(done.stdout)["changes"]}
 
     monkeypatch.setenv("STOREKEEPER_APPS", "pos")

@@ -46,12 +46,12 @@ def test_an_app_is_kept_as_an_app_must_be(conf: configparser.RawConfigParser, tm
     section = dict(conf["program:pos"])
     command = section.pop("command").split()
     assert command[0] == sys.executable
-    assert command[3:] == [sys.executable, "-m", "spark_apps", "run", "pos"]
+    assert command[3:] == [sys.executable, "-m", "deploy.entry", "run", "pos"]
     assert section == {
         "directory": str(tmp_path),
         "autostart": "false",
         "autorestart": "unexpected",
-        "exitcodes": "0,78",
+        "exitcodes": "0,5,78",
         "startsecs": "0",
         "startretries": "1000",
         "stopsignal": "TERM",
@@ -66,7 +66,7 @@ def test_an_app_is_kept_as_an_app_must_be(conf: configparser.RawConfigParser, tm
 
 
 def test_a_node_is_told_its_name(conf: configparser.RawConfigParser) -> None:
-    assert conf["program:node-b"]["command"].endswith("-m state.node --name b")
+    assert conf["program:node-b"]["command"].endswith("-m deploy.entry node b")
 
 
 def test_every_log_rotates_and_nothing_starts_by_itself(conf: configparser.RawConfigParser) -> None:

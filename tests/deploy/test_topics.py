@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 from typer.testing import CliRunner
 
-from deploy import cli
+from deploy import entry
 from deploy.broker import answers
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
@@ -77,13 +77,13 @@ def test_the_topics_of_an_app_of_ones_own_are_made_once(
     tmp_path: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    told = CliRunner().invoke(cli.app, ["new-app", "page_visits"]).output
+    told = CliRunner().invoke(entry.app, ["new-app", "page_visits"]).output
     (name,) = re.findall(r"STOREKEEPER_OWN_APPS=(\S+)", told)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("STOREKEEPER_KAFKA_BOOTSTRAP", broker.bootstrap)
-    done = CliRunner().invoke(cli.app, ["create-topics", name])
+    done = CliRunner().invoke(entry.app, ["create-topics", name])
     assert done.stdout.split() == ["page_visits-events", "page_visits-events-dlq", "page_visits-totals-changelog"]
-    assert CliRunner().invoke(cli.app, ["create-topics", name]).stdout == ""
+    assert CliRunner().invoke(entry.app, ["create-topics", name]).stdout == ""
 
 
 def _renamed(topic: TopicSpec) -> TopicSpec:

@@ -43,7 +43,7 @@ class AppWatch:
         here: dict[str, dict[int, int]] = {}
         for process in psutil.process_iter(["cmdline", "status", "ppid"]):
             command = process.info["cmdline"] or []
-            if command[-3:-1] != ["spark_apps", "run"] or command[-1] not in self.apps:
+            if command[-3:-1] != ["deploy.entry", "run"] or command[-1] not in self.apps:
                 continue
             if process.info["status"] != psutil.STATUS_ZOMBIE and _is_ours(process, self.run_dir):
                 here.setdefault(command[-1], {})[process.pid] = process.info["ppid"]

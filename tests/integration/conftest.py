@@ -22,6 +22,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningPlatfor
         down = platform.call("down")
         assert down.returncode == 0, down.stderr
         assert find_orphans(platform.run_dir) == []
-        assert platform.call("status").returncode == 3
+        assert platform.call("status").returncode == 4
     finally:
         stop_everything(RunLayout(platform.run_dir), timeout_s=30)

@@ -69,8 +69,8 @@ class PlatformProcess:
         )
 
     def status(self) -> dict[str, Any]:
-        """What `status --json` says."""
-        fields: dict[str, Any] = json.loads(self.call("status", "--json").stdout)
+        """What `status --output json` says."""
+        fields: dict[str, Any] = json.loads(self.call("status", "--output", "json").stdout)
         return fields
 
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import KafkaException
 from typer.testing import CliRunner
 
-from deploy.cli import app
+from deploy.entry import app
 from harness.broker import Broker
 from harness.node_process import NodeProcess, make_nodes, started, write
 from harness.topics import end_offsets
@@ -78,7 +78,7 @@ def digests(node: NodeProcess) -> list[tuple[int, str]]:
 
 def run(*arguments: str, **environment: str) -> list[dict[str, Any]]:
     """The JSON lines of a command."""
-    done = CliRunner().invoke(app, [*arguments, "--json"], env=environment)
+    done = CliRunner().invoke(app, [*arguments, "--output", "json"], env=environment)
     assert done.exit_code == 0, done.output
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -85,7 +85,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
         node.start()
         run_through(apps)
         node.wait_ready()
-        assert apps.run("snapshot", "rewards").returncode == 0
+        assert apps.run("snapshot", "create", "rewards").returncode == 0
         yield Pipeline(broker, apps, node, planted, check_export(apps))
     finally:
         apps.stop()
@@ -103,7 +103,7 @@ def run_through(apps: AppProcesses) -> None:
 
 
 def check_export(apps: AppProcesses) -> dict[str, object]:
-    done = apps.run_module("quality", "check", "hadoop_export")
+    done = apps.run("check", "export", "--output", "json")
     assert done.stdout, done.stderr
     (apps.run_dir / "quality.log").write_text(done.stdout + done.stderr)
     verdict: dict[str, object] = orjson.loads(done.stdout.splitlines()[-1])

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 from typer.testing import CliRunner
 
+from deploy.entry import app
 from deploy.layout import RunLayout
 from deploy.overview.collect import Nodes, collect
 from deploy.overview.model import Placement
@@ -20,7 +21,6 @@ from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from harness.sigstop_pause import sigstop_pause
 from harness.waiting import eventually
 from state.changelog.partitioner import partition_for
-from state.cli import app
 from state.client import ClientLimits, StateClient
 from state.clock import SystemClock
 from state.errors import UnknownStoreError
@@ -351,7 +351,7 @@ def test_the_other_routes(pair: tuple[NodeProcess, NodeProcess], topic: str) -> 
 
 
 def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    program = "import sys; from state.cli import app; app()"
+    program = "from deploy.entry import app; app()"
     return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
 
 
@@ -361,14 +361,14 @@ def test_the_command_line_asks_nodes(pair: tuple[NodeProcess, NodeProcess]) -> N
     assert json.loads(found.stdout) == ROWS["0042"]
     assert "from a (" in found.stderr or "from b (" in found.stderr
     missing = _command("get", "rewards", "nobody", *node)
-    assert (missing.returncode, missing.stdout) == (2, "")
+    assert (missing.returncode, missing.stdout) == (3, "")
     unknown = _command("get", "nowhere", "0042", *node)
-    assert (unknown.returncode, "Traceback" in unknown.stderr) == (1, False)
+    assert (unknown.returncode, "Traceback" in unknown.stderr) == (78, False)
     assert "nowhere" in unknown.stderr
-    rows = _command("scan", "rewards", "--from", "0498", "--json", *node).stdout.splitlines()
+    rows = _command("scan", "rewards", "--from", "0498", "--output", "json", *node).stdout.splitlines()
     assert [json.loads(row)["key"] for row in rows] == ["0498", "0499"]
-    assert len(_command("scan", "rewards", "--limit", "7", "--json", *node).stdout.splitlines()) == 7
-    lag = _command("lag", "--json", *node)
+    assert len(_command("scan", "rewards", "--limit", "7", "--output", "json", *node).stdout.splitlines()) == 7
+    lag = _command("lag", "--output", "json", *node)
     lags = [json.loads(line)["offset_lag"] for line in lag.stdout.splitlines()]
     assert (lag.returncode, lags) == (0, [0] * 8), "of both nodes, though one was named"
     assert "rocksdb" in _command("stores", *node).stdout

@@ -60,7 +60,7 @@ def _use(platform: PlatformProcess) -> None:
         after = _pids(platform)
         assert {name for name in before if before[name] != after[name]} == {_OWN}
         airflow.wait_for_run("snapshot_stores", airflow.trigger("snapshot_stores", {"store": "totals"}), _RUN_S)
-    rows = platform.call("sql", "--json", 'SELECT "Events", "Total" FROM totals')
+    rows = platform.call("sql", "--output", "json", 'SELECT "Events", "Total" FROM totals')
     assert json.loads(rows.stdout)["rows"] == [{"Events": 2, "Total": 12}]
 
 

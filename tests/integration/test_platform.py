@@ -97,7 +97,7 @@ def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess
     os.kill(supervisor_of(platform.run_dir).pid(), signal.SIGKILL)
     os.kill(pids["airflow-scheduler"], signal.SIGKILL)
     os.kill(pids["shared_driver"], signal.SIGKILL)
-    assert platform.call("status").returncode == 3
+    assert platform.call("status").returncode == 4
     healed = platform.call("up", "--apps", "all", timeout_s=1000)
     assert healed.returncode == 0, healed.stderr
     assert platform.status()["healthy"]
@@ -105,7 +105,7 @@ def test_up_heals_what_was_killed_and_down_works_twice(platform: PlatformProcess
         down = platform.call("down")
         assert down.returncode == 0, down.stderr
         assert find_orphans(platform.run_dir) == []
-    assert platform.call("status").returncode == 3
+    assert platform.call("status").returncode == 4
 
 
 def _kill_one_after_the_other(run_dir: Path, demo: subprocess.Popen[str]) -> None:

@@ -251,7 +251,7 @@ def test_a_stopped_app_says_so(day: Day) -> None:
 
 
 def test_a_snapshot_is_the_changelog_and_the_totals(day: Day) -> None:
-    done = day.apps.run("snapshot", "rewards")
+    done = day.apps.run("snapshot", "create", "rewards", "--output", "json")
     assert done.returncode == 0, done.stderr[-3000:]
     summary = orjson.loads(done.stdout.splitlines()[-1])
     assert summary["committed"]
@@ -278,7 +278,7 @@ def test_a_snapshot_is_the_changelog_and_the_totals(day: Day) -> None:
         for row in rows
     }
     assert found == expected_rewards(day)
-    verified = day.apps.run_module("spark_apps.maintenance", "verify", "rewards")
+    verified = day.apps.run("verify", "rewards", "--output", "json")
     assert verified.returncode == 0, verified.stdout[-1000:] + verified.stderr[-3000:]
     details = orjson.loads(verified.stdout.splitlines()[-1])["details"]
     assert (details["rows"], details["superseded"]) == (len(newest), 0)

@@ -11,10 +11,10 @@ import pytest
 from spark_apps.priority import JOB_NICENESS, STREAM_NICENESS
 
 _TOLD_AT_THE_END = """
-import atexit, os, runpy, sys
+import atexit, os, sys
 atexit.register(lambda: print("niceness", os.getpriority(os.PRIO_PROCESS, 0)))
-module, sys.argv = sys.argv[1], sys.argv[1:]
-runpy.run_module(module, run_name="__main__", alter_sys=True)
+from deploy.entry import main
+main()
 """
 
 
@@ -29,13 +29,24 @@ def niceness_of(*command: str) -> int:
 @pytest.mark.parametrize(
     ("command", "wanted"),
     [
-        (("spark_apps", "snapshot", "no-such-store"), JOB_NICENESS),
-        (("spark_apps", "generation", "seed", "no-such-app"), JOB_NICENESS),
-        (("spark_apps.maintenance", "growth", "--help"), JOB_NICENESS),
-        (("quality", "--help"), JOB_NICENESS),
-        (("spark_apps", "run", "no-such-app"), STREAM_NICENESS),
-        (("spark_apps", "generation", "rollback", "no-such-app"), STREAM_NICENESS),
-        (("state.node", "--help"), 0),
+        (("snapshot", "create", "no-such-store"), JOB_NICENESS),
+        (("snapshot", "optimize", "no-such-store"), JOB_NICENESS),
+        (("generation", "seed", "no-such-app"), JOB_NICENESS),
+        (("generation", "plan", "no-such-app"), JOB_NICENESS),
+        (("generation", "retire", "no-such-app"), JOB_NICENESS),
+        (("check", "growth", "no-such-store"), JOB_NICENESS),
+        (("check", "upgrade", "no-such-app"), JOB_NICENESS),
+        (("check", "snapshot", "no-such-store"), JOB_NICENESS),
+        (("check", "export"), JOB_NICENESS),
+        (("verify", "no-such-store"), JOB_NICENESS),
+        (("cleanup", "run", "no-such-store", "x"), JOB_NICENESS),
+        (("quarantine", "show", "no-such-batch"), JOB_NICENESS),
+        (("run", "no-such-app"), STREAM_NICENESS),
+        (("generation", "run", "no-such-app"), STREAM_NICENESS),
+        (("generation", "handover", "no-such-app"), STREAM_NICENESS),
+        (("generation", "rollback", "no-such-app"), STREAM_NICENESS),
+        (("node", "not/a/name"), 0),
+        (("stores", "--node", "nowhere"), 0),
     ],
 )
 def test_streams_stand_back_behind_nodes_and_jobs_behind_both(command: tuple[str, ...], wanted: int) -> None:

@@ -189,7 +189,7 @@ def test_dashboards_rules_and_documents_name_what_is_exported(running: RunningPl
     size = {"rows": 1, "size_bytes": 10}
     put_verdict(running.platform.run_dir, CheckVerdict("growth", "prices", True, (), now_ms - 2 * DAY_MS, size))
     subprocess.run(
-        [sys.executable, "-m", "spark_apps.maintenance", "growth", "prices"],
+        [sys.executable, "-m", "deploy.entry", "check", "growth", "prices", "--output", "json"],
         env={**running.platform.environment, "STOREKEEPER_KAFKA_BOOTSTRAP": addresses["kafka"]},
         capture_output=True,
         check=True,

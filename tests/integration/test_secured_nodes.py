@@ -182,7 +182,7 @@ def test_the_command_line_reads_with_a_token_and_a_certificate(secured: Secured,
         key,
     )
     found = subprocess.run(
-        [sys.executable, "-c", "from deploy.cli import main; main()", "get", "closed", "0007", *map(str, options)],
+        [sys.executable, "-c", "from deploy.entry import main; main()", "get", "closed", "0007", *map(str, options)],
         env={**os.environ, **secured.nodes[0].environment},  # noqa: TID251 - the child needs PATH and the like
         capture_output=True,
         text=True,

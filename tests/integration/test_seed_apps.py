@@ -66,7 +66,7 @@ def halved(records: list[SystemRecord]) -> tuple[list[SystemRecord], list[System
 
 
 def started(apps: AppProcesses) -> list[AppProcess]:
-    process = apps._started("shared_driver", ["spark_apps", "run", *ON_DEMAND_APPS], {})
+    process = apps._started("shared_driver", ["deploy.entry", "run", *ON_DEMAND_APPS], {})
     for app in ON_DEMAND_APPS:
         log = apps.run_dir / f"{app}.log"  # theirs is the process's
         log.unlink(missing_ok=True)

@@ -273,7 +273,11 @@ def test_a_snapshot_outlives_a_worker_and_is_the_changelog(cluster: Cluster) -> 
     cluster.start_worker(1)
     answer = cluster.folder / "snapshot.json"
     with answer.open("wb") as output, (cluster.folder / "snapshot.log").open("wb") as log:
-        job = subprocess.Popen(cluster.command("spark_apps", "snapshot", "rewards"), stdout=output, stderr=log)
+        job = subprocess.Popen(
+            cluster.command("deploy.entry", "snapshot", "create", "rewards", "--output", "json"),
+            stdout=output,
+            stderr=log,
+        )
     cluster.started.callback(job.kill)
     busy = eventually(lambda: list(filter(runs_tasks, cluster.workers.values())), PATIENCE_S, "a worker runs the job")
     assert job.poll() is None, "the job is not done"
@@ -286,7 +290,10 @@ def test_a_snapshot_outlives_a_worker_and_is_the_changelog(cluster: Cluster) -> 
     assert (taken["row_count"], len(rows)) == (len(rewards), len(rewards))
     assert taken["source_offsets"] == end_offsets(cluster.bootstrap, "pos")
     verified = subprocess.run(
-        cluster.command("spark_apps.maintenance", "verify", "rewards"), capture_output=True, text=True, check=False
+        cluster.command("deploy.entry", "verify", "rewards", "--output", "json"),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert verified.returncode == 0, verified.stdout[-1000:] + verified.stderr[-3000:]
     details = orjson.loads(verified.stdout.splitlines()[-1])["details"]

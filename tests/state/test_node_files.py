@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from state.settings import EXIT_CONFIGURATION
+from state.program import ExitCode
 
 
 def _start(run_dir: Path) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": "", "STOREKEEPER_RUN_DIR": str(run_dir), "STOREKEEPER_START_TIMEOUT_MS": "0"}
     return subprocess.run(
-        [sys.executable, "-m", "state.node", "--name", "a"],
+        [sys.executable, "-m", "deploy.entry", "node", "a"],
         env={**environment, "STOREKEEPER_KAFKA_BOOTSTRAP": "127.0.0.1:1"},
         capture_output=True,
         text=True,
@@ -54,6 +54,6 @@ def test_what_is_no_file_or_folder_of_its_own_is_refused(
     put(tmp_path / name)
     tmp_path.chmod(0o755)
     done = _start(tmp_path)
-    assert done.returncode == EXIT_CONFIGURATION
+    assert done.returncode == ExitCode.CONFIGURATION
     assert told in done.stderr
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700, "a node alone makes its run directory private"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import ipaddress
 import json
 import re
@@ -16,10 +15,8 @@ import jsonschema  # type: ignore[import-untyped]
 import pyspark
 import pytest
 import yaml  # type: ignore[import-untyped]
-from typer.testing import CliRunner
 
 from dags.operators.settings import OperationsSettings
-from deploy.cli import app as cli
 from deploy.containers.prepare import METRICS, NODES, prepare_containers
 from deploy.settings import PlatformSettings
 from quality.settings import QualitySettings
@@ -27,8 +24,9 @@ from spark_apps.registry import store_definitions
 from spark_apps.settings import AppSettings
 from state.settings import NodeSettings, load_node_settings
 from tests.deploy.containers.compose_file import OURS, PROJECT, compose, our_services, services
+from tests.deploy.test_documents import wrong_in
 
-FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "python", "airflow"}
+FOREIGN_PROGRAMS = {"spark-class", "spark-submit", "airflow"}
 SETTINGS = (PlatformSettings, AppSettings, NodeSettings, OperationsSettings, QualitySettings)
 KNOWN_SETTINGS = {f"STOREKEEPER_{name.upper()}" for settings in SETTINGS for name in settings.model_fields}
 
@@ -122,11 +120,9 @@ def test_every_command_is_there(name: str, service: dict[str, Any]) -> None:
     commands += [check[1].split()] if check[0] == "CMD-SHELL" else [check[1:]] if check[1:] else []
     for program, *arguments in commands:
         if program == "storekeeper":
-            assert CliRunner().invoke(cli, [arguments[0], "--help"]).exit_code == 0, name
+            assert wrong_in(["storekeeper", *arguments]) is None, name
         else:
             assert program in FOREIGN_PROGRAMS
-        if arguments[:1] == ["-m"]:
-            assert importlib.util.find_spec(arguments[1]), name
         for class_name in (argument for argument in arguments if argument.startswith("org.apache.spark.")):
             if "=" not in class_name:
                 assert _jar_has(class_name), class_name

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from deploy.containers.healthy import all_beat, main
+from deploy.containers.healthy import all_beat
+from deploy.entry import app
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 
 NOW_MS = 1_000_000
@@ -36,15 +38,19 @@ def server() -> Iterator[int]:
     serving.server_close()
 
 
+def healthy(*arguments: str) -> int:
+    return CliRunner().invoke(app, ["container", "healthy", *arguments]).exit_code
+
+
 def test_only_status_200_is_healthy(server: int) -> None:
-    assert main(["url", f"http://127.0.0.1:{server}/good"]) == 0
-    assert main(["url", f"http://127.0.0.1:{server}/bad"]) == 1
-    assert main(["url", "http://127.0.0.1:1/good"]) == 1
+    assert healthy("url", f"http://127.0.0.1:{server}/good") == 0
+    assert healthy("url", f"http://127.0.0.1:{server}/bad") == 4
+    assert healthy("url", "http://127.0.0.1:1/good") == 4
 
 
 def test_a_port(server: int) -> None:
-    assert main(["port", "127.0.0.1", str(server)]) == 0
-    assert main(["port", "127.0.0.1", "1"]) == 1
+    assert healthy("port", "127.0.0.1", str(server)) == 0
+    assert healthy("port", "127.0.0.1", "1") == 4
 
 
 def test_every_app_that_should_run_has_to_say_so(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import httpx2
 import pytest
 
 from deploy.containers.prepare import prepare_containers
-from deploy.programs import CONFIGURATION_ERROR_EXIT
 from harness.ports import free_ports
 from harness.waiting import eventually
+from state.program import ExitCode
 
 
 @contextmanager
@@ -27,7 +27,7 @@ def serving(run_dir: Path, *options: str, **settings: str) -> Iterator[tuple[sub
     """The process, and its port; it may not listen yet."""
     port = free_ports(1)[0]
     environment = {**os.environ, "STOREKEEPER_RUN_DIR": str(run_dir), **settings}  # noqa: TID251 (PATH and such)
-    command = [sys.executable, "-m", "deploy.metrics", "--port", str(port), *options]
+    command = [sys.executable, "-m", "deploy.entry", "metrics", "--port", str(port), *options]
     process = subprocess.Popen(command, env=environment)
     try:
         yield process, port
@@ -60,7 +60,7 @@ def test_beyond_loopback_it_needs_tls_and_asks_for_a_token(tmp_path: Path) -> No
     }
     for settings in ({}, tls):
         with serving(tmp_path, "--host", "0.0.0.0", **settings) as (process, _):  # noqa: S104 (what is refused here)
-            assert process.wait(60) == CONFIGURATION_ERROR_EXIT
+            assert process.wait(60) == ExitCode.CONFIGURATION
 
     tokens = {"STOREKEEPER_TOKENS_FILE": str(secrets / "tokens")}
     context = ssl.create_default_context(cafile=secrets / "ca.pem")

@@ -17,7 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from dags.operators.supervisor_rpc import ProcessInfo
-from deploy import cli
+from deploy import entry
 from deploy.overview.model import App, Overview, Process
 from deploy.overview.processes import Probes, app_processes, node_problem, processes_of
 from deploy.overview.status import collect_status, status_table
@@ -146,8 +146,8 @@ def test_a_platform_that_is_down_is_not_healthy(tmp_path: Path) -> None:
 
 def test_the_json_has_the_promised_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
-    done = CliRunner().invoke(cli.app, ["status", "--json"])
-    assert done.exit_code == 3
+    done = CliRunner().invoke(entry.app, ["status", "--output", "json"])
+    assert done.exit_code == 4
     fields = json.loads(done.stdout)
     assert fields["kafka"] == "127.0.0.1:19092"
     assert fields["query_nodes"] == ["http://127.0.0.1:18101", "http://127.0.0.1:18102"]
@@ -160,7 +160,7 @@ def test_the_json_has_the_promised_fields(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_table_says_how_to_start_what_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
-    done = CliRunner().invoke(cli.app, ["status"])
+    done = CliRunner().invoke(entry.app, ["status"])
     assert "is down: start it with" in " ".join(done.stdout.split())
 
 

@@ -26,10 +26,13 @@ class GenerationSteps:
         return answer
 
     def tried(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        """Takes a step; its exit code and its answer."""
-        done = self.apps.run("generation", *arguments)
-        assert done.stdout, done.stderr[-3000:]
-        return done.returncode, orjson.loads(done.stdout.splitlines()[-1])
+        """Takes a step; its exit code and its answer, or its `error`."""
+        done = self.apps.run("generation", *arguments, "--output", "json")
+        if done.stdout:
+            return done.returncode, orjson.loads(done.stdout.splitlines()[-1])
+        error = "\n".join(line for line in done.stderr.splitlines() if line.startswith("storekeeper: "))
+        assert error, done.stderr[-3000:]
+        return done.returncode, {"error": error}
 
     def content(self, topic: str) -> dict[bytes, bytes]:
         """What a changelog adds up to."""

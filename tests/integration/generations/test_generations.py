@@ -44,7 +44,7 @@ class Shop(GenerationSteps):
 
     def cleaned(self, *arguments: str) -> dict[str, Any]:
         """A step of a clean-up, which must succeed."""
-        done = self.apps.run_module("spark_apps.maintenance", "cleanup", *arguments)
+        done = self.apps.run("cleanup", *arguments, "--output", "json")
         assert done.returncode == 0, done.stderr[-3000:]
         found: dict[str, Any] = orjson.loads(done.stdout.splitlines()[-1])
         return found
@@ -152,9 +152,9 @@ def test_rows_get_new_keys_after_a_change_that_they_could_not_go_through(shop: S
     assert beside.await_exit() == 0, beside.log_tail()
 
     code, answer = shop.tried("seed", "pos", "--migration", "tests.integration.generations.odd_change:ODD")
-    assert (code, answer["kind"]) == (3, "UnconvertibleRowsError"), answer
+    assert code == 5, answer
     assert "x ValueError" in answer["error"]
-    assert shop.tried("handover", "pos")[0] == 3
+    assert shop.tried("handover", "pos")[0] == 5
     assert shop.step("status", "pos")["live"] == 2
     assert shop.step("retire", "pos")["candidate"] is None
 

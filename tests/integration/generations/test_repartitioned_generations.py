@@ -77,19 +77,19 @@ def own_topics(place: GenerationSteps) -> list[str]:
 def test_a_generation_takes_over_and_back_with_nothing_on_its_way(place: GenerationSteps) -> None:
     rng = random.Random(5)
     write_items(place, rng, 1000)
-    live = place.apps.start_module("grouped", "spark_apps", "run", APP)
+    live = place.apps.start_module("grouped", "deploy.entry", "run", APP)
     live.await_caught_up(end_offsets(place.broker.bootstrap, ITEMS))
     code, answer = place.tried("seed", APP)
-    assert (code, "seed --from beginning" in answer["error"]) == (3, True), answer
+    assert (code, "seed --from beginning" in answer["error"]) == (5, True), answer
     place.step("retire", APP, "--delete")
     place.step("seed", APP, "--from", "beginning")
-    beside = place.apps.start_module("grouped-next", "spark_apps", "generation", "run", APP)
+    beside = place.apps.start_module("grouped-next", "deploy.entry", "generation", "run", APP)
     beside.await_beat(lambda beat: beat.state is AppState.RUNNING and beat.generation == 3, "runs")
     assert len(own_topics(place)) == 2
 
     write_items(place, rng, 500)
     answer = place.step("handover", APP)
-    assert (answer["live"], answer["comparison"]["holds"]) == (3, True), answer
+    assert (answer["live"], answer["comparison"]["holds"]) == (5, True), answer
     write_items(place, rng, 100)
     assert place.step("rollback", APP)["live"] == 1
     write_items(place, rng, 100)

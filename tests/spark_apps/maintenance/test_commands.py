@@ -11,12 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import typer
 from confluent_kafka import KafkaException
 from deltalake import DeltaTable, write_deltalake
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from deploy.cli import app as storekeeper
+from deploy.entry import app
 from harness.broker import Broker
 from harness.node_process import COMPACTED, NodeProcess, make_nodes, write
 from spark_apps.apps.pos import POS
@@ -24,14 +23,11 @@ from spark_apps.apps.ticks import TICKS
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, Journal, JournalFile
 from spark_apps.generations.steps import planned, retired
-from spark_apps.maintenance.__main__ import cli
 from state.changelog.partitioner import partition_for
-from state.errors import ConfigurationError
-from state.maintenance.cleanup import CleanupRefusedError
 from state.maintenance.kafka_log import Changelog
 from tests.snapshot_tables import Row, manifest_of, write_snapshot
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.usefixtures("called_here")]
 
 REWARDS, PRICES = POS.stores[0], TICKS.stores[0]
 TOPIC = PRICES.changelog_topic
@@ -71,15 +67,13 @@ def snapshot(broker: Broker, folder: Path, rows: dict[bytes, bytes]) -> None:
     write_snapshot(folder / "delta" / "prices", held, PRICES.value_fields, manifest=manifest)
 
 
-def run(broker: Broker, folder: Path, *arguments: str, **settings: str) -> tuple[int, dict[str, Any]]:
-    return called(cli, broker, folder, *arguments, **settings)
-
-
-def called(
-    program: typer.Typer, broker: Broker, folder: Path, *arguments: str, **settings: str
-) -> tuple[int, dict[str, Any]]:
+def called(broker: Broker, folder: Path, *arguments: str, **settings: str) -> Result:
     environment = {"STOREKEEPER_RUN_DIR": str(folder), "STOREKEEPER_KAFKA_BOOTSTRAP": broker.bootstrap, **settings}
-    done = CliRunner().invoke(program, list(arguments), env=environment, catch_exceptions=False)
+    return CliRunner().invoke(app, [*arguments, "--output", "json"], env=environment, catch_exceptions=False)
+
+
+def run(broker: Broker, folder: Path, *arguments: str, **settings: str) -> tuple[int, dict[str, Any]]:
+    done = called(broker, folder, *arguments, **settings)
     return done.exit_code, json.loads(done.stdout.splitlines()[-1])
 
 
@@ -106,22 +100,21 @@ def test_a_tampered_table_fails_the_verification_and_is_put_back(store: Broker, 
     path = tmp_path / "delta" / "prices"
     assert run(store, tmp_path, "verify", "prices")[0] == 0
     DeltaTable(path).update(updates={"Price": "Price + 1"})
-    for cli_of in (cli, storekeeper):
-        code, bad = called(cli_of, store, tmp_path, "verify", "prices")
-        assert (code, bad["passed"]) == (4, False)
-        (reason,) = bad["reasons"]
-        assert reason.startswith("table prices was changed by something else: version 1 (UPDATE)")
-        assert "`storekeeper restore-snapshot prices`" in reason
-    code, done = called(storekeeper, store, tmp_path, "restore-snapshot", "prices")
+    code, bad = run(store, tmp_path, "verify", "prices")
+    assert (code, bad["passed"]) == (4, False)
+    (reason,) = bad["reasons"]
+    assert reason.startswith("table prices was changed by something else: version 1 (UPDATE)")
+    assert "`storekeeper snapshot restore prices`" in reason
+    code, done = run(store, tmp_path, "snapshot", "restore", "prices")
     assert (code, done) == (0, {"store": "prices", "snapshot": 0, "restored": True, "version": 2})
-    code, good = called(storekeeper, store, tmp_path, "verify", "prices")
+    code, good = run(store, tmp_path, "verify", "prices")
     assert (code, good["details"]["table_version"], good["details"]["superseded"]) == (0, 2, 0)
-    assert run(store, tmp_path, "restore-snapshot", "prices")[1]["restored"] is False
+    assert run(store, tmp_path, "snapshot", "restore", "prices")[1]["restored"] is False
 
 
 def test_several_stores_are_verified_at_once_and_one_finding_fails_them_all(store: Broker, tmp_path: Path) -> None:
     snapshot(store, tmp_path, {**ROWS, b"S001": b"{}"})
-    code, found = called(storekeeper, store, tmp_path, "verify", "prices", "prices")
+    code, found = run(store, tmp_path, "verify", "prices", "prices")
     assert (code, found["subject"], len(found["reasons"])) == (4, "prices,prices", 2)
 
 
@@ -135,7 +128,7 @@ def test_a_table_without_its_log_or_without_any_snapshot_fails_the_verification(
 
 
 def test_growth_is_measured_and_reported_when_it_is_too_fast(store: Broker, tmp_path: Path) -> None:
-    code, first = run(store, tmp_path, "growth", "prices")
+    code, first = run(store, tmp_path, "check", "growth", "prices")
     assert (code, first["details"]["rows"]) == (0, len(ROWS))
     assert first["details"]["size_bytes"] == sum(len(key) + len(value) for key, value in ROWS.items())
     folder = tmp_path / "quality" / "verdicts" / "growth" / "prices"
@@ -143,15 +136,15 @@ def test_growth_is_measured_and_reported_when_it_is_too_fast(store: Broker, tmp_
     earlier = {**first, "decided_at_ms": first["decided_at_ms"] - 86_400_000, "details": {"rows": 0, "size_bytes": 0}}
     kept.unlink()
     (folder / f"{earlier['decided_at_ms']:015d}.json").write_text(json.dumps(earlier))
-    code, fast = run(store, tmp_path, "growth", "prices", STOREKEEPER_GROWTH_ROWS_PER_DAY="100")
+    code, fast = run(store, tmp_path, "check", "growth", "prices", STOREKEEPER_GROWTH_ROWS_PER_DAY="100")
     assert (code, fast["passed"]) == (4, False)
     assert "rows a day, over the limit of 100" in fast["reasons"][0]
 
 
 def test_a_table_is_maintained_and_its_snapshot_stays(store: Broker, tmp_path: Path) -> None:
-    assert run(store, tmp_path, "tables", "prices") == (0, {"table": "prices", "missing": True})
+    assert run(store, tmp_path, "snapshot", "optimize", "prices") == (0, {"table": "prices", "missing": True})
     snapshot(store, tmp_path, ROWS)
-    code, done = run(store, tmp_path, "tables", "prices")
+    code, done = run(store, tmp_path, "snapshot", "optimize", "prices")
     assert (code, done["kept_versions"], done["version"]) == (0, [0], 0)
 
 
@@ -172,20 +165,22 @@ def test_maintenance_follows_a_store_to_its_next_generation(broker: Broker, tmp_
         broker.create_topic(topic, PARTITIONS, COMPACTED)
         write(broker, topic, [(b"%d" % number, b"{}") for number in range(rows)])
 
-    assert run(broker, tmp_path, "growth", "rewards")[1]["details"]["rows"] == 5
+    assert run(broker, tmp_path, "check", "growth", "rewards")[1]["details"]["rows"] == 5
     plan = run(broker, tmp_path, *preview)[1]
     assert (plan["topic"], plan["rows"]) == (old, 5)
 
     file.write(handed_over(journal))
-    assert run(broker, tmp_path, "growth", "rewards")[1]["details"]["rows"] == 3
+    assert run(broker, tmp_path, "check", "growth", "rewards")[1]["details"]["rows"] == 3
     verdict = run(broker, tmp_path, "verify", "rewards")[1]
     assert (verdict["passed"], verdict["details"]["topic"]) == (False, new)
-    with pytest.raises(ConfigurationError, match="generation 1 of pos is STANDBY and holds the rows"):
-        run(broker, tmp_path, *preview)
+    refused = called(broker, tmp_path, *preview)
+    assert (refused.exit_code, refused.stdout) == (78, "")
+    assert "generation 1 of pos is STANDBY and holds the rows" in refused.stderr
 
     file.write(retired(handed_over(journal), 1))
-    with pytest.raises(CleanupRefusedError, match=f"is kept in {new} by now"):
-        run(broker, tmp_path, "cleanup", "run", "rewards", plan["cleanup_id"])
+    refused = called(broker, tmp_path, "cleanup", "run", "rewards", plan["cleanup_id"])
+    assert refused.exit_code == 5
+    assert f"is kept in {new} by now" in refused.stderr
     plan = run(broker, tmp_path, *preview)[1]
     assert (plan["topic"], plan["rows"]) == (new, 3)
     assert run(broker, tmp_path, "cleanup", "run", "rewards", plan["cleanup_id"])[1]["deleted"] == 3

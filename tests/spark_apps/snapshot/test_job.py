@@ -343,7 +343,7 @@ def test_no_snapshot_is_taken_of_a_table_that_is_not_as_the_one_before_left_it(a
     for kind in ("update", "file", "torn log", "empty log"):
         damage(path, kind)
         damaged = {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-        with pytest.raises(SnapshotDamagedError, match="restore-snapshot words"):
+        with pytest.raises(SnapshotDamagedError, match="snapshot restore words"):
             app.snapshot()
         assert {file.name: file.read_bytes() for file in path.rglob("*") if file.is_file()} == damaged
         if kind != "empty log":

@@ -6,11 +6,11 @@ import json
 
 from typer.testing import CliRunner
 
-from state.cli import app
+from deploy.entry import app
 
 
 def test_the_json_adds_up_and_names_its_formulas() -> None:
-    outcome = CliRunner().invoke(app, ["size", "--rows", "5000000", "--partitions", "8", "--stores", "3", "--json"])
+    outcome = CliRunner().invoke(app, ["size", "--rows", "5000000", "--partitions", "8", "--stores", "3", "-o", "json"])
     assert outcome.exit_code == 0
     answer = json.loads(outcome.stdout)
     for kind in ("memory", "disk"):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from state.cli import app
+from deploy.entry import app
 from state.clock import ManualClock
 from state.security.tokens import TokenBook
 
@@ -35,10 +35,15 @@ def test_a_token_is_shown_once_and_only_its_hash_is_kept(path: Path) -> None:
 def test_tokens_are_listed_and_removed(path: Path) -> None:
     for arguments in (["one", "--store", "rewards", "--store", "players"], ["two"]):
         assert CliRunner().invoke(app, ["token", "add", *arguments]).exit_code == 0
-    listed = CliRunner().invoke(app, ["token", "list"]).stdout.splitlines()
+    listed = CliRunner().invoke(app, ["token", "list", "--output", "json"]).stdout.splitlines()
     assert [json.loads(line) for line in listed] == [
         {"name": "one", "roles": ["reader"], "stores": ["players", "rewards"]},
         {"name": "two", "roles": ["reader"], "stores": None},
+    ]
+    shown = CliRunner().invoke(app, ["token", "list"]).stdout.splitlines()
+    assert [line.split() for line in shown if "reader" in line] == [
+        ["one", "reader", "players", "rewards"],
+        ["two", "reader", "all"],
     ]
     assert CliRunner().invoke(app, ["token", "remove", "one"]).exit_code == 0
     assert TokenBook(path, ManualClock()).named("one") is None
@@ -57,6 +62,6 @@ def test_what_cannot_work_is_told_and_changes_nothing(path: Path, arguments: lis
     CliRunner().invoke(app, ["token", "add", "one"])
     before = path.read_bytes()
     refused = CliRunner().invoke(app, ["token", *arguments])
-    assert refused.exit_code == 1
+    assert refused.exit_code == 78
     assert len(refused.stderr.strip().splitlines()) >= 1
     assert path.read_bytes() == before

@@ -118,7 +118,7 @@ def test_an_attack_is_found_and_the_way_on_is_told(table: Path, attack: Attack) 
     assert found
     assert "word" not in " ".join(found).replace("words", ""), "no value of a row is told"
     assert "card-" not in " ".join(found), "no key is told"
-    with pytest.raises(SnapshotDamagedError, match=r"^table words .*restore-snapshot words.*move .* away"):
+    with pytest.raises(SnapshotDamagedError, match=r"^table words .*snapshot restore words.*move .* away"):
         check(table)
 
 
@@ -168,7 +168,7 @@ def test_a_foreign_commit_is_named(table: Path) -> None:
     (told,) = flaws(table)
     assert told.startswith(
         "table words was changed by something else: version 3 (DELETE) adds 1 and removes 2 files with other rows; "
-        "its last snapshot is version 2. Go back to its last snapshot with `storekeeper restore-snapshot words`"
+        "its last snapshot is version 2. Go back to its last snapshot with `storekeeper snapshot restore words`"
     )
 
 

@@ -1,10 +1,9 @@
-"""The operator that runs a short Spark job as a process of its own."""
+"""The operator that runs a command of `storekeeper` as a process of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,56 +17,51 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from dags.operators import ends_with_parent
+from state.program import NO_RETRY, ExitCode, storekeeper_command
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-_CONFIGURATION_ERROR_EXIT = 78
 _LAST_LINES = 20
-_ERROR = re.compile(r'\berror="((?:[^"\\]|\\.)*)"')
+_SAYS = "storekeeper: "
+"""How the lines of the program begin that say why it failed."""
 _END_S = 4  # Airflow kills a task that doesn't end within five seconds
 
 
-class SparkJobOperator(BaseOperator):
-    """Runs `python -m <module> <arguments>` and returns the JSON object on its last line of standard output.
+class StorekeeperOperator(BaseOperator):
+    """Runs `storekeeper ARGUMENTS --output json` and returns the JSON object on its last line of standard output.
 
-    Every line that the job writes goes to the task's log. The job has a process group of its own, which ends with the
-    task when somebody stops or kills it. Exit codes in `final_exit_codes` fail the task for good, others leave it to
-    retries.
+    Every line that the command writes goes to the task's log. The command has a process group of its own, which ends
+    with the task when somebody stops or kills it. An exit code of `NO_RETRY` fails the task for good, others leave it
+    to retries.
 
     Args:
-        module: the module to run, of this interpreter's environment.
-        arguments: its arguments. Templated.
-        final_exit_codes: meaning by exit code, for those where a retry can't help.
+        arguments: the command and its arguments; empty ones are left out. Templated.
+        finding: what it means if the command ends with `ExitCode.FINDING`.
         **kwargs: those of every operator.
     """
 
     template_fields: Sequence[str] = ("arguments",)
-    ui_color = "#f4d9c9"
+    ui_color = "#dfe7f5"
 
-    def __init__(
-        self, *, module: str, arguments: list[str], final_exit_codes: Mapping[int, str] | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, *, arguments: list[str], finding: str = "a check found something", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.module = module
         self.arguments = arguments
-        self.final_exit_codes = {_CONFIGURATION_ERROR_EXIT: "a retry can't help", **(final_exit_codes or {})}
+        self.finding = finding
         self._process: subprocess.Popen[str] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Runs the job.
+        """Runs the command.
 
         Raises:
-            AirflowFailException: the job failed with a final exit code.
+            AirflowFailException: it failed, and a retry can't help.
             AirflowException: it failed otherwise, or printed no JSON object last.
         """
         del context
-        command = [sys.executable, "-m", self.module, *self.arguments]
-        self.log.info("running %s", " ".join(command))
-        # A task killed by KILL can't end its job: the kernel does.
-        command = [sys.executable, ends_with_parent.__file__, str(os.getpid()), *command]
+        arguments = [argument for argument in self.arguments if argument]
+        self.log.info("running storekeeper %s", " ".join(arguments))
         with subprocess.Popen(
-            command,
+            ending_with_this(*arguments, "--output", "json"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -81,12 +75,12 @@ class SparkJobOperator(BaseOperator):
             raise self._failure(process.returncode, last_output, last_log)
         result = _json_object(last_output)
         if result is None:
-            msg = f"{self.module} ended well, but its last line of output is no JSON object"
+            msg = f"storekeeper {arguments[0]} ended well, but its last line of output is no JSON object"
             raise AirflowException(msg)
         return result
 
     def on_kill(self) -> None:
-        """Ends the job and all of its children."""
+        """Ends the command and all of its children."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -115,21 +109,46 @@ class SparkJobOperator(BaseOperator):
 
     def _failure(self, exit_code: int, last_output: str, last_log: list[str]) -> AirflowException:
         """The error, whose first line has the reason: Airflow shows that line alone."""
-        meaning = self.final_exit_codes.get(exit_code)
-        said = _error_in(last_log[-1]) if last_log else "it logged nothing"
-        if meaning is None:
-            msg = f"{self.module} failed with exit code {exit_code}: {said}\nThe end of its log:\n" + "\n".join(
-                last_log
-            )
+        if exit_code not in NO_RETRY:
+            said = "; ".join(reasons_in(last_log)) or "it logged nothing"
+            msg = f"it failed with exit code {exit_code}: {said}\nThe end of its log:\n" + "\n".join(last_log)
             return AirflowException(msg)
-        reasons = (_json_object(last_output) or {}).get("reasons") or [said]
+        meaning = self.finding if exit_code == ExitCode.FINDING else ExitCode(exit_code).meaning
+        reasons = (_json_object(last_output) or {}).get("reasons") or reasons_in(last_log)
         return AirflowFailException(f"{meaning}: " + "\n".join(map(str, reasons)))
 
 
-def _error_in(line: str) -> str:
-    """The error of a line of `app_log`; the line itself if it has none."""
-    found = _ERROR.search(line)
-    return line if found is None else found.group(1).replace('\\"', '"')
+def ending_with_this(*arguments: str) -> list[str]:
+    """The command line of `storekeeper ARGUMENTS`; the kernel ends it if this process is killed."""
+    return [sys.executable, ends_with_parent.__file__, str(os.getpid()), *storekeeper_command(*arguments)]
+
+
+def answer_of(*arguments: str, timeout_s: float) -> Mapping[str, Any]:
+    """The JSON object that a short command prints.
+
+    Raises:
+        AirflowException: it failed; the message says why.
+    """
+    done = subprocess.run(
+        ending_with_this(*arguments, "--output", "json"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+    answer = _json_object((done.stdout.splitlines() or [""])[-1])
+    if done.returncode != 0 or answer is None:
+        reasons = "\n".join(reasons_in(done.stderr.splitlines()))
+        msg = f"`storekeeper {' '.join(arguments)}` ended with exit code {done.returncode}: {reasons}"
+        raise AirflowException(msg)
+    return answer
+
+
+def reasons_in(log: Sequence[str]) -> list[str]:
+    """What the program says in its log about why it failed; the last line if it says nothing."""
+    return [line.removeprefix(_SAYS) for line in log if line.startswith(_SAYS)] or list(log[-1:])
 
 
 def _json_object(text: str) -> dict[str, Any] | None:

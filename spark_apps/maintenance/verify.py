@@ -1,14 +1,10 @@
-"""`python -m spark_apps.maintenance verify`: checks that the changelog, the table and all nodes have the same rows."""
+"""Checks that the changelog, the table and all nodes have the same rows."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Annotated
-
-import typer
 
 from spark_apps.generations.live import live_store, store_in
-from spark_apps.maintenance.judged import judged
 from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.spec import StoreSpec
 from state.clock import SystemClock
@@ -20,13 +16,6 @@ from state.maintenance.snapshot_copies import SnapshotCopies
 from state.maintenance.verification import Copy, verify_copies
 from state.snapshots.delta_log import is_table
 from state.snapshots.vouched import vouched_version
-
-EXIT_DIFFERENT = 4
-
-
-def verify(stores: Annotated[list[str], typer.Argument(help="The stores' names.")]) -> None:
-    """Compare the copies of stores; exits 4 with the first differing keys if they aren't the same."""
-    judged(stores, MaintenanceSettings.of_platform(), verified, EXIT_DIFFERENT)
 
 
 def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:

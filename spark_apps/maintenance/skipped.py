@@ -10,8 +10,7 @@ import typer
 from spark_apps.generations.live import live_store
 from spark_apps.settings import AppSettings
 from state.changelog.skipped import SkipReason
-from state.cli.asking import AsJson, say
-from state.cli.output import write_rows
+from state.cli.output import ListOption, ListOutput, say, write_rows
 from state.maintenance.kafka_log import Changelog
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "reason")
@@ -22,13 +21,18 @@ _WITH_KEY = (
 _WITHOUT_KEY = "Records without a key need nothing: cleaning a compacted topic removes them, and it takes no new ones."
 
 
-def skipped(store: Annotated[str, typer.Argument(help="The store's name.")], as_json: AsJson = False) -> None:
-    """List the changelog records that are no rows, and say what removes them. Example: storekeeper skipped rewards."""
+def skipped(
+    store: Annotated[str, typer.Argument(help="The store's name.")], output: ListOption = ListOutput.TABLE
+) -> None:
+    """List the changelog records that are no rows. Example: storekeeper skipped rewards.
+
+    Standard error says what removes them.
+    """
     settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)
     reasons: set[str] = set()
     rows = _rows(Changelog(settings.kafka_bootstrap, spec.changelog_topic), reasons)
-    count = write_rows(rows, as_json=as_json, columns=_COLUMNS)
+    count = write_rows(rows, output, _COLUMNS)
     say(f"{count} records of {spec.changelog_topic} are no rows.")
     if reasons - {SkipReason.NULL_KEY}:
         say(_WITH_KEY)

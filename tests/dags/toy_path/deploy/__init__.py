@@ -2,4 +2,4 @@
 
 from pathlib import Path
 
-__path__.append(str(Path(__file__).parents[4] / "spark_apps"))
+__path__.append(str(Path(__file__).parents[4] / "deploy"))

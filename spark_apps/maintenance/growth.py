@@ -1,16 +1,13 @@
-"""`python -m spark_apps.maintenance growth`: a store's rows and bytes against what is expected."""
+"""Checks a store's rows and bytes against earlier days."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
 
 import orjson
-import typer
 
 from spark_apps.generations.live import live_store
-from spark_apps.maintenance.judged import judged
 from spark_apps.maintenance.settings import MaintenanceSettings
 from state.clock import SystemClock
 from state.maintenance.check_verdict import CheckVerdict, verdict_folder
@@ -18,16 +15,15 @@ from state.maintenance.expiry import content_of
 from state.maintenance.growth import GrowthLimits, Size, growth_of
 from state.maintenance.kafka_log import Changelog
 
-EXIT_GROWS = 4
 CHECK = "growth"
 
 
-def growth(store: Annotated[str, typer.Argument(help="The store's name.")]) -> None:
-    """Measure a store and compare it with earlier days; exits 4 if it grows too fast."""
-    judged([store], MaintenanceSettings.of_platform(), _verdict, EXIT_GROWS)
+def growth_verdict(store: str, settings: MaintenanceSettings) -> CheckVerdict:
+    """The verdict on a store's growth.
 
-
-def _verdict(store: str, settings: MaintenanceSettings) -> CheckVerdict:
+    Raises:
+        ChangelogError: the changelog can't be read.
+    """
     now = measured(store, settings)
     sizes = [*_sizes(verdict_folder(settings.run_dir, CHECK, store)), now]
     found = growth_of(sizes, GrowthLimits(settings.growth_rows_per_day, settings.growth_bytes_per_day))

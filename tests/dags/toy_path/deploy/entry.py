@@ -1,7 +1,7 @@
 """The commands of generations, on a file in the run directory in place of an app: `toy.json`.
 
-`refuse` in it names a step that is refused, as its first argument does; `calls` are the steps that were taken. What
-`check` is asked about is its first argument, so `refuse` may name an app.
+`refuse` in it names a step that is refused; `calls` are the steps that were taken. `check upgrade` is refused if
+`refuse` names the app. A plan says what it was asked for.
 """
 
 from __future__ import annotations
@@ -19,10 +19,18 @@ def main(arguments: list[str]) -> int:
     """Takes one step."""
     path = Path(os.environ["STOREKEEPER_RUN_DIR"]) / "toy.json"  # noqa: TID251 (it stands for a command)
     state: dict[str, Any] = {**_FIRST, **(json.loads(path.read_text()) if path.exists() else {})}
+    assert arguments[-2:] == ["--output", "json"]
+    arguments = arguments[:-2]
     step = "snapshot" if arguments[0] == "snapshot" else arguments[1]
     if arguments[0] == "check":
-        sys.stderr.write("a module is missing\n" * (refused := step == state["refuse"]))
-        return 78 if refused else 0
+        if arguments[2] == state["refuse"]:
+            sys.stderr.write("storekeeper: a module is missing\n")
+            return 78
+        sys.stdout.write("{}\n")
+        return 0
+    if step == "plan":
+        sys.stdout.write(json.dumps({"text": "a plan", "asked": arguments[2:]}) + "\n")
+        return 0
     if step != "status":
         state["calls"].append(" ".join(arguments))
     refused = step == state["refuse"]
@@ -30,9 +38,11 @@ def main(arguments: list[str]) -> int:
         _STEPS[step](state)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(state))
-    told = {"error": f"{step} can't be"} if refused else _told(state, arguments[2] if len(arguments) > 2 else "")
-    sys.stdout.write(f"chatter\n{json.dumps(told)}\n")
-    return 3 if refused else 0
+    if refused:
+        sys.stderr.write(f"storekeeper: {step} can't be\n")
+        return 5
+    sys.stdout.write(f"chatter\n{json.dumps(_told(state, arguments[2] if len(arguments) > 2 else ''))}\n")
+    return 0
 
 
 def _seed(state: dict[str, Any]) -> None:

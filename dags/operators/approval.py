@@ -1,4 +1,4 @@
-"""The operators of the maintenance DAGs: a command of `spark_apps.maintenance`, an approval, a pause."""
+"""Operators of DAGs that change data: an approval, a pause."""
 
 from __future__ import annotations
 
@@ -10,34 +10,8 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import BaseOperator
 
-from dags.operators.spark_job import SparkJobOperator
-
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-MODULE = "spark_apps.maintenance"
-_FINDING_EXIT = 4
-
-
-class MaintenanceOperator(SparkJobOperator):
-    """Runs `python -m spark_apps.maintenance <arguments>`: short, without Spark, harmless to repeat.
-
-    Args:
-        arguments: the command and its arguments; empty ones are left out. Templated.
-        finding: what it means when the command finds something to complain about.
-        module: the module, if it is another one.
-        **kwargs: those of every operator.
-    """
-
-    ui_color = "#dfe7f5"
-
-    def __init__(self, *, arguments: list[str], finding: str = "refused", module: str = MODULE, **kwargs: Any) -> None:
-        super().__init__(module=module, arguments=arguments, final_exit_codes={_FINDING_EXIT: finding}, **kwargs)
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Runs the command; raises what `SparkJobOperator` raises."""
-        self.arguments = [argument for argument in self.arguments if argument]
-        return super().execute(context)
 
 
 class ApproveUnlessWaivedOperator(ApprovalOperator):

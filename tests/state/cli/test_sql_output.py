@@ -11,8 +11,9 @@ import pytest
 from deltalake import write_deltalake
 from rich.console import Console
 
+from state.cli.output import ListOutput
+from state.cli.sql_output import parse_versions, run_sql, to_json, to_table
 from state.snapshots.sql import Column, QueryResult
-from state.snapshots.sql_output import parse_versions, run_sql, to_json, to_table
 
 
 def _result(**values: object) -> QueryResult:
@@ -58,7 +59,7 @@ def test_stored_data_does_not_steer_the_terminal() -> None:
 def test_run_sql_prints_one_json_object(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "rewards", pa.table({"CustomerCardNo": ["c" * 200]}))
     out = io.StringIO()
-    run_sql(tmp_path, "FROM rewards", as_json=True, console=Console(file=out, width=20))
+    run_sql(tmp_path, "FROM rewards", output=ListOutput.JSON, console=Console(file=out, width=20))
     assert orjson.loads(out.getvalue())["rows"] == [{"CustomerCardNo": "c" * 200}]
 
 
@@ -66,7 +67,7 @@ def test_run_sql_prints_a_table_of_the_version_asked_for(tmp_path: Path) -> None
     for card in ("first", "second"):
         write_deltalake(tmp_path / "rewards", pa.table({"CustomerCardNo": [card]}), mode="append")
     out = io.StringIO()
-    run_sql(tmp_path, "FROM rewards", as_json=False, console=Console(file=out), at_version={"rewards": 0})
+    run_sql(tmp_path, "FROM rewards", output=ListOutput.TABLE, console=Console(file=out), at_version={"rewards": 0})
     assert "first" in out.getvalue()
     assert "second" not in out.getvalue()
 

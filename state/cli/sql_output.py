@@ -10,7 +10,9 @@ occurs twice among the columns gets `_2`, `_3`, ... behind it.
 
 from __future__ import annotations
 
+import csv
 import datetime
+import io
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
@@ -22,18 +24,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from state.cli.output import ListOutput
 from state.snapshots.sql import QueryResult, query
 
 
 def run_sql(
-    root: Path, sql: str, *, as_json: bool, console: Console, at_version: Mapping[str, int] | None = None
+    root: Path, sql: str, *, output: ListOutput, console: Console, at_version: Mapping[str, int] | None = None
 ) -> None:
     """Runs `sql` as `state.snapshots.sql.query` does, with its errors, and prints the result to `console`."""
     result = query(root, sql, at_version=at_version)
-    if as_json:
-        console.out(to_json(result).decode(), highlight=False)
-    else:
-        console.print(to_table(result))
+    match output:
+        case ListOutput.JSON:
+            console.out(to_json(result).decode(), highlight=False)
+        case ListOutput.CSV:
+            console.out(to_csv(result), highlight=False, end="")
+        case _:
+            console.print(to_table(result))
 
 
 def parse_versions(assignments: list[str]) -> dict[str, int]:
@@ -63,6 +69,15 @@ def to_json(result: QueryResult) -> bytes:
             "rows": [dict(zip(names, map(_to_jsonable, row), strict=True)) for row in result.rows],
         }
     )
+
+
+def to_csv(result: QueryResult) -> str:
+    """The result as CSV: a line of names, then a line for each row."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(_distinct([column.name for column in result.columns]))
+    lines.writerows([_to_text(value) for value in row] for row in result.rows)
+    return text.getvalue()
 
 
 def to_table(result: QueryResult) -> Table:

@@ -1,0 +1,29 @@
+"""`node`: one node in the foreground."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def node(
+    name: Annotated[str, typer.Argument(help="This node's name, its own in the cluster.")],
+    listen: Annotated[
+        str | None, typer.Option(help="HOST:PORT to listen on; not given, the name's address in STOREKEEPER_PEERS.")
+    ] = None,
+    stores: Annotated[
+        str | None, typer.Option(help="The stores to serve; not given, those of STOREKEEPER_STORES.")
+    ] = None,
+) -> None:
+    """Run a query node in the foreground until TERM. Example: storekeeper node a.
+
+    It follows changelogs into local stores and answers queries.
+    """
+    from state.node import run_node  # noqa: PLC0415 (the server is needed by no other command)
+
+    given: dict[str, object] = {} if stores is None else {"stores": stores}
+    if listen is not None:
+        host, _, port = listen.rpartition(":")
+        given |= {"listen_host": host.strip("[]"), "listen_port": port}
+    run_node(name, given)

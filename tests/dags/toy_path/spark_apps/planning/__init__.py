@@ -1,1 +1,0 @@
-"""A plan that always fits."""

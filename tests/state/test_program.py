@@ -1,0 +1,62 @@
+"""Exit codes: one meaning each, as the documents have them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from quality.errors import ReleaseRefusedError, StagedTableError
+from spark_apps.errors import AppRunningError, UnusableCheckpointError
+from spark_apps.generations.errors import GenerationPendingError, GenerationRefusedError
+from state.changelog.errors import BrokerUnavailableError
+from state.errors import (
+    ChangelogError,
+    ConfigurationError,
+    DiskFullError,
+    InvalidArgumentError,
+    SnapshotDamagedError,
+    StateError,
+    StoreUnavailableError,
+    UnknownStoreError,
+)
+from state.maintenance.cleanup import CleanupRefusedError
+from state.program import NO_RESTART, NO_RETRY, ExitCode, exit_code_of
+
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("x"), 78),
+        (UnknownStoreError("x"), 78),
+        (UnusableCheckpointError("x"), 78),
+        (SnapshotDamagedError("x"), 78),
+        (BrokerUnavailableError("x"), 75),
+        (AppRunningError("x"), 75),
+        (StoreUnavailableError("x"), 75),
+        (DiskFullError("x"), 75),
+        (GenerationPendingError("x"), 75),
+        (GenerationRefusedError("x"), 5),
+        (CleanupRefusedError("x"), 5),
+        (ReleaseRefusedError("x"), 5),
+        (InvalidArgumentError("x"), 2),
+        (StagedTableError("x"), 1),
+        (ChangelogError("x"), 1),
+        (StateError("x"), 1),
+    ],
+)
+def test_the_exit_code_says_what_helps(error: StateError, code: int) -> None:
+    assert exit_code_of(error) == code
+
+
+def test_the_supervisor_and_airflow_stop_where_trying_again_is_of_no_use() -> None:
+    assert {int(code) for code in NO_RESTART} == {5, 78}
+    assert {int(code) for code in NO_RETRY} == {2, 3, 4, 5, 78}
+
+
+def test_the_documents_have_every_code_with_its_meaning() -> None:
+    rows = re.findall(r"^\| (\d+) \| (.+?) \|", _PAGE.read_text().partition("## Exit codes")[2], flags=re.MULTILINE)
+    assert [(int(code), meaning) for code, meaning in rows] == [(int(code), code.meaning) for code in ExitCode]
