@@ -20,7 +20,7 @@ from quality.settings import QualitySettings
 from quality.verdict import Status
 from spark_apps.apps.hadoop_export.table import COLUMNS
 from state.clock import ManualClock
-from tests.quality.conftest import SCHEMA, line, stage
+from tests.staged_lines import SCHEMA, line, stage
 
 pytestmark = pytest.mark.spark
 
@@ -115,7 +115,7 @@ def test_a_good_line_isnt(failed: dict[int, list[str]]) -> None:
 def test_the_gate_counts_them_all_and_publishes_none(
     failed: dict[int, list[str]], spark: SparkSession, settings: QualitySettings
 ) -> None:
-    stage(spark, settings, *(leak.row(number) for number, leak in enumerate(LEAKS)), line(len(LEAKS)))
+    stage(settings, *(leak.row(number) for number, leak in enumerate(LEAKS)), line(len(LEAKS)))
     gate = Gate(settings, ManualClock(now_ms=1_760_000_000_000))
     batch = gate.pending()
     assert batch is not None

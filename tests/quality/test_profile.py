@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quality.profile import drift, merged, profile_of, stability_index
-from tests.quality.conftest import SCHEMA, line
+from tests.staged_lines import SCHEMA, line
 
 
 @pytest.mark.spark

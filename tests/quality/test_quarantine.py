@@ -14,7 +14,7 @@ from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.settings import QualitySettings
 from quality.verdict import Status
 from state.clock import ManualClock
-from tests.quality.conftest import line, stage
+from tests.staged_lines import line, stage
 
 pytestmark = pytest.mark.spark
 
@@ -43,9 +43,9 @@ def published(settings: QualitySettings) -> list[str]:
 def test_a_released_batch_is_published_once_with_who_and_why(
     quarantine: Quarantine, spark: SparkSession, settings: QualitySettings
 ) -> None:
-    stage(spark, settings, line(1, **WRONG_TOTAL))
+    stage(settings, line(1, **WRONG_TOTAL))
     assert decide(spark, settings) is Status.QUARANTINED
-    stage(spark, settings, line(2))
+    stage(settings, line(2))
     assert decide(spark, settings) is Status.PUBLISHED
     ((verdict, none),) = quarantine.batches()
     assert (verdict.batch, none) == ("0-0", None)
@@ -71,7 +71,7 @@ def test_a_released_batch_is_published_once_with_who_and_why(
     with pytest.raises(ReleaseRefusedError, match="released by meera"):
         quarantine.discard("0-0", BECAUSE)
 
-    stage(spark, settings, line(3))
+    stage(settings, line(3))
     assert decide(spark, settings) is Status.PUBLISHED
     assert published(settings) == ["INV-0000000001", "INV-0000000002", "INV-0000000003"]
 
@@ -79,7 +79,7 @@ def test_a_released_batch_is_published_once_with_who_and_why(
 def test_rules_of_now_decide_and_masking_is_never_let_off(
     quarantine: Quarantine, spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage(spark, settings, line(1, InvoiceNumber="1234567890"))
+    stage(settings, line(1, InvoiceNumber="1234567890"))
     assert decide(spark, settings) is Status.QUARANTINED
     with pytest.raises(ReleaseRefusedError, match="let off masking"):
         quarantine.release(spark, "0-0", Decision("meera", "why not", ("masking",)))
@@ -95,7 +95,7 @@ def test_rules_of_now_decide_and_masking_is_never_let_off(
 def test_a_crash_after_the_publication_forgets_nothing(
     quarantine: Quarantine, spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage(spark, settings, line(1, **WRONG_TOTAL))
+    stage(settings, line(1, **WRONG_TOTAL))
     decide(spark, settings)
 
     def crash(archive: ResolutionArchive, resolution: Resolution) -> Path:
@@ -115,7 +115,7 @@ def test_a_crash_after_the_publication_forgets_nothing(
 def test_a_discarded_batch_is_never_released(
     quarantine: Quarantine, spark: SparkSession, settings: QualitySettings
 ) -> None:
-    stage(spark, settings, line(1, **WRONG_TOTAL))
+    stage(settings, line(1, **WRONG_TOTAL))
     decide(spark, settings)
     with pytest.raises(ReleaseRefusedError, match="who decides and why"):
         quarantine.discard("0-0", Decision("meera", "  "))
