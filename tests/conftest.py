@@ -13,6 +13,8 @@ from tests.durations import DurationRecorder
 
 os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
 
+pytest_plugins = ["spark_apps.testkit.fixtures"]
+
 # No example has a deadline: on a busy machine each takes as long as it takes.
 settings.register_profile("without-deadlines", settings(), deadline=None)
 settings.load_profile("without-deadlines")

@@ -45,11 +45,11 @@ def kafka_bootstrap() -> str:
     return bootstrap
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """One small Spark session for the tests of a module.
+    """One small Spark session for all tests.
 
-    A process has one session at a time: a longer-lived one would be stopped by the first module that makes its own.
+    A process has one session at a time: a test that starts another one must do that in a process of its own.
     """
     from spark_apps.runtime.session import start_session, stop_session  # noqa: PLC0415 (loads Spark)
 

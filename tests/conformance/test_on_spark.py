@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from harness.broker import Broker
-from spark_apps.testkit.fixtures import spark_session
 from tests.conformance.case import Case, load_cases
 from tests.conformance.spark import batches, run_on_spark, third
 
-__all__ = ["spark_session"]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CASES = third(load_cases(Path(__file__).parent / "cases" / "topology_cases.jsonl"))
 QUICK = {"join-ss-013", "group-001", "twin-002", "join-fk-015"}
@@ -21,9 +21,8 @@ LONG = pytest.mark.long("the cases of test_on_spark.py that are not marked")
 
 
 @pytest.fixture
-def run(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> Callable[[dict[str, Any]], None]:
-    spark = request.getfixturevalue("spark_session")
-    return lambda case: run_on_spark(case, spark, broker.bootstrap, tmp_path)
+def run(spark_session: SparkSession, broker: Broker, tmp_path: Path) -> Callable[[dict[str, Any]], None]:
+    return lambda case: run_on_spark(case, spark_session, broker.bootstrap, tmp_path)
 
 
 @pytest.mark.spark

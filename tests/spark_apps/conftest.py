@@ -1,13 +1,10 @@
-"""The test kit's fixtures, for the tests of apps."""
+"""The broker for the test kit's fixtures, in the tests of apps."""
 
 from __future__ import annotations
 
 import pytest
 
 from harness.broker import Broker
-from spark_apps.testkit.fixtures import spark_session, topology_driver
-
-__all__ = ["spark_session", "topology_driver"]
 
 
 @pytest.fixture(scope="session")

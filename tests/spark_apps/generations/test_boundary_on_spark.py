@@ -12,7 +12,6 @@ from harness.topics import write_topic
 from harness.waiting import eventually
 from spark_apps.generations.boundary import is_settled, plan_batch, take_back
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 
 if TYPE_CHECKING:
@@ -66,24 +65,20 @@ def run(spark: SparkSession, broker: Broker, path: Path, seen: dict[int, int], *
         query.stop()
 
 
-def test_a_batch_ends_exactly_where_it_was_planned_to(broker: Broker, tmp_path: Path) -> None:
-    from spark_apps.runtime.session import start_session, stop_session
-
+def test_a_batch_ends_exactly_where_it_was_planned_to(
+    spark_session: SparkSession, broker: Broker, tmp_path: Path
+) -> None:
     broker.create_topic(TOPIC, 1)
     write_topic(broker.bootstrap, TOPIC, [(b"k", b"1")] * 200)
-    spark = start_session("boundary-tests", AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap))
-    try:
-        path, seen = tmp_path / "checkpoint", dict[int, int]()
-        run(spark, broker, path, seen, batches=2, dies_in=2)
-        checkpoint = SparkCheckpoint(path)
-        assert seen == {0: 30, 1: 60}
-        assert (checkpoint.last_planned_batch(), checkpoint.last_committed_batch()) == (2, 1)
-        take_back(checkpoint, 2)
-        assert is_settled(checkpoint)
-        plan_batch(checkpoint, 2, Position({TOPIC: {0: 67}}))
-        # Seven records and not thirty, and after it as before.
-        run(spark, broker, path, seen, batches=4, dies_in=-1)
-        assert (seen[2], seen[3]) == (67, 97)
-        assert checkpoint.source_ranges(2) == {TOPIC: {0: (60, 67)}}
-    finally:
-        stop_session(spark)
+    path, seen = tmp_path / "checkpoint", dict[int, int]()
+    run(spark_session, broker, path, seen, batches=2, dies_in=2)
+    checkpoint = SparkCheckpoint(path)
+    assert seen == {0: 30, 1: 60}
+    assert (checkpoint.last_planned_batch(), checkpoint.last_committed_batch()) == (2, 1)
+    take_back(checkpoint, 2)
+    assert is_settled(checkpoint)
+    plan_batch(checkpoint, 2, Position({TOPIC: {0: 67}}))
+    # Seven records and not thirty, and after it as before.
+    run(spark_session, broker, path, seen, batches=4, dies_in=-1)
+    assert (seen[2], seen[3]) == (67, 97)
+    assert checkpoint.source_ranges(2) == {TOPIC: {0: (60, 67)}}

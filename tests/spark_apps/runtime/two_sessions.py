@@ -30,7 +30,7 @@ def seen_by(session: SparkSession, name: str, settings: AppSettings) -> dict[str
     rows.write.format("delta").partitionBy("day").save(str(settings.delta_table(name)))
     return {
         "jvm": jvm_pid(session),
-        "interpreter": Path(session.sparkContext.pythonExec).name,
+        "python": session.sparkContext.pythonExec,
         "rows": session.range(3).count(),
         "open": len(open_to_others(settings.delta_table(""))),
     }

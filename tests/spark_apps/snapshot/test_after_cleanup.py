@@ -10,10 +10,10 @@ import pytest
 from state.clock import SystemClock
 from state.maintenance.cleanup import Cleanup
 from state.maintenance.cleanup_plan import CleanupOptions
-from tests.spark_apps.snapshot.test_job import App, app, spark
+from tests.spark_apps.snapshot.test_job import App, app
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
-__all__ = ["app", "spark"]
+__all__ = ["app"]
 
 
 @pytest.mark.long("test_job.py has snapshots with deletions, test_cleanup.py what is deleted and brought back")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,17 +40,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def spark(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    from spark_apps.runtime.session import start_session, stop_session
-
-    folder = tmp_path_factory.mktemp("spark")
-    settings = AppSettings(run_dir=folder, kafka_bootstrap=broker.bootstrap)
-    session = start_session("snapshot-tests", settings)
-    yield session
-    stop_session(session)
 
 
 @dataclass
@@ -106,10 +95,8 @@ class App:
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""
-        from spark_apps.snapshot.table import SnapshotTable
-
-        table = SnapshotTable(self.spark, self.settings.delta_table(self.store.name), self.store)
-        return {bytes(row["_key"]): bytes(row["_value"]) for row in table.rows().collect()}
+        table = DeltaTable(self.settings.delta_table(self.store.name)).to_pyarrow_table(columns=["_key", "_value"])
+        return dict(zip(*table.to_pydict().values(), strict=True))
 
     def check(self, manifest: SnapshotManifest) -> None:
         """The table and its manifest are the content."""
@@ -122,12 +109,12 @@ class App:
 
 
 @pytest.fixture
-def app(spark: SparkSession, broker: Broker, tmp_path: Path) -> App:
+def app(spark_session: SparkSession, broker: Broker, tmp_path: Path) -> App:
     store = StoreSpec(
         "words", f"snapshot-app-{next(_numbers)}", (ValueField("Word", "string"), ValueField("At", "timestamp"))
     )
     broker.create_topic(store.changelog_topic, config={"cleanup.policy": "compact"})
-    return App(spark, broker, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), store)
+    return App(spark_session, broker, AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap), store)
 
 
 def test_an_app_that_never_ran_has_an_empty_snapshot(app: App) -> None:
@@ -154,16 +141,6 @@ def test_snapshots_follow_batches_with_updates_and_deletions(app: App) -> None:
     assert second.delta_version == first.delta_version + 1
     app.check(second)
     assert app.snapshot() == (second, None)
-
-
-def test_values_become_typed_columns(app: App) -> None:
-    app.write(0, {"a": "apple"})
-    app.commit(0)
-    app.snapshot()
-    path = str(app.settings.delta_table("words"))
-    row = app.spark.sql(f"select Word, unix_millis(At), _partition, _offset from delta.`{path}`").collect()[0]  # noqa: S608
-    assert row[:2] == ("apple", 1500)
-    assert row[3] == 0
 
 
 def test_what_an_unfinished_batch_wrote_is_left_for_later(app: App) -> None:
@@ -234,14 +211,16 @@ def test_a_store_without_a_value_as_declared_has_no_snapshot(app: App) -> None:
         app.snapshot()
 
 
-def test_a_value_may_lack_a_field_that_is_nullable(app: App) -> None:
+def test_values_become_typed_columns_and_may_lack_a_field_that_is_nullable(app: App) -> None:
     app.store = replace(
         app.store, value_fields=(*app.store.value_fields, ValueField("Missing", "bigint", nullable=True))
     )
     app.write(0, {"a": "apple"})
     app.commit(0)
     app.snapshot()
-    assert app.rows().keys() == {b"a"}
+    path = str(app.settings.delta_table("words"))
+    row = app.spark.sql(f"select Word, unix_millis(At), Missing, _offset from delta.`{path}`").collect()[0]  # noqa: S608
+    assert tuple(row) == ("apple", 1500, None, 0)
 
 
 def test_a_changelog_that_was_made_anew_is_refused(app: App) -> None:
