@@ -31,12 +31,15 @@ class Archive:
         self._folder = folder
 
     def put(self, partition: int, records: Sequence[LogRecord]) -> None:
-        """Writes a partition's rows, whole and in one step, replacing earlier ones."""
+        """Writes a partition's rows to disk, whole and in one step, replacing earlier ones.
+
+        They are durable when it returns, because the caller deletes them from the changelog then.
+        """
         content = pa.BufferOutputStream()
         with pq.ParquetWriter(content, _SCHEMA, compression="zstd") as writer:
             for start in range(0, len(records), _BATCH_ROWS):
                 writer.write_batch(_batch(records[start : start + _BATCH_ROWS]))
-        write_whole(self._file(partition), content.getvalue().to_pybytes(), private=True)
+        write_whole(self._file(partition), content.getvalue().to_pybytes(), private=True, durable=True)
 
     def rows(self, partition: int) -> Iterator[LogRecord]:
         """A partition's rows, by offset.

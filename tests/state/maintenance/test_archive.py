@@ -21,9 +21,12 @@ def test_rows_are_read_as_they_were_put_and_by_their_owner_alone(tmp_path: Path)
     assert [*archive.rows(2)] == records
     assert (archive.keys(3), archive.exists(3), archive.exists(4)) == (set(), True, False)
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    with pytest.raises(StorageError, match="has no archived rows"):
+        archive.keys(4)
+    (tmp_path / "archive-00004.parquet").write_bytes(b"torn")
     with pytest.raises(StorageError, match="restore it from a backup"):
         archive.keys(4)
-    assert archive.forget() == 2
+    assert archive.forget() == 3
 
 
 def test_pieces_wait_until_those_before_have_had_their_time() -> None:
