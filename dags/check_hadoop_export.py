@@ -10,8 +10,8 @@ reasons, and readers keep the last good version.
 fails again until a newer batch passes or the batch is released or discarded.
 
 **Where to look.** `quality/verdicts/hadoop_export/` in the run directory has a JSON file per verdict,
-`quality/data_docs/hadoop_export/index.html` the Data Docs of the newest. Neither holds values of the data, nor does
-this task's XCom, which is the verdict.
+`quality/data_docs/hadoop_export/index.html` the Data Docs of the newest. The verdict on the page *Stores* leads
+to them. Neither holds values of the data, nor does this task's XCom, which is the verdict.
 
 **If it fails.** *Quarantined*: the reasons name columns, rules and numbers of rows. Find the rows in the staged table
 (`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`); `_partition` and `_offset` are a row's place in

@@ -63,7 +63,8 @@ def check_export(output: AnswerOption = AnswerOutput.TABLE) -> None:
     if verdict is None:
         write_answer({"table": TABLE, "passed": None, "status": "nothing_staged", "reasons": [], "new": False}, output)
         return
-    write_answer(_report(verdict, resolution, new=batch is not None), output)
+    docs = settings.data_docs_dir(TABLE) / "index.html"
+    write_answer({**_report(verdict, resolution), "new": batch is not None, "data_docs": str(docs)}, output)
     if not verdict.passed and resolution is None:
         raise typer.Exit(ExitCode.FINDING)
 
@@ -224,6 +225,6 @@ def _in_words(summary: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _report(verdict: Verdict, resolution: Resolution | None, *, new: bool) -> dict[str, Any]:
+def _report(verdict: Verdict, resolution: Resolution | None) -> dict[str, Any]:
     became = {} if resolution is None else {"resolution": orjson.loads(resolution.to_json())}
-    return {**orjson.loads(verdict.to_json()), **became, "batch": verdict.batch, "new": new}
+    return {**orjson.loads(verdict.to_json()), **became, "batch": verdict.batch}

@@ -6,7 +6,6 @@ expectation runs again for its number of failing rows, and only that number is k
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import great_expectations as gx
@@ -22,6 +21,7 @@ from great_expectations.expectations import Expectation
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from pyspark.sql import DataFrame
 
+from quality import data_docs
 from quality.errors import ValidationError
 from quality.verdict import Outcome
 
@@ -49,8 +49,7 @@ def validate(frame: DataFrame, suite: gx.ExpectationSuite, *, docs_dir: Path | N
     for result in results:
         _check_evaluated(result)
     if docs_dir is not None:
-        shutil.rmtree(docs_dir, ignore_errors=True)
-        context.build_data_docs()
+        data_docs.build(context, docs_dir)
     batch = batch_definition.get_batch({"dataframe": frame})
     return tuple(_outcome(result, batch, expectations[_key(_config(result))]) for result in results)
 
@@ -59,19 +58,10 @@ def _context(docs_dir: Path | None) -> EphemeralDataContext:
     config = DataContextConfig(
         store_backend_defaults=InMemoryStoreBackendDefaults(),
         progress_bars=ProgressBarsConfig(globally=False),
-        data_docs_sites={} if docs_dir is None else {_DOCS_SITE: _site(docs_dir)},
+        data_docs_sites={} if docs_dir is None else {_DOCS_SITE: data_docs.site(docs_dir)},
         analytics_enabled=False,
     )
     return gx.get_context(mode="ephemeral", project_config=config)
-
-
-def _site(docs_dir: Path) -> dict[str, object]:
-    return {
-        "class_name": "SiteBuilder",
-        "show_how_to_buttons": False,
-        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs_dir)},
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-    }
 
 
 def _check_evaluated(result: ExpectationValidationResult) -> None:

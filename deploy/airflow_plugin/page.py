@@ -1,4 +1,4 @@
-"""The page "Stores": static files, the tables that they show, and topologies. For users who may look into Airflow."""
+"""The page "Stores", topologies and Data Docs, for users who may look into Airflow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from deploy.overview.collect import platform_overview
 from deploy.overview.model import Overview
 from deploy.overview.tables import summary, tables
 from deploy.settings import PlatformSettings
+from quality.settings import QualitySettings
 
 _STATIC = Path(__file__).with_name("static")
 _HTML = "text/html; charset=utf-8"
+_CSS = "text/css; charset=utf-8"
 _FILES = {
     "": ("stores.html", _HTML),
     "stores.js": ("stores.js", "text/javascript; charset=utf-8"),
-    "stores.css": ("stores.css", "text/css; charset=utf-8"),
+    "stores.css": ("stores.css", _CSS),
     "icon.svg": ("icon.svg", "image/svg+xml"),
     "icon-dark.svg": ("icon-dark.svg", "image/svg+xml"),
 }
@@ -54,6 +56,10 @@ def page_app(collect: Callable[[], Overview] | None = None) -> FastAPI:
         status, page = topology_page(name)
         return _answer(page.encode(), _HTML, cache="no-store", status=status)
 
+    @app.get("/data_docs/{table}/{name:path}", dependencies=[allowed])
+    def data_docs(table: str, name: str) -> Response:
+        return _data_docs_file(table, name)
+
     for route, (name, media_type) in _FILES.items():
         app.get(f"/{route}", include_in_schema=False)(_file(name, media_type))
     return app
@@ -71,6 +77,19 @@ def _file(name: str, media_type: str) -> Callable[[], Response]:
         return _answer(content, media_type, cache="no-cache")
 
     return answer
+
+
+def _data_docs_file(table: str, name: str) -> Response:
+    """A page or style sheet of the Data Docs of a table; 404 for all else."""
+    folder = QualitySettings.of_platform().data_docs_dir(table)
+    try:
+        path = (folder / name).resolve()
+        media_type = {".html": _HTML, ".css": _CSS}.get(path.suffix)
+        if media_type is not None and path.is_relative_to(folder.parent.resolve()):
+            return _answer(path.read_bytes(), media_type, cache="no-store")
+    except (OSError, ValueError):
+        pass  # there is no such file, or no file can have that name
+    return _answer(b"There is no such page.", "text/plain; charset=utf-8", cache="no-store", status=404)
 
 
 def _answer(content: bytes, media_type: str, *, cache: str, status: int = 200) -> Response:

@@ -200,7 +200,8 @@ def _verdicts(view: Overview) -> Table:
 
 
 def _outcome(one: LastVerdict) -> Cell:
-    return Cell(one.outcome, Mood.NEITHER if one.outcome == Action.DISCARDED else _good(not one.is_open))
+    how = Mood.NEITHER if one.outcome == Action.DISCARDED else _good(not one.is_open)
+    return Cell(one.outcome, how, link=f"data_docs/{one.verdict.table}/index.html")
 
 
 def _processes(view: Overview) -> Table:

@@ -126,6 +126,7 @@ class TestPipeline:
 
     def test_the_gate_finds_nothing_left_to_hold_back(self, pipeline: Pipeline) -> None:
         assert (pipeline.verdict["status"], pipeline.verdict["reasons"]) == ("published", [])
+        assert Path(str(pipeline.verdict["data_docs"])).is_file()
 
     def test_no_topic_shows_one(self, pipeline: Pipeline) -> None:
         topics = set(pipeline.broker.admin().list_topics(timeout=30).topics) - CARRIERS

@@ -7,12 +7,12 @@ function cell(tag, { words, mood, link }, { number, prose } = {}) {
   if (number) made.classList.add("number");
   if (prose) made.classList.add("words");
   if (mood) made.classList.add(mood);
-  const outside = /^https?:\/\//.test(link);
-  if (outside || /^topology\/[\w-]+$/.test(link)) {
+  const apart = /^(https?:\/\/|data_docs\/[\w-]+\/index\.html$)/.test(link);
+  if (apart || /^topology\/[\w-]+$/.test(link)) {
     const anchor = document.createElement("a");
     anchor.href = link;
     anchor.textContent = words;
-    if (outside) {
+    if (apart) {
       anchor.target = "_blank";
       anchor.rel = "noopener noreferrer";
     }

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import quote
 
 import httpx2
@@ -16,6 +17,7 @@ import uvicorn
 from playwright.sync_api import expect, sync_playwright
 
 from deploy.airflow_plugin.page import page_app
+from quality.settings import QualitySettings
 from tests.deploy.overview.made_up import EVIL, RESTORING, SEEN
 
 CHROMIUM = shutil.which("chromium")
@@ -43,9 +45,20 @@ def opened(look_allowed: bool) -> object:
     return app
 
 
+@pytest.fixture
+def data_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of Data Docs of a table, in the run directory that the page uses."""
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(tmp_path))
+    folder = QualitySettings.of_platform().data_docs_dir("hadoop_export")
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text('<link rel="stylesheet" href="data_docs.css"><h1>Data Docs</h1>')
+    (folder / "data_docs.css").write_text("h1 { color: rgb(1, 2, 3) }")
+    return folder
+
+
 def test_without_airflows_leave_nothing_is_told() -> None:
     with served(opened(look_allowed=False)) as address:
-        for path in ("glance", "topology/pos"):
+        for path in ("glance", "topology/pos", "data_docs/hadoop_export/index.html"):
             assert httpx2.get(f"{address}/{path}", trust_env=False).status_code in {401, 403}
         page = httpx2.get(f"{address}/", trust_env=False)
     assert page.status_code == 200
@@ -54,7 +67,7 @@ def test_without_airflows_leave_nothing_is_told() -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium on the PATH")
-def test_everything_is_shown_as_text() -> None:
+def test_everything_is_shown_as_text(data_docs: Path) -> None:
     wrong: list[str] = []
     with served(opened(look_allowed=True)) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
@@ -73,6 +86,9 @@ def test_everything_is_shown_as_text() -> None:
         expect(page.locator("#apps")).to_contain_text("left out")
         expect(page.locator("#verdicts")).to_contain_text("discarded")
         expect(page.locator("#verdicts .bad")).to_have_count(0)
+        with page.expect_popup() as opened_page:
+            page.get_by_role("link", name="discarded").click()
+        expect(opened_page.value.locator("h1")).to_have_css("color", "rgb(1, 2, 3)")
         expect(page.locator("#nodes .bad")).to_have_text("hangs")
         expect(page.locator("#processes")).to_contain_text("terminated by SIGKILL")
         expect(page.locator("#nodes a")).to_have_count(1)  # an address that is none is no link
@@ -97,3 +113,34 @@ def test_an_app_without_a_topology_is_told_and_a_path_names_no_module() -> None:
     assert "There is no app &lt;b&gt;:POS" in evil.text
     assert "There is no app spark_apps.apps.pos:POS" in module.text
     assert {export.status_code, evil.status_code, module.status_code} == {404}
+
+
+def test_data_docs_are_pages_and_styles_of_their_folder_alone(data_docs: Path) -> None:
+    root = data_docs.parent
+    secret = root.parent / "secret.html"
+    secret.write_text("a secret")
+    (data_docs / "link.html").symlink_to(secret)
+    (data_docs / "notes.json").write_text("a secret")
+    refused = [
+        "hadoop_export/../../secret.html",
+        "../secret.html",
+        "./../../secret.html",
+        f"hadoop_export/{secret}",
+        "hadoop_export/link.html",
+        "hadoop_export/notes.json",
+        "hadoop_export/none.html",
+        "hadoop_export/\0.html",
+        "hadoop_export/",
+        "nothing/index.html",
+    ]
+    with served(opened(look_allowed=True)) as address:
+        page = httpx2.get(f"{address}/data_docs/hadoop_export/index.html", trust_env=False)
+        answers = {
+            name: httpx2.get(f"{address}/data_docs/{quote(name).replace('.', '%2E')}", trust_env=False)
+            for name in refused
+        }
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert (page.headers["x-content-type-options"], page.headers["cache-control"]) == ("nosniff", "no-store")
+    assert {name: answer.status_code for name, answer in answers.items() if answer.status_code != 404} == {}
+    assert [name for name, answer in answers.items() if "secret" in answer.text] == []

@@ -1,0 +1,67 @@
+"""Data Docs in a folder: whole by themselves."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import great_expectations as gx
+import great_expectations.expectations as gxe
+import pytest
+from pyspark.sql import SparkSession
+
+from quality.validation import validate
+
+pytestmark = pytest.mark.spark
+
+
+class Page(HTMLParser):
+    """What a page names, and what the server of Data Docs forbids."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.forbidden: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names += [value or "" for name, value in attrs if name in {"href", "src"}]
+        self.forbidden += [name for name, _ in attrs if name == "style" or name.startswith("on")]
+        self.forbidden += [tag] if tag in {"script", "style"} else []
+
+
+@pytest.fixture(scope="module")
+def docs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data") / "docs"
+    expectations = [
+        gxe.ExpectColumnValuesToNotBeNull(column="City", notes="City is always there."),
+        gxe.ExpectColumnValuesToBeInSet(column="City", value_set=["Pune"], notes="City is known."),
+    ]
+    suite = gx.ExpectationSuite("cities", expectations=expectations)
+    validate(spark.createDataFrame([{"City": "Ulhasnagar"}]), suite, docs_dir=folder)
+    return folder
+
+
+def test_every_page_is_whole_without_another_host(docs: Path) -> None:
+    pages = sorted(docs.rglob("*.html"))
+    assert [path.relative_to(docs).parts[0] for path in pages] == ["expectations", "index.html", "validations"]
+    for path in pages:
+        page = Page(path)
+        missing = [name for name in page.names if not name.startswith("#") and not (path.parent / name).is_file()]
+        assert (missing, page.forbidden) == ([], []), path
+        assert "://" not in path.read_text()
+        assert any(name.endswith("data_docs.css") for name in page.names)
+    assert "url(" not in (docs / "data_docs.css").read_text()
+
+
+def test_the_first_page_leads_to_the_others_without_a_script(docs: Path) -> None:
+    others = {str(path.relative_to(docs)) for path in docs.rglob("*.html")} - {"index.html"}
+    assert others <= set(Page(docs / "index.html").names)
+
+
+def test_met_and_failed_expectations_look_different(docs: Path) -> None:
+    [page] = docs.glob("validations/**/*.html")
+    styles = (docs / "data_docs.css").read_text()
+    for mark in ("text-success", "text-danger"):
+        assert mark in page.read_text()
+        assert f"td i.{mark}::after" in styles
