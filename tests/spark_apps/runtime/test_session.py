@@ -53,7 +53,7 @@ def test_tables_are_open_to_their_group_alone_and_to_nobody_before_there_is_one(
 
 def test_a_batch_starts_no_process_for_the_files_that_it_writes(sessions: Sessions) -> None:
     checkpoint, programs = sessions.folder / "checkpoint", sessions.folder / "programs"
-    assert list((checkpoint / "state").rglob("1.changelog"))
+    assert (checkpoint / "commits" / "0").exists()
     told = programs.read_text().splitlines() if programs.exists() else []
     assert [line for line in told if str(checkpoint) in line] == []
 
