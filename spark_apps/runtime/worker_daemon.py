@@ -10,10 +10,10 @@ import importlib
 
 import pandas  # noqa: F401 (loaded for the workers)
 import pyarrow  # noqa: F401 (loaded for the workers)
-import pyspark.sql.streaming.stateful_processor_api_client
 import pyspark.worker  # noqa: F401 (loaded for the workers)
 from pyspark import daemon
 
+import spark_apps.engine.stages  # noqa: F401 (loaded for the workers)
 from spark_apps.engine.task_input import remembering
 from spark_apps.registry import APPS
 
