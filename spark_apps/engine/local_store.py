@@ -111,7 +111,7 @@ class LocalStore:
             msg = (
                 f"changelog {log.topic} ends at {end} in partition {self._partition}, and the store had followed it to "
                 f"{checkpoint and checkpoint.offset}: it has lost records. Begin a new generation "
-                "with the last snapshot or with the input (docs/how-to/migrate-state.md)"
+                "with the input (docs/how-to/back-up-and-recover.md)"
             )
             raise LostChangelogError(msg)
         if plan.action is RestoreAction.WIPE:

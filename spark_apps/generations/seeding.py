@@ -25,7 +25,7 @@ from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
 from spark_apps.engine.stream import CHANGELOG_CONFIG, REPARTITION_CONFIG, planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import begin_behind
-from spark_apps.generations.catalog import chain_of, describe_of, settings_of
+from spark_apps.generations.catalog import chain_of, describe_of, settings_of, spec_of
 from spark_apps.generations.comparison import chain_between
 from spark_apps.generations.errors import (
     GenerationPendingError,
@@ -52,11 +52,12 @@ from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog
 from spark_apps.snapshot.cut import CommittedBatch, planned_batches, range_to_fold
 from spark_apps.spec import AppSpec
-from spark_apps.topology_app import described, internal_name, logged_stores
+from spark_apps.topology_app import described, internal_name, logged_stores, own_topics
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock
 from state.kafka_clients import new_producer
+from state.snapshots.delta_log import newest_manifest
 from state.topology.node import TopologyStore
 from state.topology.plan import SubTopology
 from state.topology.store import StoreKind
@@ -86,6 +87,7 @@ def make_seed(spec: AppSpec, settings: AppSettings, journal: Journal, number: in
     Raises:
         GenerationRefusedError: it can't begin with the live generation's content.
         UnconvertibleRowsError: rows of the live generation can't be converted.
+        UnusableCheckpointError: a topic that holds the live generation's state was deleted.
         GenerationPendingError: the live generation has not finished a batch yet.
         BrokerUnavailableError, AppRunningError: it can't be made now.
     """
@@ -111,6 +113,7 @@ class Seeding:
         self._check_sources()
         self._check_nothing_on_its_way()
         self._moves()
+        self._check_nothing_lost()
 
     def from_live(self, spark: SparkSession) -> Seed:
         """Copies and converts the live generation's rows as of a finished batch. Raises as `make_seed`."""
@@ -192,6 +195,29 @@ class Seeding:
                 "its rows can't be copied. Fill the generation from the input: `seed --from beginning`"
             )
             raise GenerationRefusedError(msg)
+
+    def _check_nothing_lost(self) -> None:
+        """Refuses to copy changelogs that are known to have lost records: both generations would lack the same rows."""
+        spec, settings = spec_of(self.spec, self.live), self._live_settings
+        own = own_topics(spec, settings)
+        missing = self._topics.missing(own)
+        owner = CheckpointOwner.read(self._live_checkpoint.path)
+        if owner is not None:
+            owner.check_own_topics(self._topics.ids([topic for topic in own if topic not in missing]), own)
+        for store in spec.stores:
+            topic, manifest = store.changelog_topic, newest_manifest(settings.delta_table(store.table_name))
+            if manifest is None or manifest.changelog_topic != topic:
+                continue
+            ends = self._topics.end([topic])
+            for partition, reached in manifest.changelog_offsets.items():
+                end = ends.offset(topic, partition) or 0
+                if end < reached:
+                    msg = (
+                        f"changelog {topic} ends at {end} in partition {partition}, and the last snapshot of "
+                        f"{store.name} reaches to {reached}: it has lost records, so its rows can't be copied. "
+                        "Fill the generation from the input: `seed --from beginning`"
+                    )
+                    raise GenerationRefusedError(msg)
 
     def _moves(self) -> dict[str, bool]:
         """For each store of the new generation: whether its rows may move to other partitions.

@@ -60,6 +60,24 @@ class CheckpointOwner:
         """Replaces the claim in one step."""
         write_whole(owner_file(checkpoint_dir), orjson.dumps(asdict(self)))
 
+    def check_own_topics(self, ids: Mapping[str, str], own: Collection[str]) -> None:
+        """Checks that the app's own topics are those that it began with.
+
+        Args:
+            ids: the ids of the existing topics.
+            own: the topics that hold the app's state.
+
+        Raises:
+            UnusableCheckpointError: one was deleted since.
+        """
+        for topic, topic_id in self.topic_ids.items():
+            if topic in own and ids.get(topic) != topic_id:
+                msg = (
+                    f"topic {topic} was deleted since generation {self.generation} of {self.app} began, and with it "
+                    "the app's state: begin a new generation with the input (docs/how-to/back-up-and-recover.md)"
+                )
+                raise UnusableCheckpointError(msg)
+
 
 def owner_file(checkpoint_dir: Path) -> Path:
     """The file of the claim on a checkpoint folder."""
@@ -87,14 +105,8 @@ def confirmed_owner(checkpoint: SparkCheckpoint, mine: CheckpointOwner, own: Col
         raise _foreign(checkpoint, mine, f"it is claimed by {earlier.app} generation {earlier.generation}")
     if earlier.query_id is not None and query_id != earlier.query_id:
         raise _foreign(checkpoint, mine, "another query wrote it" if query_id else "its content is gone")
+    earlier.check_own_topics(mine.topic_ids, own)
     for topic, topic_id in earlier.topic_ids.items():
-        if topic in own and mine.topic_ids.get(topic) != topic_id:
-            msg = (
-                f"topic {topic} was deleted since generation {mine.generation} of {mine.app} began, and with it the "
-                "app's state: begin a new generation with the last snapshot or with the input "
-                "(docs/how-to/migrate-state.md)"
-            )
-            raise UnusableCheckpointError(msg)
         if mine.topic_ids.get(topic, topic_id) != topic_id:
             msg = (
                 f"topic {topic} was deleted and made anew since generation {mine.generation} of {mine.app} began, "

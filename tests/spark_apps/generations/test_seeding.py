@@ -13,6 +13,8 @@ import pytest
 
 from harness.broker import Broker
 from spark_apps.engine.stream import open_topology_stream
+from spark_apps.errors import UnusableCheckpointError
+from spark_apps.generations import seeding as seeding_module
 from spark_apps.generations import steps
 from spark_apps.generations.catalog import first_journal, settings_of, spec_of
 from spark_apps.generations.comparison import compare_generations
@@ -21,9 +23,13 @@ from spark_apps.generations.journal import Generation, Journal
 from spark_apps.generations.migration import StoreMigration, StoreRecord
 from spark_apps.generations.seeding import Seed, Seeding
 from spark_apps.runtime.checkpoint import SparkCheckpoint
+from spark_apps.runtime.checkpoint_owner import CheckpointOwner
 from spark_apps.runtime.stream import StreamContext
+from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
+from state.changelog.position import Position
 from state.migration.compare import ComparisonVerdict
+from state.snapshots.manifest import SnapshotManifest
 from state.topology import JoinWindows, Store, StreamsBuilder, tumbling, with_key
 from tests.integration import grouped_app
 from tests.spark_apps.engine.spark_run import SparkRun
@@ -190,6 +196,28 @@ def test_a_generation_goes_on_from_rows_buffers_and_times_as_they_were(shop: Sho
     assert orjson.loads(rows[b"3"]).keys() == {"total", "level"}
     # It was silent all the time.
     assert len({value for _, _, value, _ in shop.run.records("seeded-pairs")}) == len(shop.run.records("seeded-pairs"))
+
+
+def test_changelogs_that_have_lost_records_are_not_copied(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.sell(0, 20)
+    shop.caught_up()
+    journal = steps.planned(first_journal(shop.spec), shop.spec, [])
+    seeding = Seeding(shop.spec, shop.run.settings, journal.generation(1), journal.generation(2))
+    topic = "seeded-totals-changelog"
+    end = Topics(shop.run.settings.kafka_bootstrap).end([topic])
+    reached = {partition: offset for _, partition, offset in end}
+    snapshot = SnapshotManifest("totals", "seeded", 1, 1, topic, reached, Position(), 0, {}, "test", 1)
+    snapshots = {"totals": snapshot}
+    monkeypatch.setattr(seeding_module, "newest_manifest", lambda path: snapshots.get(path.name))
+    seeding.check()
+    snapshots["totals"] = replace(snapshot, changelog_offsets=reached | {1: reached[1] + 1})
+    with pytest.raises(GenerationRefusedError, match=rf"{topic} ends at {reached[1]} in partition 1, .* lost records"):
+        seeding.check()
+    snapshots["totals"] = replace(snapshots["totals"], changelog_topic="seeded-totals-changelog-g7")
+    seeding.check()
+    CheckpointOwner("seeded", 1, topic_ids={topic: "another"}).write(shop.run.checkpoint.path)
+    with pytest.raises(UnusableCheckpointError, match=f"{topic} was deleted since generation 1"):
+        seeding.check()
 
 
 def test_a_backfill_reads_the_input_from_its_beginning_or_from_a_time(shop: Shop) -> None:
