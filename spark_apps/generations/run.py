@@ -28,7 +28,7 @@ from spark_apps.runtime.heartbeat_writer import HeartbeatWriter
 from spark_apps.runtime.lease import Lease
 from spark_apps.runtime.preflight import preflight
 from spark_apps.runtime.progress import offsets_of
-from spark_apps.runtime.runner import AppRun, described
+from spark_apps.runtime.runner import AppRun
 from spark_apps.runtime.session import jvm_pid, start_session, stop_session
 from spark_apps.runtime.stream import ProcessBatch
 from spark_apps.runtime.topics import Topics
@@ -103,7 +103,7 @@ class GenerationRun:
         program = self.role.program(self.spec.name)
         with Lease(self.settings.lease_file(program), clock=self.clock, wait=time.sleep) as lease:
             lease.acquire()
-            with self._beating(program) as heartbeats:
+            with self._heartbeats(program).running() as heartbeats:
                 try:
                     self._follow(lease, heartbeats)
                 finally:
@@ -213,25 +213,14 @@ class GenerationRun:
     def _checkpoint(self, generation: Generation) -> SparkCheckpoint:
         return SparkCheckpoint(settings_of(self.settings, generation).checkpoint_dir(self.spec.name))
 
-    @contextmanager
-    def _beating(self, program: str) -> Iterator[HeartbeatWriter]:
+    def _heartbeats(self, program: str) -> HeartbeatWriter:
         desired = self._desired()
         generation = desired.generation if desired is not None else first_journal(self.spec).live_generation
         path = self.settings.heartbeat_file(program)
         before = read_heartbeat(path)
         self._starts = 1 if before is None else before.starts + 1
         first = self._heartbeat(generation, AppState.STARTING)
-        heartbeats = HeartbeatWriter(path, first, clock=self.clock)
-        heartbeats.start()
-        try:
-            yield heartbeats
-        except BaseException as error:
-            heartbeats.enter(AppState.FAILED, error=described(error))
-            raise
-        else:
-            heartbeats.enter(AppState.STOPPED)
-        finally:
-            heartbeats.stop()
+        return HeartbeatWriter(path, first, clock=self.clock)
 
     def _heartbeat(self, generation: Generation, state: AppState) -> Heartbeat:
         now_ms = self.clock.now_ms()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import structlog
 
 from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from state.clock import Clock
+from state.errors import StateError
 
 INTERVAL_S = 2.0
 """Far below the time after which a heartbeat is stale, and rare enough to cost nothing."""
+
+_MAX_ERROR_CHARS = 400
 
 _log = structlog.get_logger(__name__)
 
@@ -33,6 +38,20 @@ class HeartbeatWriter:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        """Writes beats while a block runs; the last one says whether it failed."""
+        self.start()
+        try:
+            yield self
+        except BaseException as error:
+            self.enter(AppState.FAILED, error=described(error))
+            raise
+        else:
+            self.enter(AppState.STOPPED)
+        finally:
+            self.stop()
 
     def start(self) -> None:
         """Writes the first beat and starts the thread."""
@@ -79,3 +98,10 @@ class HeartbeatWriter:
                 self.beat()
             except OSError:
                 _log.exception("heartbeat_not_written", path=str(self._path))
+
+
+def described(error: BaseException) -> str:
+    """An error in one line that is safe to show: the text of an error that isn't ours might quote a record."""
+    text = str(error).strip() if isinstance(error, StateError) else ""
+    name = type(error).__name__
+    return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name

@@ -49,7 +49,6 @@ _BREAKER_MIN_RECORDS = 1000
 """Fewer records in that time say nothing about the share of dead letters."""
 _POLL_S = 0.1
 _WATCH_TIMEOUT_S = 1.0
-_MAX_ERROR_CHARS = 400
 
 _log = structlog.get_logger(__name__)
 
@@ -86,21 +85,9 @@ class AppRun:
         spec, settings = self.spec, self.settings
         with Lease(settings.lease_file(spec.name), clock=self.clock, wait=time.sleep) as lease:
             lease.acquire()
-            heartbeats = HeartbeatWriter(
-                settings.heartbeat_file(spec.name),
-                self._first_heartbeat(),
-                clock=self.clock,
-            )
-            heartbeats.start()
-            try:
+            heartbeats = HeartbeatWriter(settings.heartbeat_file(spec.name), self._first_heartbeat(), clock=self.clock)
+            with heartbeats.running():
                 self._run(lease, heartbeats)
-            except BaseException as error:
-                heartbeats.enter(AppState.FAILED, error=described(error))
-                raise
-            else:
-                heartbeats.enter(AppState.STOPPED)
-            finally:
-                heartbeats.stop()
 
     def _first_heartbeat(self) -> Heartbeat:
         now_ms = self.clock.now_ms()
@@ -181,7 +168,6 @@ class AppRun:
             interval_ms = self.settings.trigger_interval_ms
         return (
             stream.frame.writeStream.queryName(self.spec.name)
-            .outputMode(stream.output_mode)
             .foreachBatch(barrier)
             .option("checkpointLocation", str(checkpoint.path))
             .trigger(processingTime=f"{interval_ms} milliseconds")
@@ -217,7 +203,7 @@ def opened(context: StreamContext) -> Stream:
 
 
 class Watch:
-    """Brings a running app's heartbeat up to date. Called by the heartbeats's thread alone."""
+    """Brings a running app's heartbeat up to date. Called by the heartbeat writer's thread alone."""
 
     def __init__(self, run: AppRun, query: StreamingQuery, context: StreamContext, found: Preflight) -> None:
         settings = run.settings
@@ -264,13 +250,6 @@ class Watch:
             self._breaker.check(self._run.clock.monotonic_s(), self._progress.input_rows_total, dead_letters)
         except DeadLetterLimitError as tripped:
             self.tripped = tripped
-
-
-def described(error: BaseException) -> str:
-    """An error in one line that is safe to show: the text of an error that isn't ours might quote a record."""
-    text = str(error).strip() if isinstance(error, StateError) else ""
-    name = type(error).__name__
-    return f"{name}: {text}"[:_MAX_ERROR_CHARS] if text else name
 
 
 def _is_active(query: StreamingQuery) -> bool:

@@ -27,9 +27,8 @@ ProcessBatch = Callable[["DataFrame", int], None]
 class StreamContext:
     """What an app may use to open its stream and to write its batches.
 
-    `metrics` counts what was written. `generation` is the journal's entry
-    of the generation that runs; None if the app is run without regard to it. `partitions` is, by topic, the number
-    of partitions that the app's state was made with.
+    `metrics` counts what was written. `generation` is the journal's entry of the generation that runs; None if the app
+    is run without regard to it. `partitions` is, by topic, the number of partitions that the app's state was made with.
     """
 
     spec: AppSpec
@@ -45,12 +44,11 @@ class StreamContext:
 class Stream:
     """A streaming frame and the function that processes its batches.
 
-    `output_mode` is Spark's. `trigger_interval_ms` takes precedence over the setting for all apps.
+    `trigger_interval_ms` takes precedence over the setting for all apps.
     """
 
     frame: DataFrame
     process: ProcessBatch
-    output_mode: str = "append"
     trigger_interval_ms: int | None = None
 
 
