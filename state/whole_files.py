@@ -26,6 +26,17 @@ def write_whole(path: Path, data: bytes, *, private: bool = False, durable: bool
                 file.flush()
                 os.fsync(file.fileno())
         draft.replace(path)
+        if durable:
+            _sync_folder(path.parent)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Waits until the names of a folder's files are on disk: a crash could undo a rename after its file is synced."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -24,6 +24,13 @@ def test_a_file_is_made_with_its_folder_and_replaced(tmp_path: Path, *, durable:
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_durable_file_is_on_disk_with_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, synced = tmp_path / "file", list[tuple[bool, bool]]()
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append((stat.S_ISDIR(os.fstat(fd).st_mode), path.exists())))
+    write_whole(path, b"kept", durable=True)
+    assert synced == [(False, False), (True, True)]
+
+
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     write_whole(path, b"old")
