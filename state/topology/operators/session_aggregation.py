@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from state.serdes.timestamped import ValueAndTimestamp
 from state.stores.windowed import Windowed
-from state.topology.aggregator import Merger
+from state.topology.aggregator import Aggregator, Merger
 from state.topology.change import Change
 from state.topology.dropped_records import DropReason
 from state.topology.operators.windowed_aggregation import StreamAggregation
-from state.topology.windows import FOREVER_MS, SessionWindow
+from state.topology.windows import FOREVER_MS, SessionWindow, SessionWindows
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,14 +29,19 @@ class SessionAggregation(StreamAggregation[K, V, A]):
     too, once it closes. As in Kafka Streams, the earlier one isn't taken back.
     """
 
+    def __init__(self, windows: SessionWindows, aggregator: Aggregator[Any, V, A], *rest: Any, **more: Any) -> None:
+        """Builds the table over its store; see `StreamAggregation`.
+
+        Raises:
+            InvalidArgumentError: the aggregator can't join sessions.
+        """
+        self._merge: Merger[K, A] = aggregator.merger
+        super().__init__(windows, aggregator, *rest, **more)
+
     def get(self, key: Windowed[K]) -> ValueAndTimestamp[A] | None:
         """The session's row as of now, closed or not, or None if no session has exactly these bounds."""
         aggregate = self._store.fetch_session(key.key, key.start_ms, key.end_ms)
         return None if aggregate is None else ValueAndTimestamp(aggregate, key.end_ms)
-
-    @cached_property
-    def _merge(self) -> Merger[K, A]:
-        return self._aggregator.merger
 
     def _closed_until(self, now_ms: int) -> int:
         until_ms: int = self.windows.ends_closed_by(now_ms)

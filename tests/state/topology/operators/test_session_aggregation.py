@@ -157,9 +157,8 @@ def test_a_restarted_table_emits_only_what_the_first_one_had_not() -> None:
 
 def test_sessions_need_an_aggregator_that_merges() -> None:
     adding: Aggregator[str, int, int] = Aggregator(initialize=int, add=lambda _k, v, a: a + v)
-    table = over(SessionAggregation, SessionWindows(5), adding, DictSessions())
     with pytest.raises(InvalidArgumentError, match="merge"):
-        table.process("a", 1, 0)
+        over(SessionAggregation, SessionWindows(5), adding, DictSessions())
 
 
 def sessions_by_sorting(gap_ms: int, log: Log) -> dict[tuple[str, int, int], int]:
