@@ -227,7 +227,7 @@ def remove_folder(folder: Path, wait: Callable[[float], object] = time.sleep) ->
             if not folder.exists():
                 return
         except OSError as error:
-            # Spark's state maintenance runs on briefly after the query has ended.
+            # Spark may write there briefly after the query has ended.
             if error.errno != errno.ENOTEMPTY:
                 raise
         else:
