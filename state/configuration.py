@@ -78,10 +78,7 @@ def configuration_file() -> Path | None:
     own, named = own_file(), _Named()
     if named.config is not None:
         return own
-    run_dir = named.run_dir
-    if run_dir is None and own is not None and "run_dir" in (found := read_file(own)):
-        run_dir = own.parent / _path(found["run_dir"])
-    started_with = (run_dir or find_run_dir()).expanduser() / STARTED_WITH
+    started_with = (named.run_dir or _run_dir_in(own) or find_run_dir()).expanduser() / STARTED_WITH
     return started_with if started_with.is_file() else own
 
 
@@ -129,6 +126,8 @@ class Settings(BaseSettings):
         del dotenv_settings, file_secret_settings
         path = configuration_file()
         values = {} if path is None else _values(settings_cls, path)
+        if "run_dir" in settings_cls.model_fields and (run_dir := _run_dir_in(own_file())) is not None:
+            values.setdefault("run_dir", run_dir)  # the settings of a started platform don't say where it is
         return init_settings, env_settings, InitSettingsSource(settings_cls, values)
 
 
@@ -216,6 +215,12 @@ def _named_file(named: str) -> Path:
         msg = f"there is no configuration file {path}: correct {PREFIX}CONFIG"
         raise ConfigurationError(msg)
     return path
+
+
+def _run_dir_in(path: Path | None) -> Path | None:
+    """The run directory that a configuration file names; None if it names none."""
+    found = {} if path is None else read_file(path)
+    return path.parent / _path(found["run_dir"]) if path is not None and "run_dir" in found else None
 
 
 def _values(settings: type[BaseSettings], path: Path) -> dict[str, Any]:

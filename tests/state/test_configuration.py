@@ -69,7 +69,7 @@ def test_a_platform_goes_on_with_what_it_was_started_with(tmp_path: Path) -> Non
     assert AppSettings().run_dir == tmp_path / "project" / "state"
     started_with = write(tmp_path / "project" / "state", "replicas = 5\n", "settings.toml")
     assert (configuration_file(), own_file()) == (started_with, own)
-    assert load_node_settings().replicas == 5
+    assert (load_node_settings().replicas, load_node_settings().run_dir) == (5, tmp_path / "project" / "state")
 
 
 def test_variables_override_it_and_arguments_override_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
