@@ -12,6 +12,7 @@ from pathlib import Path
 
 import platformdirs
 
+from state.errors import ConfigurationError
 from state.private_files import private_folder
 from state.whole_files import write_whole
 
@@ -31,14 +32,23 @@ _FOLDER = ".run"
 def find_project() -> Path | None:
     """The nearest folder, from the current one upwards, that has a configuration file or a run directory."""
     here = Path.cwd()
-    folders = (here, *here.parents)
-    return next((at for at in folders if (at / CONFIGURATION).is_file() or _is_run_dir(at / _FOLDER)), None)
+    return next((folder for folder in (here, *here.parents) if _is_project(folder)), None)
 
 
 def find_run_dir() -> Path:
-    """The default run directory; if nothing is found, `.run` of the current folder, not made yet."""
+    """The default run directory; if nothing is found, `.run` of the current folder, not made yet.
+
+    Raises:
+        ConfigurationError: the folder with the configuration file has a `.run` of another user.
+    """
     project = find_project()
-    return last_started() or Path.cwd() / _FOLDER if project is None else project / _FOLDER
+    if project is None:
+        return last_started() or Path.cwd() / _FOLDER
+    found = project / _FOLDER
+    if found.exists() and found.stat().st_uid != os.geteuid():
+        msg = f"{found} is another user's: if you trust it, name it in STOREKEEPER_RUN_DIR"
+        raise ConfigurationError(msg)
+    return found
 
 
 def own_run_dir() -> Path:
@@ -72,6 +82,14 @@ def make_private(run_dir: Path) -> None:
     """
     os.umask(0o077)
     private_folder(run_dir)
+
+
+def _is_project(folder: Path) -> bool:
+    """Whether a folder has a configuration file or a run directory. One that this user may not enter has neither."""
+    try:
+        return (folder / CONFIGURATION).is_file() or _is_run_dir(folder / _FOLDER)
+    except OSError:
+        return False
 
 
 def _is_run_dir(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from spark_apps.settings import AppSettings
 from state.configuration import RunDirSettings
 from state.errors import ConfigurationError
-from state.run_dir import LOCK, find_run_dir, last_started, own_run_dir, remember_started
+from state.run_dir import CONFIGURATION, LOCK, find_run_dir, last_started, own_run_dir, remember_started
 from state.settings import load_node_settings
 from tests.readable import open_to_others
 
@@ -89,6 +90,31 @@ def test_a_folder_of_another_user_is_passed_over(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert find_run_dir() == tmp_path / "below" / ".run"
     assert last_started() is None
+
+
+def test_that_of_another_user_is_refused_beside_a_configuration_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _run_dir(tmp_path / ".run")
+    (tmp_path / CONFIGURATION).touch()
+    _in_folder(tmp_path / "below", monkeypatch)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}/.run is another user's"):
+        find_run_dir()
+
+
+def test_a_folder_that_may_not_be_entered_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = _run_dir(tmp_path / ".run")
+    _in_folder(tmp_path / "closed" / "below", monkeypatch)
+    stat = Path.stat
+
+    def refusing(path: Path, **options: bool) -> os.stat_result:
+        if path.parent == tmp_path / "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refusing)
+    assert find_run_dir() == found
 
 
 def test_a_platform_that_is_gone_is_forgotten(tmp_path: Path) -> None:
