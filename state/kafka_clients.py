@@ -1,7 +1,7 @@
 """Makes every client of Kafka, with settings that hold for all of them.
 
 No client logs to standard error: what goes wrong is raised, or reported to a callback. A lost connection is tried again
-at least every half second. Consumers belong to no group: whoever makes one keeps its positions.
+at least every half second. Consumers belong to no group: their callers keep the positions.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
 
 
 def _parsed(part: str) -> StoreDefinition:
-    name, _, told = part.partition("=")
-    topic, *more = (piece.strip() for piece in told.split(":"))
+    name, _, rest = part.partition("=")
+    topic, *more = (piece.strip() for piece in rest.split(":"))
     if not topic or len(more) > 2:
         msg = f"{part!r} is not of the form name=topic[:kind[:score_field]]"
         raise ValueError(msg)

@@ -36,7 +36,7 @@ _OPTIONS = {
 _DEFAULTS: dict[str, object] = {"timeout": 10.0}
 
 Store = Annotated[str, typer.Argument(help="The store's name.")]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many rows.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="The most rows to show.")]
 
 
 def asks(command: Callable[Concatenate[StateClient, P], None]) -> Callable[..., None]:

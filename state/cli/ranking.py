@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def top(
     client: StateClient,
     store: Store,
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="So many rows.")] = 10,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many rows.")] = 10,
     output: ListOption = ListOutput.TABLE,
 ) -> None:
     """Show the rows with the highest scores. Example: storekeeper top players -n 10."""

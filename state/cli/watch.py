@@ -33,7 +33,7 @@ Look = Callable[["list[NodeLag]", Progresses, int], None]
 def watch(
     client: StateClient,
     interval: Annotated[float, typer.Option("--interval", min=0.1, help="Seconds between two looks.")] = 1.0,
-    count: Annotated[int, typer.Option("--count", min=0, help="End after so many looks; 0 never does.")] = 0,
+    count: Annotated[int, typer.Option("--count", min=0, help="End after this number of looks; 0 never ends.")] = 0,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
     """Watch lag and restore progress live. Example: storekeeper watch.

@@ -1,6 +1,6 @@
 """The partition count of each store: asked of the broker until all are known, and at intervals after that.
 
-The count of when this node first saw a changelog is kept: its rows are partitioned by that one.
+The count that a changelog had when this node first saw it is kept: its rows are partitioned by that count.
 """
 
 from __future__ import annotations

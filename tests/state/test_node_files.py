@@ -15,7 +15,7 @@ from state.program import ExitCode
 
 
 def _start(run_dir: Path) -> subprocess.CompletedProcess[str]:
-    environment = {"PATH": "", "STOREKEEPER_RUN_DIR": str(run_dir), "STOREKEEPER_START_TIMEOUT_MS": "0"}
+    environment = {"PATH": "", "STOREKEEPER_RUN_DIR": str(run_dir)}
     return subprocess.run(
         [sys.executable, "-m", "deploy.entry", "node", "a"],
         env={**environment, "STOREKEEPER_KAFKA_BOOTSTRAP": "127.0.0.1:1"},

@@ -22,15 +22,15 @@ def _parameter(name: str, description: str, schema: dict[str, Any]) -> dict[str,
 
 _REQUIREMENTS: list[dict[str, Any]] = [
     _parameter("partial", "`ok`: leave out what can't be asked now.", {"type": "string", "pattern": "^(ok)?$"}),
-    _parameter("max_staleness_ms", "Every record that was written so long ago must be included.", _DURATION),
-    _parameter("max_lag", "At most so many records may be missing.", _DURATION),
+    _parameter("max_staleness_ms", "Include every record that was written at least this long ago.", _DURATION),
+    _parameter("max_lag", "The most records that may be missing.", _DURATION),
     _parameter("position", "Include all that a `storekeeper-position` of an earlier answer names.", {"type": "string"}),
-    _parameter("wait_ms", "Wait so long for a replica that is fresh enough.", _DURATION | {"default": 0}),
+    _parameter("wait_ms", "How long to wait for a replica that is fresh enough.", _DURATION | {"default": 0}),
     _parameter("stale", "`no`: active replicas only.", {"type": "string", "pattern": "^(ok|no)?$"}),
     _parameter(
         "snapshot", "`ok`: the last verified snapshot may answer for one key.", {"type": "string", "pattern": "^(ok)?$"}
     ),
-    _parameter("deadline_ms", "Answer within so long.", _DURATION | {"minimum": 1}),
+    _parameter("deadline_ms", "Time limit of the answer.", _DURATION | {"minimum": 1}),
 ]
 
 

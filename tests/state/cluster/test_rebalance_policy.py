@@ -1,4 +1,4 @@
-"""Over which members partitions are spread."""
+"""Which members partitions are spread over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def assignable(*members: Member) -> str:
     return "".join(found.name for found in POLICY.assignable(members))
 
 
-def test_a_newcomer_has_no_seat_until_it_has_settled() -> None:
+def test_a_newcomer_gets_no_partitions_until_it_has_settled() -> None:
     assert assignable(member("a"), member("b"), member("c", settling=True)) == "ab"
     assert assignable(member("a"), member("b"), member("c")) == "abc"
 
@@ -30,5 +30,5 @@ def test_nobody_waits_while_there_are_too_few() -> None:
     assert POLICY.settling_s([member("a"), member("b", settling=True)]) == 3
 
 
-def test_who_has_begun_to_hold_something_keeps_its_seat() -> None:
+def test_a_member_that_holds_replicas_keeps_getting_partitions() -> None:
     assert assignable(member("a"), member("b"), member("c", HELD, settling=True)) == "abc"
