@@ -73,13 +73,17 @@ def configuration_file() -> Path | None:
     """The file that this process takes its settings from. None if there is none.
 
     Raises:
-        ConfigurationError: see `own_file` and `read_file`.
+        ConfigurationError: the run directory may not be entered; or see `own_file`, `read_file` and `find_run_dir`.
     """
     own, named = own_file(), _Named()
     if named.config is not None:
         return own
     started_with = (named.run_dir or _run_dir_in(own) or find_run_dir()).expanduser() / STARTED_WITH
-    return started_with if started_with.is_file() else own
+    try:
+        return started_with if started_with.is_file() else own
+    except OSError as error:
+        msg = f"{started_with} can't be read ({error.strerror}): correct {PREFIX}RUN_DIR, or run as the platform's user"
+        raise ConfigurationError(msg) from error
 
 
 def read_file(path: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -70,6 +71,22 @@ def test_a_platform_goes_on_with_what_it_was_started_with(tmp_path: Path) -> Non
     started_with = write(tmp_path / "project" / "state", "replicas = 5\n", "settings.toml")
     assert (configuration_file(), own_file()) == (started_with, own)
     assert (load_node_settings().replicas, load_node_settings().run_dir) == (5, tmp_path / "project" / "state")
+
+
+def test_a_run_directory_that_may_not_be_entered_is_refused_with_what_helps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    closed, stat = tmp_path / "closed", Path.stat
+
+    def refusing(path: Path, **options: bool) -> os.stat_result:
+        if path.parent == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refusing)
+    monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(closed))
+    with pytest.raises(ConfigurationError, match=r"Permission denied.*correct STOREKEEPER_RUN_DIR"):
+        configuration_file()
 
 
 def test_variables_override_it_and_arguments_override_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
