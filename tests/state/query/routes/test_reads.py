@@ -357,20 +357,23 @@ def test_what_a_dead_node_held_is_missing_and_told() -> None:
     asyncio.run(check())
 
 
+def dies_at(cluster: Cluster, node: str, *, request: int) -> None:
+    """Has a node refuse connections from one request between nodes on."""
+    left = iter(range(request - 1, -1, -1))
+
+    def count() -> None:
+        if next(left, None) == 0:
+            cluster.network.down.add(node)
+
+    cluster.network.before_request = count
+
+
 def test_a_stream_goes_on_at_another_holder_when_a_node_dies_in_the_middle() -> None:
     async def check() -> None:
         cluster = Cluster(standbys=1, stream_page_rows=5)
         for number in range(300):
             cluster.write("rewards", b"%03d" % number, b"%d" % number)
-        answer = 0
-
-        def dies() -> None:
-            nonlocal answer
-            answer += 1
-            if answer == 6:
-                cluster.network.down.add("c")
-
-        cluster.network.before_request = dies
+        dies_at(cluster, "c", request=6)
         assert [row["value"] for row in await stream(cluster, "/state/keyvalues/rewards/all", "a")] == list(range(300))
         assert "c" in cluster.network.down
 
@@ -384,15 +387,7 @@ def test_a_stream_that_breaks_off_says_that_it_is_not_complete(monkeypatch: pyte
         cluster = Cluster(stream_page_rows=5)
         for number in range(300):
             cluster.write("rewards", b"%03d" % number, b"%d" % number)
-        seen = 0
-
-        def dies() -> None:
-            nonlocal seen
-            seen += 1
-            if seen == 6:
-                cluster.network.down.add("c")
-
-        cluster.network.before_request = dies
+        dies_at(cluster, "c", request=6)
         answer = await cluster.get("a", "/state/keyvalues/rewards/all", accept=NDJSON)
         *rows, end = [json.loads(line) for line in answer.text.splitlines()]
         assert [row["value"] for row in rows] == list(range(len(rows)))
