@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from pathlib import Path
 
@@ -27,6 +29,19 @@ def test_rows_are_read_as_they_were_put_and_by_their_owner_alone(tmp_path: Path)
     with pytest.raises(StorageError, match="restore it from a backup"):
         archive.keys(4)
     assert archive.forget() == 3
+
+
+def test_rows_are_on_disk_before_the_caller_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller deletes them from the changelog next."""
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    archive = Archive(tmp_path)
+    with pytest.raises(OSError, match="No space left"):
+        archive.put(0, [LogRecord(1, 5, b"k", b"v", [])])
+    assert not archive.exists(0)
 
 
 def test_pieces_wait_until_those_before_have_had_their_time() -> None:
