@@ -219,7 +219,7 @@ def main() -> NoReturn:
         app(prog_name="storekeeper")
     except SystemExit as stop:
         if stop.code in {128 + number for number in _INTERRUPTS}:
-            _say("Interrupted; what this command had started is stopped.")
+            _say("interrupted: the processes that this command started are stopped")
         raise
     sys.exit(0)
 

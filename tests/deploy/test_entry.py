@@ -90,7 +90,7 @@ def test_an_interrupted_command_cleans_up_and_says_so(number: signal.Signals) ->
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 128 + number
     assert done.stdout == "cleaned up\n"
-    assert done.stderr == "storekeeper: Interrupted; what this command had started is stopped.\n"
+    assert done.stderr == "storekeeper: interrupted: the processes that this command started are stopped\n"
 
 
 def test_what_is_logged_is_kept_out_of_the_answer() -> None:

@@ -25,6 +25,8 @@ export function setText(id, text) {
 
 export const grouped = (number) => Math.round(number).toLocaleString("en-US");
 
+export const counted = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
+
 export function short(number) {
   if (number < 1000) return String(number);
   if (number < 1e6) return `${(number / 1e3).toFixed(number < 1e4 ? 1 : 0)}k`;

@@ -1,7 +1,7 @@
 // Looks every second, draws what it found; when the node is silent, says so and keeps the last picture, greyed.
 
 import { look, RestorePace } from "./cluster.js";
-import { byId, duration, element, grouped, setText, svg } from "./dom.js";
+import { byId, counted, duration, element, grouped, setText, svg } from "./dom.js";
 import { Gets, shortTime } from "./metrics.js";
 import { ask, Refused, token } from "./node.js";
 import { Picture } from "./picture.js";
@@ -57,12 +57,12 @@ function showUnwell(error) {
 function showFigures({ nodes, stores }) {
   const silent = nodes.filter((node) => node.suspect);
   setText("figure-nodes", String(nodes.length - silent.length));
-  setText("figure-nodes-note", silent.length ? `silent: ${silent.map(({ name }) => name).join(", ")}` : "all are heard");
+  setText("figure-nodes-note", silent.length ? `silent: ${silent.map(({ name }) => name).join(", ")}` : "all send heartbeats");
   const replicas = nodes.flatMap((node) => node.replicas);
   const serving = nodes.filter((node) => !node.suspect).flatMap((node) => node.replicas).filter((replica) => replica.serving);
   setText("figure-serving", `${serving.length} / ${replicas.length}`);
   const partitions = stores.reduce((sum, store) => sum + store.partitions, 0);
-  setText("figure-serving-note", `${partitions} partitions of ${stores.length} stores`);
+  setText("figure-serving-note", `${counted(partitions, "partition")} of ${counted(stores.length, "store")}`);
   const worst = serving.reduce((found, one) => ((one.offset_lag ?? 0) > (found?.offset_lag ?? 0) ? one : found), null);
   setText("figure-lag", grouped(worst?.offset_lag ?? 0));
   setText("figure-lag-note", worst ? `${worst.store}, partition ${worst.partition}` : "of those that serve");

@@ -60,6 +60,7 @@ def test_every_replica_is_drawn_where_it_is(page: Page, shown: Shown) -> None:
         page.goto(shown.address)
         expect(page.locator(".replica")).to_have_count(sum(map(len, shown.replicas.values())))
         expect(page.locator("#figure-nodes")).to_have_text("3")
+        expect(page.locator("#figure-serving-note")).to_have_text("34 partitions of 5 stores")
         for node, replicas in shown.replicas.items():
             for one in replicas:
                 drawn = page.locator(f'[data-name="{node}/{one["store"]}/{one["partition"]}"]')
