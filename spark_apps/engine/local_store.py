@@ -110,8 +110,8 @@ class LocalStore:
         if plan.reason is RestoreReason.AHEAD_OF_LOG:
             msg = (
                 f"changelog {log.topic} ends at {end} in partition {self._partition}, and the store had followed it to "
-                f"{checkpoint and checkpoint.offset}: it has lost records. Begin a new generation "
-                "with the input (docs/how-to/back-up-and-recover.md)"
+                f"{checkpoint and checkpoint.offset}: it has lost records. Start a new generation, "
+                "which reads the input again (docs/how-to/back-up-and-recover.md)"
             )
             raise LostChangelogError(msg)
         if plan.action is RestoreAction.WIPE:
