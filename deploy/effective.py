@@ -16,6 +16,7 @@ from state.configuration import configuration_file, read_file
 from state.whole_files import write_whole
 
 _DEFAULT = "default"
+_PLATFORM = "platform"
 _HEADER = "# The settings of this platform. `storekeeper up` writes them, and `storekeeper down` removes them.\n"
 
 
@@ -49,16 +50,21 @@ def effective(settings: PlatformSettings) -> dict[str, Effective]:
             found.setdefault(setting.name, Effective(setting, plain(getattr(loaded, setting.name)), source))
     found["run_dir"] = Effective(found["run_dir"].setting, str(settings.run_dir), found["run_dir"].source)
     for name, value in derived_settings(settings).items():
-        found[name] = Effective(found[name].setting, value, "platform")
+        found[name] = Effective(found[name].setting, value, _PLATFORM)
     return found
 
 
 def write_started_with(layout: RunLayout, found: Mapping[str, Effective]) -> None:
-    """Writes the values that aren't defaults, each with its source, where the platform's processes read them."""
+    """Writes the values that aren't defaults, each with its source, where the platform's processes read them.
+
+    Values that follow from the platform's settings are always written: the default of `peers` is not the same for nodes
+    as for jobs and operators, which without it ask no node.
+    """
     lines = [
         f"{name} = {json.dumps(one.value, ensure_ascii=False)}  # {one.source}\n"
         for name, one in sorted(found.items())
-        if one.value != one.setting.default_value and one.value is not None and name != "run_dir"
+        if one.source == _PLATFORM
+        or (one.value != one.setting.default_value and one.value is not None and name != "run_dir")
     ]
     write_whole(layout.started_with, "".join([_HEADER, *lines]).encode(), private=True)
 

@@ -66,9 +66,10 @@ tokens_file = "secrets/tokens"            # secrets are in files of their own, n
 A key that is no setting is refused. A file that is another user's, or that all users may write to, is taken only if it
 is named. The folder of the file is the project folder: its `.run` is the run directory.
 
-`storekeeper up` writes the values that aren't defaults into `settings.toml` of the run directory. All processes of the
-platform read that file, and so does every other command while the platform is up. A later `up` compares: it takes over
-changes of *live* settings, which tasks read at their next run. It refuses others, with their old and new values, until
+`storekeeper up` writes the values that aren't defaults, and those that it computes (`kafka_bootstrap`, `peers`,
+`stores`), into `settings.toml` of the run directory. All processes of the platform read that file, and so does every
+other command while the platform is up. A later `up` compares: it takes over changes of *live* settings, which tasks
+read at their next run. It refuses others, with their old and new values, until
 `storekeeper down`. A change of an *impossible* one does not fit the data that is there.
 
 `storekeeper settings --effective` shows each setting's value, its source, and where the running platform differs.

@@ -104,6 +104,8 @@ def test_every_process_of_the_platform_has_its_settings(running: Instance, monke
     assert found["kafka_bootstrap"] == running.settings.kafka_bootstrap
     assert found["supervisor_port"] == str(running.settings.supervisor_port)
     assert found["stores"].startswith("rewards=pos-rewards-changelog")
+    nodes = ",".join(f"{name}={url}" for name, url in running.settings.node_urls.items())
+    assert {line for line in done.stdout.splitlines() if line.startswith("peers=")} == {f"peers={nodes}"}
 
 
 def test_programs_that_another_start_would_configure_otherwise_are_named(running: Instance) -> None:
