@@ -94,9 +94,7 @@ def _take_over_settings(instance: Instance, report: Report) -> None:
     """
     found = effective(instance.settings)
     changed = differences(instance.layout, found)
-    refused = [str(one) for one in changed if not one.is_live]
-    if not changed:
-        refused = other_programs(instance)
+    refused = [str(one) for one in changed if not one.is_live] or other_programs(instance)
     if refused:
         msg = (
             f"The platform in {instance.layout.root} runs with other settings ({'; '.join(refused)}): set these as "

@@ -91,6 +91,17 @@ def test_a_live_setting_is_taken_over(running: Instance, monkeypatch: pytest.Mon
     assert quality.quality_drift_limit == 0.5, "as a task reads it"
 
 
+def test_a_live_setting_hides_no_program_of_another_version(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deploy.up._heal", lambda *_: None)
+    monkeypatch.setattr("deploy.up.require_platform", lambda: None)
+    monkeypatch.setenv("STOREKEEPER_QUALITY_DRIFT_LIMIT", "0.5")
+    conf = running.layout.supervisor_conf
+    conf.write_text(conf.read_text().replace("[program:pos]", "[program:till]"))
+    with pytest.raises(AlreadyRunningError, match=r"\(pos; till\).*storekeeper down"):
+        up(running, lambda _: None)
+    assert found(running) == ["quality_drift_limit: 0.25 -> 0.5"], "nothing was taken over"
+
+
 def test_every_process_of_the_platform_has_its_settings(running: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MAX_SCANS", "7"), ("TRIGGER_INTERVAL_MS", "9"), ("WATCH_RESTARTS", "5"), ("OWN_APPS", "")):
         monkeypatch.setenv(f"STOREKEEPER_{name}", value)
