@@ -197,10 +197,6 @@ def _check() -> None:
     pass
 
 
-_OF_THE_USER = frozenset({"up", "demo", "settings"})
-"""The commands with the user's own configuration file. The others have the settings of the running platform."""
-
-
 def main() -> NoReturn:
     """Runs the program and exits."""
     command = sys.argv[1] if len(sys.argv) > 1 else "--help"
@@ -252,7 +248,7 @@ def _explained(error: Exception) -> tuple[str, int] | None:
     if isinstance(error, ModuleNotFoundError):
         missing = missing_package(error.name or "")
         return None if missing is None else (missing, ExitCode.CONFIGURATION)
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):  # typer ends quietly on that one
         return _os_sentence(error), ExitCode.FAILED
     kafka = sys.modules.get("confluent_kafka")
     if kafka is not None and isinstance(error, kafka.KafkaException):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import os
 import signal
 import subprocess
 import sys
@@ -91,6 +92,15 @@ def test_an_interrupted_command_cleans_up_and_says_so(number: signal.Signals) ->
     assert done.returncode == 128 + number
     assert done.stdout == "cleaned up\n"
     assert done.stderr == "storekeeper: interrupted: the processes that this command started are stopped\n"
+
+
+def test_an_answer_that_nobody_reads_to_its_end_is_no_error_to_report() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = storekeeper_command("settings")
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_what_is_logged_is_kept_out_of_the_answer() -> None:
