@@ -29,19 +29,29 @@ class OfflineView(DefaultJinjaPageView):
 
 
 def site(docs_dir: Path) -> dict[str, object]:
-    """The configuration of a site in `docs_dir`."""
+    """The configuration of the site that `build` puts into `docs_dir`."""
     return {
         "class_name": "SiteBuilder",
         "show_how_to_buttons": False,
-        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(docs_dir)},
+        "store_backend": {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(_new(docs_dir))},
         "site_index_builder": {"class_name": "DefaultSiteIndexBuilder", "view": _VIEW},
         "site_section_builders": {name: {"view": _VIEW} for name in ("expectations", "validations")},
     }
 
 
 def build(context: EphemeralDataContext, docs_dir: Path) -> None:
-    """Replaces the Data Docs in `docs_dir`. `context` has a `site` there."""
-    shutil.rmtree(docs_dir, ignore_errors=True)
+    """Replaces the Data Docs in `docs_dir` when the new ones are whole. `context` has the `site` of that folder."""
+    new, old = _new(docs_dir), docs_dir.with_name(f".{docs_dir.name}.old")
+    for left in (new, old):
+        shutil.rmtree(left, ignore_errors=True)
     context.build_data_docs()
-    shutil.rmtree(docs_dir / "static")  # fonts and pictures that our pages don't use
-    shutil.copyfile(_TEMPLATES / _STYLES, docs_dir / _STYLES)
+    shutil.rmtree(new / "static")  # fonts and pictures that our pages don't use
+    shutil.copyfile(_TEMPLATES / _STYLES, new / _STYLES)
+    if docs_dir.exists():
+        docs_dir.rename(old)
+    new.rename(docs_dir)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _new(docs_dir: Path) -> Path:
+    return docs_dir.with_name(f".{docs_dir.name}.new")

@@ -42,6 +42,27 @@ def docs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_readers_have_the_old_pages_until_the_new_ones_are_whole(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, frame = tmp_path / "docs", spark.createDataFrame([{"City": "Pune"}])
+    suite = gx.ExpectationSuite("cities", expectations=[gxe.ExpectColumnToExist(column="City", notes="There.")])
+    validate(frame, suite, docs_dir=folder)
+    before = {path: path.read_text() for path in folder.rglob("*.html")}
+
+    def full(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("quality.data_docs.shutil.copyfile", full)
+        with pytest.raises(OSError, match="full"):
+            validate(frame, suite, docs_dir=folder)
+    assert {path: path.read_text() for path in folder.rglob("*.html")} == before
+    validate(frame, suite, docs_dir=folder)
+    assert set(folder.rglob("*.html")) != set(before), "a page of each run has a name of its own"
+    assert [path.name for path in tmp_path.iterdir()] == ["docs"]
+
+
 def test_every_page_is_whole_without_another_host(docs: Path) -> None:
     pages = sorted(docs.rglob("*.html"))
     assert [path.relative_to(docs).parts[0] for path in pages] == ["expectations", "index.html", "validations"]
