@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 ASK = "ask"
 _APPS = [app.name for app in APPS.values() if app.has_generations]
 _STATUS_S = 120
-_STALE_MS = 60_000
 
 
 def changeable_app(description: str) -> Param:
@@ -182,12 +181,12 @@ def check_process(status: Mapping[str, Any], program: str, *, must_run: bool = F
     """Checks a process of an app by its heartbeat.
 
     Raises:
-        AirflowFailException: it has failed; or `must_run`, and it doesn't run or its heartbeat is over a minute old.
+        AirflowFailException: it has failed; or `must_run`, and it isn't healthy.
     """
     process = status["processes"].get(program)
     if process is not None and process["state"] == "FAILED":
         msg = f"{program} has failed: {process['error']}"
         raise AirflowFailException(msg)
-    if must_run and (process is None or process["state"] != "RUNNING" or process["age_ms"] > _STALE_MS):
+    if must_run and (process is None or process["problem"] is not None):
         msg = f"{program} doesn't run: {process}. Run the DAG `rollback_state`, or see to the app and clear this task"
         raise AirflowFailException(msg)

@@ -28,6 +28,7 @@ from spark_apps.generations.journal import Generation, GenerationState, Journal
 from spark_apps.generations.running_code import check_known
 from spark_apps.priority import begin_job, begin_stream
 from spark_apps.registry import app_named
+from spark_apps.runtime.app_health import heartbeat_problem
 from spark_apps.runtime.heartbeat import read_heartbeat
 from spark_apps.runtime.scale import scaled
 from spark_apps.runtime.topics import Topics
@@ -308,7 +309,7 @@ def _described(taken: GenerationController, journal: Journal) -> dict[str, Any]:
         "standby": None if journal.standby is None else journal.standby.number,
         "transfer": None if transfer is None else {"phase": transfer.phase, "target": transfer.target},
         "generations": [_generation(taken, journal, item) for _, item in sorted(journal.generations.items())],
-        "processes": {role.program(journal.app): _process(taken, role) for role in Role},
+        "processes": {role.program(journal.app): process_status(taken, role) for role in Role},
     }
 
 
@@ -333,14 +334,17 @@ def _generation(taken: GenerationController, journal: Journal, generation: Gener
     }
 
 
-def _process(taken: GenerationController, role: Role) -> dict[str, Any] | None:
+def process_status(taken: GenerationController, role: Role) -> dict[str, Any] | None:
+    """A process of the app by its last heartbeat, and what is wrong with it; None if it has left none."""
     beat = read_heartbeat(taken.settings.heartbeat_file(role.program(taken.spec.name)))
     if beat is None:
         return None
+    now_ms = taken.clock.now_ms()
     return {
         "state": beat.state,
         "generation": beat.generation,
         "pid": beat.pid,
-        "age_ms": beat.age_ms(taken.clock.now_ms()),
+        "age_ms": beat.age_ms(now_ms),
         "error": beat.error,
+        "problem": heartbeat_problem(beat, beat.pid, now_ms),
     }

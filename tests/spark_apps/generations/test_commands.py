@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,17 @@ import pytest
 from harness.broker import Broker
 from harness.waiting import eventually
 from spark_apps.generations import steps
-from spark_apps.generations.commands import delete_generation, remove_folder
+from spark_apps.generations.commands import delete_generation, process_status, remove_folder
+from spark_apps.generations.desired_state import Role
 from spark_apps.generations.handover import GenerationController
 from spark_apps.generations.journal import Generation
 from spark_apps.registry import app_named
+from spark_apps.runtime.app_health import HEARTBEAT_STALE_MS
+from spark_apps.runtime.heartbeat import AppState, Heartbeat, write_heartbeat
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from state.clock import SystemClock
+from state.changelog.position import Position
+from state.clock import ManualClock, SystemClock
 from state.migration.compare import ComparisonVerdict
 
 
@@ -89,3 +94,20 @@ def test_nothing_is_left_of_a_generation_whose_seed_broke_off(broker: Broker, tm
 
 def _not_compared(source: Generation, target: Generation) -> ComparisonVerdict:
     raise AssertionError(f"generations {source.number} and {target.number} are not compared to be deleted")
+
+
+def test_the_status_says_what_is_wrong_with_a_process(tmp_path: Path) -> None:
+    settings, clock = AppSettings(run_dir=tmp_path), ManualClock(HEARTBEAT_STALE_MS)
+    taken = GenerationController(
+        app_named("pos"), settings, clock, lambda _: None, lambda _: None, _not_compared, lambda _: Position()
+    )
+    assert process_status(taken, Role.LIVE) is None
+    beat = Heartbeat("pos", 1, 7, AppState.RUNNING, started_at_ms=0, updated_at_ms=0)
+    write_heartbeat(settings.heartbeat_file("pos"), beat)
+    assert _problem(taken) is None
+    assert _problem(replace(taken, clock=ManualClock(HEARTBEAT_STALE_MS + 1))) == "no heartbeat for 30 s"
+
+
+def _problem(taken: GenerationController) -> object:
+    status = process_status(taken, Role.LIVE)
+    return "no heartbeat" if status is None else status["problem"]

@@ -80,7 +80,7 @@ _STEPS = {
 
 
 def _told(state: dict[str, Any], app: str) -> dict[str, Any]:
-    beat = {"state": "RUNNING", "generation": state["live"], "pid": 1, "age_ms": 100, "error": None}
+    beat = {"state": "RUNNING", "generation": state["live"], "pid": 1, "age_ms": 100, "error": None, "problem": None}
     return {
         **{name: state[name] for name in ("live", "candidate", "standby")},
         "stores": ["prices", "more-prices"] if app == "ticks" else ["rewards"],
