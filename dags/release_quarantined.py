@@ -106,15 +106,8 @@ with DAG(
         task_id="resolve",
         task_display_name="Release or discard",
         arguments=[
-            *(
-                "quarantine",
-                "{{ params.action }}",
-                "{{ params.batch }}",
-                "--by",
-                _APPROVER,
-                "--reason",
-                "{{ params.reason }}",
-            ),
+            *("quarantine", "{{ params.action }}", "{{ params.batch }}"),
+            *("--by", _APPROVER, "--reason", "{{ params.reason }}"),
             "{% if params.action == 'release' %}--accept={{ params.accept | join(',') }}{% endif %}",
         ],
         outlets=[PUBLISHED_EXPORT],

@@ -40,6 +40,12 @@ from dags.operators.programs import ALL_APPS, PROGRAMS, ChooseProgramsOperator
 from dags.operators.stream_app import AppAction, StreamAppOperator
 from spark_apps.runtime.scale import AppScale
 
+
+def _scale_param(title: str, meaning: str, *, maximum: int) -> Param:
+    description = f"For `scale`: {meaning}. Empty keeps the value, 0 unsets it."
+    return Param(None, type=["null", "integer"], minimum=0, maximum=maximum, title=title, description=description)
+
+
 with DAG(
     "stream_apps",
     dag_display_name="Stream apps: start, stop, scale, upgrade (stream_apps)",
@@ -67,29 +73,10 @@ with DAG(
             title="Action",
             description="What to do. `ensure` leaves running apps alone, and is always safe.",
         ),
-        "cores": Param(
-            None,
-            type=["null", "integer"],
-            minimum=0,
-            maximum=1024,
-            title="Cores",
-            description="For `scale`: cores of Spark. Empty keeps the value, 0 unsets it.",
-        ),
-        "memory_mb": Param(
-            None,
-            type=["null", "integer"],
-            minimum=0,
-            maximum=1_048_576,
-            title="Memory, MB",
-            description="For `scale`: heap of the driver. Empty keeps the value, 0 unsets it.",
-        ),
-        "max_offsets_per_trigger": Param(
-            None,
-            type=["null", "integer"],
-            minimum=0,
-            maximum=1_000_000_000,
-            title="Records a batch",
-            description="For `scale`: most input records in one batch. Empty keeps the value, 0 unsets it.",
+        "cores": _scale_param("Cores", "cores of Spark", maximum=1024),
+        "memory_mb": _scale_param("Memory, MB", "heap of the driver", maximum=1_048_576),
+        "max_offsets_per_trigger": _scale_param(
+            "Records a batch", "most input records in one batch", maximum=1_000_000_000
         ),
     },
 ):
