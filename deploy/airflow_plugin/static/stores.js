@@ -8,7 +8,7 @@ function cell(tag, { words, mood, link }, { number, prose } = {}) {
   if (prose) made.classList.add("words");
   if (mood) made.classList.add(mood);
   const apart = /^(https?:\/\/|data_docs\/[\w-]+\/index\.html$)/.test(link);
-  if (apart || /^topology\/[\w-]+$/.test(link)) {
+  if (apart || /^topology\/\w[\w.-]*$/.test(link)) {
     const anchor = document.createElement("a");
     anchor.href = link;
     anchor.textContent = words;
