@@ -80,11 +80,13 @@ def platform_overview(
     """
     credentials = Credentials(token_file=token_file, ca_file=ca_file)
 
-    def client() -> StateClient:
-        addresses = list(load_node_settings().peer_addresses.values())
-        return StateClient(addresses, credentials=credentials, limits=ClientLimits(timeout_s=_TIMEOUT_S))
-
     own = load_node_settings()
+
+    def client() -> StateClient:
+        return StateClient(
+            list(own.peer_addresses.values()), credentials=credentials, limits=ClientLimits(timeout_s=_TIMEOUT_S)
+        )
+
     names = {address: name for name, address in own.peer_addresses.items()}
     nodes = Nodes(client, Placement(names, own.replicas, own.replicas_by_store))
     return lambda: collect(RunLayout(settings.run_dir), SystemClock(), settings=settings, nodes=nodes)
