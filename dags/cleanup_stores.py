@@ -63,7 +63,7 @@ with DAG(
             minimum=0.000001,
             maximum=36_500,
             title="TTL, days",
-            description="Delete the rows that their app has not written for so many days.",
+            description="Delete the rows that their app has not written for this number of days.",
         ),
         "approval": Param(
             True, type="boolean", title="Ask first", description="Wait until somebody approves the preview."
@@ -91,7 +91,7 @@ with DAG(
             minimum=1,
             maximum=100_000,
             title="Rate",
-            description="At most so many deletions a second.",
+            description="Most deletions a second.",
         ),
         "undo_days": number_param(
             7, minimum=0, maximum=90, title="Undo, days", description="For how many days the clean-up can be undone."

@@ -47,7 +47,7 @@ PUBLISHER = "quality-gate"
 _CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 _SEARCHED_COMMITS = 50
 _MAX_AGE_S = 7200
-"""The check runs each hour: rows that were staged so long before it were left out twice."""
+"""The age from which staged rows are late. The check runs each hour, so it has left them out twice by then."""
 _COMPARED_BATCHES = 24
 
 

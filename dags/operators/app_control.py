@@ -259,12 +259,12 @@ def shared_beat(name: str, beats: Sequence[Heartbeat | None]) -> Heartbeat | Non
     there = [beat for beat in beats if beat is not None]
     if not there or len(there) < len(beats):
         return None
-    told = min(there, key=lambda beat: beat.started_at_ms)
+    shown = min(there, key=lambda beat: beat.started_at_ms)
     if len({beat.pid for beat in there}) == 1:
-        told = next((beat for beat in there if beat.state is not AppState.RUNNING), told)
+        shown = next((beat for beat in there if beat.state is not AppState.RUNNING), shown)
     progress = [beat.last_progress_ms for beat in there]
     return replace(
-        told,
+        shown,
         app=name,
         updated_at_ms=min(beat.updated_at_ms for beat in there),
         last_progress_ms=None if None in progress else min(moment for moment in progress if moment is not None),

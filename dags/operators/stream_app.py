@@ -82,32 +82,32 @@ class StreamAppOperator(BaseOperator):
         del context
         action, control = AppAction(self.action), self._control()
         self.log.info("%s %s", action, self.app)
-        told: dict[str, Any] = {"changed": False}
+        carried: dict[str, Any] = {"changed": False}
         need = Need.RESTART if action in _RESTARTING else Need.START
         if action is AppAction.SCALE:
-            told["before"] = self._change_scale()
+            carried["before"] = self._change_scale()
         if action is AppAction.UPGRADE:
             for app in apps_of(self.app):
                 check_code(app)
-        if action is AppAction.ENSURE or (action is AppAction.SCALE and told["before"] is None):
+        if action is AppAction.ENSURE or (action is AppAction.SCALE and carried["before"] is None):
             need = control.needs()
         if need is Need.NOTHING:
-            return self._result(told)
+            return self._result(carried)
         if action is AppAction.STOP or need is Need.RESTART:
-            self._stop(control, told, then_start=action is not AppAction.STOP)
+            self._stop(control, carried, then_start=action is not AppAction.STOP)
         if control.is_stopping():
-            self._await_end(told, then_start=True)
-        self._start(control, told)
+            self._await_end(carried, then_start=True)
+        self._start(control, carried)
         raise AssertionError("unreachable: a deferred task ends by an exception")
 
     def on_ended(self, context: Context, event: dict[str, Any]) -> dict[str, object]:
         """Called when the app has ended, or the wait has failed. Starts the app again if `then_start`."""
         del context
         _check(event)
-        told = event["told"]
-        if told["then_start"]:
-            self._start(self._control(), told | {"changed": True})
-        return self._result(told)
+        carried = event["carried"]
+        if carried["then_start"]:
+            self._start(self._control(), carried | {"changed": True})
+        return self._result(carried)
 
     def on_running(self, context: Context, event: dict[str, Any]) -> dict[str, object]:
         """Called when the app runs, or couldn't.
@@ -117,53 +117,53 @@ class StreamAppOperator(BaseOperator):
             AirflowException: it didn't run in time.
         """
         del context
-        told = event["told"]
-        if "failed" in told:
+        carried = event["carried"]
+        if "failed" in carried:
             now = "It runs again as before." if event["seen"] == Seen.REACHED else event["message"]
-            msg = f"{self.action} failed: {told['failed']}\nThe app was restarted. {now}"
+            msg = f"{self.action} failed: {carried['failed']}\nThe app was restarted. {now}"
             raise AirflowFailException(msg)
         if event["seen"] != Seen.REACHED and self.action in {AppAction.SCALE, AppAction.UPGRADE}:
-            self._go_back(told, event["message"])
+            self._go_back(carried, event["message"])
         _check(event)
-        return self._result(told)
+        return self._result(carried)
 
     def _change_scale(self) -> dict[str, int] | None:
         before = change_scale(self.app, self.scale, self._settings())
         return None if before is None else before.model_dump(exclude_none=True)
 
-    def _go_back(self, told: dict[str, Any], failed: str) -> None:
+    def _go_back(self, carried: dict[str, Any], failed: str) -> None:
         self.log.error("%s failed, so the app is restarted as it was: %s", self.action, failed)
-        if told.get("before") is not None:
-            write_scale(self._settings().scale_file(self.app), AppScale(**told["before"]))
+        if carried.get("before") is not None:
+            write_scale(self._settings().scale_file(self.app), AppScale(**carried["before"]))
         self._stop(self._control(), {"changed": True, "failed": failed}, then_start=True)
 
-    def _stop(self, control: AppControl, told: dict[str, Any], *, then_start: bool) -> None:
-        self._await_end(told | {"changed": control.begin_stop() or told["changed"]}, then_start=then_start)
+    def _stop(self, control: AppControl, carried: dict[str, Any], *, then_start: bool) -> None:
+        self._await_end(carried | {"changed": control.begin_stop() or carried["changed"]}, then_start=then_start)
 
-    def _start(self, control: AppControl, told: dict[str, Any]) -> None:
+    def _start(self, control: AppControl, carried: dict[str, Any]) -> None:
         wanted = Wanted.RUNNING
-        if self.action == AppAction.UPGRADE and "failed" not in told:
+        if self.action == AppAction.UPGRADE and "failed" not in carried:
             wanted, beat = Wanted.GOING_ON, control.heartbeat()
-            told = told | {"drained": {} if beat is None else beat.offsets}
-        told = told | {"changed": control.begin_start() or told["changed"]}
-        self._wait(wanted, self._settings().app_start_timeout_s, "on_running", told)
+            carried = carried | {"drained": {} if beat is None else beat.offsets}
+        carried = carried | {"changed": control.begin_start() or carried["changed"]}
+        self._wait(wanted, self._settings().app_start_timeout_s, "on_running", carried)
 
-    def _await_end(self, told: dict[str, Any], *, then_start: bool) -> None:
-        self._wait(Wanted.ENDED, APP_STOP_TIMEOUT_S, "on_ended", told | {"then_start": then_start})
+    def _await_end(self, carried: dict[str, Any], *, then_start: bool) -> None:
+        self._wait(Wanted.ENDED, APP_STOP_TIMEOUT_S, "on_ended", carried | {"then_start": then_start})
 
-    def _wait(self, wanted: Wanted, timeout_s: float, then: str, told: dict[str, Any]) -> None:
+    def _wait(self, wanted: Wanted, timeout_s: float, then: str, carried: dict[str, Any]) -> None:
         deadline_ms = SystemClock().now_ms() + int(timeout_s * 1000)
         self.defer(
-            trigger=StreamHealthTrigger(app=self.app, wanted=wanted, deadline_ms=deadline_ms, told=told),
+            trigger=StreamHealthTrigger(app=self.app, wanted=wanted, deadline_ms=deadline_ms, carried=carried),
             method_name=then,
         )
 
-    def _result(self, told: Mapping[str, Any]) -> dict[str, object]:
+    def _result(self, carried: Mapping[str, Any]) -> dict[str, object]:
         beat = self._control().heartbeat()
         return {
             "app": self.app,
             "action": self.action,
-            "changed": told["changed"],
+            "changed": carried["changed"],
             "pid": None if beat is None else beat.pid,
             "state": None if beat is None else str(beat.state),
         }

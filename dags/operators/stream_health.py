@@ -23,7 +23,7 @@ class Wanted(StrEnum):
 
     RUNNING = "running"
     GOING_ON = "going on"
-    """It runs and has made progress from `told["drained"]`, its offsets when it was drained."""
+    """It runs and has made progress from `carried["drained"]`, its offsets when it was drained."""
     ENDED = "ended"
 
 
@@ -45,19 +45,19 @@ class Seen(StrEnum):
 class StreamHealthTrigger(BaseTrigger):
     """Fires once `app` is as `wanted`, can't be until something is changed, or `deadline_ms` has passed.
 
-    The event is {"seen", "message", "told"}; the message has the heartbeat's error and the end of the app's log. A
+    The event is {"seen", "message", "carried"}; the message has the heartbeat's error and the end of the app's log. A
     triggerer that takes over from a killed one checks again, with the same result. A killed trigger harms no app.
 
     Args:
         app: the app's name.
         wanted: a `Wanted`.
         deadline_ms: the last moment, in epoch milliseconds. A supervisor that doesn't answer is asked again until then.
-        told: passed back to the waiting task with the event.
+        carried: passed back to the waiting task with the event.
     """
 
-    def __init__(self, *, app: str, wanted: str, deadline_ms: int, told: dict[str, Any]) -> None:
+    def __init__(self, *, app: str, wanted: str, deadline_ms: int, carried: dict[str, Any]) -> None:
         super().__init__()
-        self.told = told
+        self.carried = carried
         self.app = app
         self.wanted = wanted
         self.deadline_ms = deadline_ms
@@ -66,7 +66,7 @@ class StreamHealthTrigger(BaseTrigger):
         """The class path and arguments, which Airflow stores."""
         return (
             f"{type(self).__module__}.{type(self).__name__}",
-            {"app": self.app, "wanted": str(self.wanted), "deadline_ms": self.deadline_ms, "told": self.told},
+            {"app": self.app, "wanted": str(self.wanted), "deadline_ms": self.deadline_ms, "carried": self.carried},
         )
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -75,7 +75,7 @@ class StreamHealthTrigger(BaseTrigger):
         seen = None
         while seen is None:  # the change happens in other processes: nothing could set an event
             seen, _ = await asyncio.gather(asyncio.to_thread(self._look, control), asyncio.sleep(_PAUSE_S))
-        yield TriggerEvent({**seen, "told": self.told})
+        yield TriggerEvent({**seen, "carried": self.carried})
 
     def _look(self, control: AppControl) -> dict[str, str] | None:
         try:
@@ -93,5 +93,5 @@ class StreamHealthTrigger(BaseTrigger):
 
     def _is_reached(self, control: AppControl) -> bool:
         if self.wanted == Wanted.GOING_ON:
-            return control.has_gone_on(self.told["drained"])
+            return control.has_gone_on(self.carried["drained"])
         return control.has_started() if self.wanted == Wanted.RUNNING else control.has_ended()

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _ALERT_S = 300
-"""An app may be unhealthy for so long before there is an alert: two runs of the DAG, and the start of an app."""
+"""How long an app may be unhealthy before there is an alert: two runs of the DAG, and the start of an app."""
 _WINDOW_S = 1800
-"""Restarts are counted over so long: an app that runs for longer between two has recovered."""
+"""The time over which restarts are counted: an app that runs for longer between two has recovered."""
 _BACKOFF_S = 60
 """Pause after the first restart. It doubles with each further one."""
 _LOG_BYTES = 2000

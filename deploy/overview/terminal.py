@@ -40,9 +40,12 @@ def show_dashboard(collect: Callable[[], Overview], *, interval_s: float, count:
 
 
 def picture(view: Overview, width: int, height: int | None = None) -> RenderableType:
-    """The overview in at most so many columns and lines; None: as many lines as it needs.
+    """The overview for a terminal. Of rows that don't fit there is a count; rows that are not well stay longest.
 
-    What doesn't fit is named by its number: rows that are not well stay longest.
+    Args:
+        view: the overview.
+        width: the most columns of text.
+        height: the most lines; None for no limit.
     """
     shown = [table for table in tables(view) if table.rows]
     said = [Cell(line, note.mood) for note in notes(view) for line in textwrap.wrap(note.words, width)]
@@ -55,7 +58,7 @@ def picture(view: Overview, width: int, height: int | None = None) -> Renderable
 
 
 def fitted(shown: Sequence[Table], lines: int) -> list[Table]:
-    """The tables with as many rows as fit into so many lines; the longest tables are cut."""
+    """The tables with as many rows as fit into `lines`; the longest tables are cut."""
     kept = {table.name: len(table.rows) for table in shown}
     sizes = {table.name: len(table.rows) for table in shown}
 
@@ -75,9 +78,9 @@ def _cut(table: Table, rows: int) -> Table:
     by_need = sorted(range(len(table.rows)), key=lambda index: not _is_bad(table.rows[index]))
     kept, left = sorted(by_need[:rows]), by_need[rows:]
     ill = sum(1 for index in left if _is_bad(table.rows[index]))
-    told = Cell(f"… {len(left)} more", Mood.BAD if ill else Mood.NEITHER)
+    rest = Cell(f"… {len(left)} more", Mood.BAD if ill else Mood.NEITHER)
     blank = [Cell("")] * (len(table.columns) - 1)
-    return Table(table.name, table.columns, [*(table.rows[index] for index in kept), [told, *blank]])
+    return Table(table.name, table.columns, [*(table.rows[index] for index in kept), [rest, *blank]])
 
 
 def _is_bad(row: Sequence[Cell]) -> bool:

@@ -23,7 +23,7 @@ def fired(monkeypatch: pytest.MonkeyPatch, control: AppControl, wanted: str, dea
     """What the trigger says, after as many looks as it takes."""
     monkeypatch.setattr(stream_health, "app_control", lambda app, settings: control)
     monkeypatch.setattr(stream_health, "_PAUSE_S", 0.001)
-    trigger = StreamHealthTrigger(app="pos", wanted=wanted, deadline_ms=deadline_ms, told={"changed": True})
+    trigger = StreamHealthTrigger(app="pos", wanted=wanted, deadline_ms=deadline_ms, carried={"changed": True})
 
     async def first_event() -> Any:
         async for event in trigger.run():
@@ -31,7 +31,7 @@ def fired(monkeypatch: pytest.MonkeyPatch, control: AppControl, wanted: str, dea
         return None
 
     payload = asyncio.run(asyncio.wait_for(first_event(), 30))
-    assert payload["told"] == {"changed": True}
+    assert payload["carried"] == {"changed": True}
     return payload
 
 
@@ -96,7 +96,7 @@ def test_a_supervisor_that_is_away_is_asked_again(tmp_path: Path, monkeypatch: p
         ),
         "ended",
         PAST_MS,
-    ) == {"seen": "late", "message": "away", "told": {"changed": True}}
+    ) == {"seen": "late", "message": "away", "carried": {"changed": True}}
 
 
 class Away(FakeSupervisor):
@@ -110,7 +110,7 @@ class Away(FakeSupervisor):
 
 
 def test_it_survives_being_kept_by_airflow() -> None:
-    trigger = StreamHealthTrigger(app="pos", wanted="running", deadline_ms=7, told={"changed": False})
+    trigger = StreamHealthTrigger(app="pos", wanted="running", deadline_ms=7, carried={"changed": False})
     path, fields = trigger.serialize()
     assert path == "dags.operators.stream_health.StreamHealthTrigger"
     assert StreamHealthTrigger(**fields).serialize() == (path, fields)
