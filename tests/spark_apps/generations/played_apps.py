@@ -106,7 +106,7 @@ class PlayedApp:
     _found: int = -1
 
     def tick(self) -> None:
-        """Does a little: takes up its desired, or plans, writes or finishes a batch, or ends what it runs."""
+        """Does a little: takes up its desired state, or plans, writes or finishes a batch, or ends what it runs."""
         journal = self.world.journal_file.read() or first_journal(POS)
         desired = desired_state_of(journal, self.role)
         if self._lease is not None and (desired != self._desired or (desired and self._is_done(desired))):

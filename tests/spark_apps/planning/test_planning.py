@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from deploy.entry import app
 from spark_apps.apps.pos import POS, topology
 from spark_apps.apps.pos_migrations import by_region
 from spark_apps.generations.catalog import first_journal
 from spark_apps.generations.journal import GenerationState, JournalFile
 from spark_apps.generations.steps import planned
 from spark_apps.planning import app_plan
-from spark_apps.planning.app_plan import plan_answer, plan_of_app, planned_change
+from spark_apps.planning.app_plan import plan_of_app
 from spark_apps.planning.declared import declared_stores, with_topologies
 from spark_apps.planning.describe import describe
 from spark_apps.registry import stores
@@ -25,6 +27,7 @@ from state.clock import SystemClock
 from state.errors import ConfigurationError
 from state.migration.contract import DeclaredStore, Description, RunningStore, Step
 from state.migration.plan import Change, Plan, Verdict, plan_changes
+from state.program import ExitCode
 from tests.snapshot_tables import rows_of, write_snapshot
 
 REWARDS = POS.stores[0]
@@ -187,24 +190,29 @@ def test_one_generation_makes_the_changes_of_all_stores_of_an_app() -> None:
         plan_of_app(declared, COUNTED, ["other"])
 
 
-def test_whoever_approves_is_told_of_every_store_of_the_app(
+@pytest.mark.usefixtures("called_here")
+def test_a_plan_is_about_every_store_of_the_app_and_refused_if_nothing_is_to_be_done(
     settings: AppSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app_plan, "describe", lambda *_: _running(settings))
     monkeypatch.setenv("STOREKEEPER_RUN_DIR", str(settings.run_dir.parent))
 
-    def told(*, copy: bool) -> dict[str, Any]:
-        return plan_answer("leaderboard", planned_change("leaderboard", [], 0, copy=copy))
+    def called(*options: str) -> Result:
+        return CliRunner().invoke(app, ["generation", "plan", "leaderboard", *options, "--output", "json"])
 
-    with pytest.raises(ConfigurationError, match="leaderboard has not begun yet"):
-        told(copy=True)
+    early = called("--copy")
+    assert early.exit_code == ExitCode.CONFIGURATION
+    assert "leaderboard has not begun yet" in early.stderr
     settings.checkpoint_dir("leaderboard").mkdir(parents=True)
-    plan = told(copy=True)
+    copied, unchanged = called("--copy"), called()
+    plan = json.loads(copied.stdout)
+    assert copied.exit_code == 0
     assert (plan["verdict"], plan["stores"]) == ("migrate", ["standings", "players", "products"])
     assert plan["conf"] == {"app": "leaderboard", "migrations": [], "copy": True}
     assert "**players** can be changed" in plan["text"]
     assert "**products** can be changed" in plan["text"]
-    assert told(copy=False)["verdict"] == "unchanged"
+    assert unchanged.exit_code == ExitCode.REFUSED
+    assert json.loads(unchanged.stdout)["verdict"] == "unchanged"
 
 
 @pytest.mark.parametrize(

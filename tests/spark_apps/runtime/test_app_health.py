@@ -32,7 +32,7 @@ def heartbeat(state: AppState = AppState.RUNNING, pid: int = 7, error: str | Non
         (None, 100_000, "no heartbeat yet"),
     ],
 )
-def test_an_app_is_healthy_only_by_its_own_freshheartbeat(
+def test_an_app_is_healthy_only_by_its_own_fresh_heartbeat(
     beat: Heartbeat | None, now_ms: int, problem: str | None
 ) -> None:
     assert heartbeat_problem(beat, 7, now_ms) == problem

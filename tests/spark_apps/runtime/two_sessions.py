@@ -37,7 +37,7 @@ def seen_by(session: SparkSession, name: str, settings: AppSettings) -> dict[str
 
 
 def run_batch(session: SparkSession, folder: Path) -> None:
-    """One batch of a stream with state."""
+    """One batch of a stream, with its checkpoint."""
     source = folder / "input"
     source.mkdir()
     (source / "rows.json").write_text('{"n":1}\n{"n":2}\n')

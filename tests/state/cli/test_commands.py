@@ -73,16 +73,7 @@ def test_scan(run: Command) -> None:
 
 
 @pytest.mark.parametrize("bounds", [("--from", "card-07", "--to", "card-05"), ("--from", "x"), ("--prefix", "nobody")])
-@pytest.mark.parametrize(
-    "form",
-    [
-        (),
-        (
-            "--output",
-            "json",
-        ),
-    ],
-)
+@pytest.mark.parametrize("form", [(), ("--output", "json")])
 def test_a_scan_without_rows_ends_as_a_fetch_without_windows(
     run: Command, bounds: tuple[str, ...], form: tuple[str, ...]
 ) -> None:

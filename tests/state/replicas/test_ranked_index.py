@@ -72,7 +72,7 @@ def test_many_blocks_stay_in_order_while_rows_come_change_and_go() -> None:
     expected = sorted((-score, key) for key, score in rows.items())
     assert len(view.blocks) > 3
     assert [entry[:2] for entry in view.behind(None)] == expected
-    assert [view.before(storage) for storage in expected] == list(range(len(expected)))
+    assert [view.before(place) for place in expected] == list(range(len(expected)))
 
 
 def test_an_index_that_outgrows_its_memory_says_so_and_gives_it_back() -> None:
