@@ -246,7 +246,7 @@ class Steps:
         tell(name, self.reads[name], self.took_s[name])
 
     def compare(self) -> None:
-        """Counts the rows that a node tells otherwise than they were written; the writer has ended."""
+        """Counts the rows of a node that differ from what was written; the writer has ended."""
         expected = self.writer.last()
 
         def differing() -> int:
@@ -379,8 +379,8 @@ def main() -> int:
         broker.stop()
         shutil.rmtree(folder, ignore_errors=True)
     if sizes is FULL:
-        told = {"keys": sizes.keys, "writes_per_second": sizes.writes, "reads_per_second": sizes.reads, "nodes": 3}
-        print(write_results("changeover", measures(steps), told))
+        settings = {"keys": sizes.keys, "writes_per_second": sizes.writes, "reads_per_second": sizes.reads, "nodes": 3}
+        print(write_results("changeover", measures(steps), settings))
         return 0 if holds(steps) and keeps_up(steps) else 1
     return 0 if holds(steps) else 1
 

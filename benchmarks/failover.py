@@ -174,7 +174,7 @@ class Stage:
 
 
 def run(broker: Broker, folder: Path, sizes: Sizes, faults: Sequence[Callable[[Scene], None]]) -> Campaign:
-    """Faults, one after the other; each is told of when it is over."""
+    """Faults, one after the other; each is printed when it is over."""
     topic = "failover"
     for name in (topic, f"{topic}-windows"):
         broker.create_topic(name, PARTITIONS, {"cleanup.policy": "compact"})
@@ -234,8 +234,8 @@ def measures(campaign: Campaign) -> list[Measure]:
     ]
     stalest = max(one.outcome.stalest_ms for one in found)
     rows.append(Measure("stalest answer, as it told itself", "ms", [float(stalest)], higher_is_better=False))
-    untold = (one.outcome.untold for one in found)
-    rows.append(total("answers that could not tell how stale they are", "answers", untold))
+    unstated = (one.outcome.unstated for one in found)
+    rows.append(total("answers that could not tell how stale they are", "answers", unstated))
     for one in found:
         rows.append(Measure(f"{one.fault}: longest refusal", "ms", [one.refusal_ms], higher_is_better=False))
         rows.append(
@@ -280,7 +280,7 @@ def tell(one: Found) -> None:
         f"refusal {one.refusal_ms:5.0f} ms ({len(one.refusals)})  "
         f"p99 {one.before_ms:6.1f} -> {one.during_ms:6.1f} ms  "
         f"{one.questions_per_second:4.0f} questions/s  {one.updates_per_second:5.0f} updates/s  "
-        f"stalest {one.outcome.stalest_ms} ms, {one.outcome.untold} untold",
+        f"stalest {one.outcome.stalest_ms} ms, {one.outcome.unstated} unstated",
         flush=True,
     )
     for reason in [*one.outcome.wrong[:2], *one.bare_wrong[:2], *one.outcome.failed[:2], *one.refusals[:2]]:

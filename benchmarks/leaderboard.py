@@ -53,7 +53,7 @@ class Sizes:
 
 
 class Scores(threading.Thread):
-    """Writes every player's score, then changes random ones until told to stop. It knows each player's score."""
+    """Writes every player's score, then changes random ones until stopped. It knows each player's score."""
 
     def __init__(self, bootstrap: str, sizes: Sizes) -> None:
         super().__init__()
@@ -169,13 +169,13 @@ def differences(node: NodeProcess, scores: Mapping[str, int]) -> list[str]:
     place = {score: rank for rank, score in reversed(list(enumerate(sorted(scores.values(), reverse=True), 1)))}
     top = node.get(f"/state/ranked/{STORE}/top?limit=100").json()
     found: list[str] = []
-    told = [(row["rank"], row["key"], row["score"]) for row in top]
-    if told != [(place[scores[player]], player, scores[player]) for player in ordered[:100]]:
-        found.append(f"the top 100 differs: {told[:3]}")
+    answered = [(row["rank"], row["key"], row["score"]) for row in top]
+    if answered != [(place[scores[player]], player, scores[player]) for player in ordered[:100]]:
+        found.append(f"the top 100 differs: {answered[:3]}")
     for player in random.Random(3).sample(ordered, _COMPARED):
         rank = node.get(f"/state/ranked/{STORE}/rank/{player}").json()["rank"]
         if rank != place[scores[player]]:
-            found.append(f"{player} is told to be at {rank}, not {place[scores[player]]}")
+            found.append(f"{player} is said to be at {rank}, not {place[scores[player]]}")
     return found
 
 

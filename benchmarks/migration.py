@@ -81,7 +81,7 @@ class CardReader(Reader):
         self.oldest_s = 0.0
 
     async def ask(self, stream: Stream, number: int, reads: Reads) -> None:
-        """There must be a row. How old it is, is told by the first purchase that it lacks."""
+        """There must be a row. Its age follows from the first purchase that it lacks."""
         card, began_s = self._cards[number % len(self._cards)], time.monotonic()
         first = self._by_region
         for by_region in (first, not first, first):
@@ -140,14 +140,14 @@ class Migration:
         topic = CHANGELOG + (f"-g{wanted}" if wanted > 1 else "")
         began_s = time.monotonic()
         with ThreadPoolExecutor(1) as threads:
-            told = threads.submit(self._command, step, "pos")
+            answer = threads.submit(self._command, step, "pos")
             eventually(
                 lambda: all(node.get("/state/stores/rewards").json()["topic"] == topic for node in self.nodes),
                 60,
                 topic,
             )
             self.answered_s[name] = time.monotonic() - began_s
-            assert told.result()["live"] == wanted, told.result()
+            assert answer.result()["live"] == wanted, answer.result()
 
     def _command(self, *arguments: str) -> dict[str, Any]:
         done = self.apps.run("generation", *arguments, "--output", "json")
@@ -268,8 +268,8 @@ def main() -> int:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if sizes is FULL:
-        told = {"cards": sizes.keys, "purchases_per_second": sizes.writes, "reads_per_second": sizes.reads, "nodes": 2}
-        print(write_results("migration", measures(found), told))
+        rates = {"purchases_per_second": sizes.writes, "reads_per_second": sizes.reads}
+        print(write_results("migration", measures(found), {"cards": sizes.keys, **rates, "nodes": 2}))
     failed = any(reads.wrong for reads in found.reads.values())
     return 1 if failed or found.differing or found.took_s["roll back"] >= ROLL_BACK_S else 0
 

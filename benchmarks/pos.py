@@ -224,11 +224,11 @@ def open_bench(
 
 
 def report(name: str, rates: Mapping[str, list[float]], peer: str, arguments: argparse.Namespace, bench: Bench) -> None:
-    """Writes the results of a benchmark with invoices: the rates of `ours` and of the `peer`, who is named."""
+    """Writes the results of a benchmark with invoices: the rates of `ours` and of the `peer`."""
     measures = [Measure("POS topology", "invoices/s", rates["ours"], rates["peer"], peer)]
     sizes = {size: getattr(arguments, size) for size in ("invoices", "customers", "warm_up")}
-    told = {**sizes, "partitions": PARTITIONS, **bench.settings}
-    print(write_results(name, measures, told, profile(bench.spent, arguments.invoices)))
+    settings = {**sizes, "partitions": PARTITIONS, **bench.settings}
+    print(write_results(name, measures, settings, profile(bench.spent, arguments.invoices)))
 
 
 def main() -> None:
@@ -237,7 +237,7 @@ def main() -> None:
         __doc__,
         ("--only", {"choices": ("ours", "peer")}),
         ("--set", {"action": "append", "default": [], "metavar": "NAME=VALUE", "help": "a setting of the app"}),
-        ("--profile", {"action": "store_true", "help": "tell what the processor time went to"}),
+        ("--profile", {"action": "store_true", "help": "print the processor time of each kind of thread"}),
     )
     settings = SETTINGS | dict(pair.split("=", 1) for pair in arguments.set)
     with open_bench("pos", arguments, SINKS, settings) as bench:

@@ -132,7 +132,7 @@ def paths(numbers: Sequence[int]) -> list[str]:
 
 
 def batches(numbers: Sequence[int], size: int) -> list[str]:
-    """Requests for so many keys each."""
+    """Requests for some keys each."""
     groups = [numbers[at : at + size] for at in range(0, len(numbers), size)]
     return [f"/state/keyvalues/{STORE} " + json.dumps({"keys": [f"{key:010d}" for key in group]}) for group in groups]
 
@@ -170,7 +170,7 @@ class OneByOne:
 
 
 def percentile(figures: Sequence[float], percent: int) -> float:
-    """The smallest figure that so many percent of all don't exceed."""
+    """The smallest figure that the given percentage of all does not exceed."""
     ordered = sorted(figures)
     return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)]
 
@@ -274,8 +274,8 @@ def run(sizes: Sizes, folder: Path) -> Bench:
         for one in (here, there):
             one.wait_ready()
         for number in numbers[:_COMPARED]:
-            told = [value(peer, number), value(node.address, number), value(guarded.address, number, bearer)]
-            assert told[0] == told[1] == told[2] == json.loads(row(number)[1]), f"key {number}: {told}"
+            values = [value(peer, number), value(node.address, number), value(guarded.address, number, bearer)]
+            assert values[0] == values[1] == values[2] == json.loads(row(number)[1]), f"key {number}: {values}"
         mine, theirs = owned(here, numbers[: min(2000, sizes.keys)])
         many = sizes.connections
         bench.one_by_one = OneByOne(here.address, mine, theirs)

@@ -38,7 +38,7 @@ class Broker:
         folder: its data and its log.
         bootstrap: its address.
         detour_port, detour_target: it also listens at the target, and says that clients who came there find it at the
-            port: whoever carries between the two can cut them off.
+            port: a proxy between the two can cut them off.
     """
 
     folder: Path

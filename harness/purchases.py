@@ -43,7 +43,7 @@ class Tills:
     _producer: Producer | None = None
 
     def sell(self, count: int) -> None:
-        """Writes so many purchases; all are there when it returns."""
+        """Writes purchases; all are at the broker when it returns."""
         producer = self._own_producer()
         for _ in range(count):
             self._one(producer)

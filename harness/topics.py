@@ -31,7 +31,7 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
         records: list[Record] = []
         # By position: the offsets of transactions' own marks are never delivered.
         while any(place.offset < unread[place.partition] for place in consumer.position(assigned)):
-            # Returns when so many have come or the time is over, whichever is first.
+            # Returns after this many or this time, whichever is first.
             for message in consumer.consume(1000, timeout=0.2):
                 assert message.error() is None, message.error()
                 partition, offset = message.partition(), message.offset()

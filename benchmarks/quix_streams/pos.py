@@ -22,7 +22,7 @@ Invoice = dict[str, Any]
 
 
 def notification(invoice: Invoice) -> Invoice:
-    """What a prime customer is told, without the total."""
+    """The notification of a prime customer, without the total."""
     return {
         "InvoiceNumber": invoice["InvoiceNumber"],
         "CustomerCardNo": invoice["CustomerCardNo"],
@@ -31,11 +31,11 @@ def notification(invoice: Invoice) -> Invoice:
     }
 
 
-def with_total(told: Invoice, state: State) -> Invoice:
+def with_total(notified: Invoice, state: State) -> Invoice:
     """The notification with the customer's total, which is kept."""
-    total = state.get("total", 0.0) + told["EarnedLoyaltyPoints"]
+    total = state.get("total", 0.0) + notified["EarnedLoyaltyPoints"]
     state.set("total", total)
-    return {**told, "TotalLoyaltyPoints": total}
+    return {**notified, "TotalLoyaltyPoints": total}
 
 
 def masked_lines(invoice: Invoice) -> list[Invoice]:
@@ -63,8 +63,8 @@ def main() -> None:
     stream = app.dataframe(app.topic(invoices, key_deserializer="str", value_deserializer="json"))
     stream.filter(lambda invoice: invoice["DeliveryType"] == "HOME-DELIVERY").to_topic(shipment)
     stream.apply(masked_lines, expand=True).to_topic(hadoop_sink)
-    told = stream.filter(lambda invoice: invoice["CustomerType"] == "PRIME").apply(notification)
-    by_card = told.group_by("CustomerCardNo", key_serializer="str", key_deserializer="str")
+    notifications = stream.filter(lambda invoice: invoice["CustomerType"] == "PRIME").apply(notification)
+    by_card = notifications.group_by("CustomerCardNo", key_serializer="str", key_deserializer="str")
     by_card.apply(with_total, stateful=True).to_topic(loyalty)
     app.run()
 

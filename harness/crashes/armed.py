@@ -1,6 +1,6 @@
 """A kill that waits for somebody to come to its point: a file that the first one there takes.
 
-The file names the point and the victim. Whoever takes it kills: the app's own processes need no word from outside.
+The file names the point and the victim. The process that takes it kills; no signal from outside is needed.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Feed(threading.Thread):
         self.join()
 
     def add(self, number: int) -> None:
-        """Publishes so many good invoices more, after `finish`."""
+        """Publishes more good invoices, after `finish`."""
         self._publish(good_sales(number, seed=next(self._steps)))
         assert self._producer.flush(120) == 0
 

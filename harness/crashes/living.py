@@ -51,8 +51,8 @@ class Outcome:
     took_s: float
 
     def __str__(self) -> str:
-        told = "killed" if self.hit else "nobody killed"
-        return f"{self.app}, life {self.life}: {self.kill.victim}, {self.kill.point}: {told} after {self.took_s:.1f} s"
+        end = "killed" if self.hit else "nobody killed"
+        return f"{self.app}, life {self.life}: {self.kill.victim}, {self.kill.point}: {end} after {self.took_s:.1f} s"
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class _One:
             with self._living.broker_lock:
                 hit = self._killed(kill)
                 if hit:
-                    self._living.broker.kill()  # whoever killed it did so just now: it may need a moment to be gone
+                    self._living.broker.kill()  # it was killed just now, and may need a moment to be gone
                     time.sleep(_BROKER_DEAD_S)
                     self._start_broker()
         else:

@@ -12,7 +12,7 @@ from harness.crashes.harm import Harm
 
 
 class Victim(StrEnum):
-    """Who is killed. Whoever is left goes on for as long as it can, as a zombie."""
+    """The processes that are killed. The rest of the app goes on for as long as it can, as a zombie."""
 
     DRIVER = "driver"
     JVM = "jvm"
@@ -138,7 +138,7 @@ def lives(app: str, seed: int) -> Iterator[Life]:
 
 _HARMS = len([None, *Harm])
 _WORKERS = 6
-"""So many workers die before somebody whose death ends the app: a start takes far longer than all of these."""
+"""Workers that die before a victim whose death ends the app: a start takes far longer than all of these."""
 _RESTORES = (Point.RESTORE_BEGUN, Point.RESTORING)
 
 

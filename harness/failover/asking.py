@@ -1,4 +1,4 @@
-"""`python -m harness.failover.asking`: asks a cluster without end through the client, and tells what it was told.
+"""`python -m harness.failover.asking`: asks a cluster without end through the client, and reports each answer.
 
 A process of its own, so that neither the oracle nor the writers hold it up. It reads its `Task` as one line of JSON,
 and writes one line for each question until its input ends.
@@ -43,8 +43,8 @@ class Task:
 
 
 @dataclass(slots=True)
-class Told:
-    """What came of one question.
+class Answer:
+    """The answer to one question.
 
     Attributes:
         kind: of the question.
@@ -74,43 +74,44 @@ class Asking:
         self._windows = client.window(WINDOWS)
         self._kinds = (self._point, self._window, self._range, self._all)
 
-    def ask(self, chosen: random.Random) -> Told:
+    def ask(self, chosen: random.Random) -> Answer:
         """Any question."""
         ask = chosen.choices(self._kinds, _SHARES)[0]
-        told = Told(ask.__name__.strip("_"), time.monotonic())
+        answer = Answer(ask.__name__.strip("_"), time.monotonic())
         try:
-            ask(chosen, told)
+            ask(chosen, answer)
         except Exception as error:  # whatever it is: a client's user would have got it
-            told.failure = f"{type(error).__name__}: {error}"
-        told.took_s = time.monotonic() - told.asked_at_s
-        return told
+            answer.failure = f"{type(error).__name__}: {error}"
+        answer.took_s = time.monotonic() - answer.asked_at_s
+        return answer
 
-    def _point(self, chosen: random.Random, told: Told) -> None:
+    def _point(self, chosen: random.Random, answer: Answer) -> None:
         key = chosen.choice(self._task.keys)
         reading = self._rows.get(key)
-        told.wanted, told.staleness_ms = [key], reading.staleness_ms
-        told.found = [(key, None if reading.value is None else reading.value["n"])]
+        answer.wanted, answer.staleness_ms = [key], reading.staleness_ms
+        answer.found = [(key, None if reading.value is None else reading.value["n"])]
 
-    def _window(self, chosen: random.Random, told: Told) -> None:
+    def _window(self, chosen: random.Random, answer: Answer) -> None:
         key = chosen.choice(self._task.window_keys)
-        told.wanted = [key]
-        told.found = [(key, row.value["n"]) for row in _read(self._windows.fetch(key, 0, 0), told)]
+        answer.wanted = [key]
+        answer.found = [(key, row.value["n"]) for row in _read(self._windows.fetch(key, 0, 0), answer)]
 
-    def _range(self, chosen: random.Random, told: Told) -> None:
+    def _range(self, chosen: random.Random, answer: Answer) -> None:
         first = chosen.randrange(len(self._task.keys))
-        told.wanted = wanted = self._task.keys[first : first + _RANGE_ROWS]
-        told.found = [(str(row.key), row.value["n"]) for row in _read(self._rows.range(wanted[0], wanted[-1]), told)]
+        answer.wanted = wanted = self._task.keys[first : first + _RANGE_ROWS]
+        rows = _read(self._rows.range(wanted[0], wanted[-1]), answer)
+        answer.found = [(str(row.key), row.value["n"]) for row in rows]
 
-    def _all(self, _: random.Random, told: Told) -> None:
-        told.wanted = None
-        told.found = [(str(row.key), row.value["n"]) for row in _read(self._rows.all(page_rows=_PAGE_ROWS), told)]
+    def _all(self, _: random.Random, answer: Answer) -> None:
+        answer.wanted = None
+        answer.found = [(str(row.key), row.value["n"]) for row in _read(self._rows.all(page_rows=_PAGE_ROWS), answer)]
 
 
-def _read(rows: Rows[T], told: Told) -> list[T]:
+def _read(rows: Rows[T], answer: Answer) -> list[T]:
     """All rows. As stale as the stalest page says that it is; if one doesn't say it, unknown."""
     pages = list(rows.pages())
     staleness = [page.staleness_ms for page in pages]
-    told.staleness_ms = None if None in staleness else max(found for found in staleness if found is not None)
+    answer.staleness_ms = None if None in staleness else max(found for found in staleness if found is not None)
     return [row for page in pages for row in page.value.rows]
 
 
@@ -125,11 +126,11 @@ def main() -> None:
         chosen, pause_s = random.Random(seed), task.threads / task.per_second
         due_s = time.monotonic()
         while not stop.is_set():
-            told = asking.ask(chosen)
+            answer = asking.ask(chosen)
             with writing:
-                out.write(orjson.dumps(told) + b"\n")
+                out.write(orjson.dumps(answer) + b"\n")
                 out.flush()
-            due_s = max(due_s + pause_s, told.asked_at_s)
+            due_s = max(due_s + pause_s, answer.asked_at_s)
             stop.wait(max(0.0, due_s - time.monotonic()))
 
     with StateClient(task.addresses, limits=ClientLimits(timeout_s=task.timeout_s)) as client:

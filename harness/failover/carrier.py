@@ -4,7 +4,7 @@ Each line of JSON on stdin sets how one way is carried, `{"port": 20001, "target
 "cut_answers": false, "delay_s": 0.0}`, and is answered by an empty line once it is so. It ends when stdin does.
 
 A cut holds bytes back, as a network does: what was sent meanwhile arrives when the cut is mended, if its connection
-still stands. Nothing is closed or refused, so whoever waits has to give up by himself.
+still stands. Nothing is closed or refused, so a client that waits has to give up by itself.
 """
 
 from __future__ import annotations
@@ -112,8 +112,7 @@ async def carry() -> None:
     lines = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     while line := await lines.readline():
-        told: dict[str, Any] = json.loads(line)
-        way = Way(**told)
+        way = Way(**json.loads(line))
         route = routes.get(way.port)
         if route is None:
             route = routes[way.port] = Route(way)

@@ -122,8 +122,8 @@ def _first_offsets(lines: Sequence[str]) -> dict[Where, int]:
     """From where each replica was read first."""
     found: dict[Where, int] = {}
     for line in lines:
-        told = json.loads(line)
-        found.setdefault((told["store"], told["partition"]), told["offset"])
+        event = json.loads(line)
+        found.setdefault((event["store"], event["partition"]), event["offset"])
     return found
 
 

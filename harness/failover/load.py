@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from harness.failover import asking
-from harness.failover.asking import Task, Told
+from harness.failover.asking import Answer, Task
 from harness.failover.nodes import STORE
 from harness.failover.oracle import Oracle
 from state.client import ClientLimits
@@ -38,8 +38,8 @@ class Outcome:
         failed: what the client raised.
         latencies_s: (when asked, key, how long) of each point query.
         kinds: how many were asked of each kind.
-        stalest_ms: of all answers, as they told it themselves.
-        untold: answers that didn't tell how stale they may be.
+        stalest_ms: the largest staleness that an answer stated.
+        unstated: answers that stated no staleness.
     """
 
     asked: int = 0
@@ -48,13 +48,13 @@ class Outcome:
     latencies_s: list[tuple[float, str, float]] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     stalest_ms: int = 0
-    untold: int = 0
+    unstated: int = 0
 
 
 class ClientLoad:
     """Processes that ask for points, windows, ranges and everything through `StateClient`, at most so often a second.
 
-    What they are told is judged here.
+    Their answers are judged here.
 
     Attributes:
         outcome: of all questions since it was put here.
@@ -111,29 +111,29 @@ class ClientLoad:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                self._judge(Told(**orjson.loads(line)), self.outcome)
+                self._judge(Answer(**orjson.loads(line)), self.outcome)
 
-    def _judge(self, told: Told, outcome: Outcome) -> None:
-        if told.failure is not None:
-            outcome.failed.append(f"{told.kind}: {told.failure}")
+    def _judge(self, answer: Answer, outcome: Outcome) -> None:
+        if answer.failure is not None:
+            outcome.failed.append(f"{answer.kind}: {answer.failure}")
             return
-        oracle = self._windows if told.kind == "window" else self._oracle
-        wanted: Sequence[str] = oracle.keys if told.wanted is None else told.wanted
-        found = dict(told.found)
-        if told.kind == "point":
-            outcome.latencies_s.append((told.asked_at_s, wanted[0], told.took_s))
+        oracle = self._windows if answer.kind == "window" else self._oracle
+        wanted: Sequence[str] = oracle.keys if answer.wanted is None else answer.wanted
+        found = dict(answer.found)
+        if answer.kind == "point":
+            outcome.latencies_s.append((answer.asked_at_s, wanted[0], answer.took_s))
         for key in wanted:
-            reason = oracle.wrong(key, found.get(key), told.asked_at_s, told.staleness_ms)
+            reason = oracle.wrong(key, found.get(key), answer.asked_at_s, answer.staleness_ms)
             if reason is not None:
                 outcome.wrong.append(reason)
-        if len(told.found) != len(wanted):
-            outcome.wrong.append(f"{len(told.found)} rows where there are {len(wanted)}")
-        if told.staleness_ms is None:
-            outcome.untold += 1
+        if len(answer.found) != len(wanted):
+            outcome.wrong.append(f"{len(answer.found)} rows where there are {len(wanted)}")
+        if answer.staleness_ms is None:
+            outcome.unstated += 1
         else:
-            outcome.stalest_ms = max(outcome.stalest_ms, told.staleness_ms)
+            outcome.stalest_ms = max(outcome.stalest_ms, answer.staleness_ms)
         outcome.asked += 1
-        outcome.kinds[told.kind] += 1
+        outcome.kinds[answer.kind] += 1
 
 
 class BareLoad:
@@ -228,9 +228,9 @@ class BareLoad:
         return None
 
     def _judge(self, address: str, answer: _Bare, found: Mapping[str, int | None], asked_at_s: float) -> None:
-        told = answer.headers.get("storekeeper-staleness-ms")
+        stated = answer.headers.get("storekeeper-staleness-ms")
         for key, number in found.items():
-            reason = self._oracle.wrong(key, number, asked_at_s, None if told is None else int(told))
+            reason = self._oracle.wrong(key, number, asked_at_s, None if stated is None else int(stated))
             if reason is not None:
                 self.wrong.append(f"{address}, served by {answer.headers.get('storekeeper-served-by')}: {reason}")
 

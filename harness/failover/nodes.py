@@ -63,7 +63,7 @@ class Cluster:
         return [node.address for name, node in self.nodes.items() if name not in without]
 
     def announced(self) -> list[str]:
-        """The addresses through the proxies, as a client is told of them."""
+        """The addresses through the proxies, as a client gets them."""
         return [proxy.address for proxy in self.proxies.values()]
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ class Oracle:
                 history.acked_at_s.append(time.monotonic() if at_s is None else at_s)
 
     def wrong(
-        self, key: str, number: int | None, asked_at_s: float, told_staleness_ms: int | None = None
+        self, key: str, number: int | None, asked_at_s: float, stated_staleness_ms: int | None = None
     ) -> str | None:
         """Why an answer can't be right, or None if it may be.
 
@@ -69,10 +69,10 @@ class Oracle:
             key: what was asked for.
             number: what was found; None: there is said to be no such key.
             asked_at_s: when, on the monotonic clock.
-            told_staleness_ms: how stale the answer says that it may be; None: it doesn't say.
+            stated_staleness_ms: how stale the answer says that it may be; None: it doesn't say.
         """
-        told_s = float("inf") if told_staleness_ms is None else told_staleness_ms / 1000
-        known_at_s = asked_at_s - min(self._tolerance_s, told_s)
+        stated_s = float("inf") if stated_staleness_ms is None else stated_staleness_ms / 1000
+        known_at_s = asked_at_s - min(self._tolerance_s, stated_s)
         with self._lock:
             history = self._histories[key]
             place = bisect_right(history.acked_at_s, known_at_s)
@@ -83,7 +83,7 @@ class Oracle:
             return f"{key}: {found} was never written, only up to {sent}"
         if found < least:
             late_s = asked_at_s - history.acked_at_s[place - 1]
-            return f"{key}: {found} where {least} was acknowledged {late_s:.1f} s before, {told_s} s stale as told"
+            return f"{key}: {found} where {least} was acknowledged {late_s:.1f} s before, {stated_s} s stale"
         return None
 
     def last(self, key: str) -> int:
@@ -93,12 +93,12 @@ class Oracle:
 
 
 class Writer:
-    """Counts keys up, so many a second, until stopped. A context manager.
+    """Counts keys up at a steady rate until stopped. A context manager.
 
     Args:
         bootstrap: the broker.
         topic: the changelog, of `PARTITIONS` partitions.
-        oracle: knows the keys, and is told of all that is written.
+        oracle: knows the keys, and notes all that is written.
         per_second: how many records.
         window: the keys are those of windows that begin at 0.
     """

@@ -1,4 +1,4 @@
-"""The judge of the failover tests finds what it is there to find; the network between nodes does what it is told."""
+"""The judge of the failover tests finds what it is there to find; the network between nodes does as it is set."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def test_an_answer_that_is_too_old_or_made_up_is_wrong(number: int | None) -> No
     assert oracle.wrong("k", number, now_s) is not None
 
 
-def test_an_answer_is_held_to_the_staleness_that_it_tells() -> None:
+def test_an_answer_is_held_to_the_staleness_that_it_states() -> None:
     oracle, now_s = written(0, 1, 2, 3, 4)
-    assert oracle.wrong("k", 3, now_s, told_staleness_ms=1000) is None
-    assert oracle.wrong("k", 2, now_s, told_staleness_ms=1000) is not None
+    assert oracle.wrong("k", 3, now_s, stated_staleness_ms=1000) is None
+    assert oracle.wrong("k", 2, now_s, stated_staleness_ms=1000) is not None
 
 
 class _Answering(http.server.BaseHTTPRequestHandler):
@@ -47,7 +47,7 @@ class _Answering(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-length", "2")
         self.end_headers()
-        with contextlib.suppress(OSError):  # whoever asked has given up
+        with contextlib.suppress(OSError):  # the client has given up
             self.wfile.write(b"ok")
 
     def log_message(self, *_: object) -> None:
