@@ -66,10 +66,13 @@ def test_the_rule_sees_what_it_is_for(source: str) -> None:
     assert findings(source)
 
 
+_PAGES = ("SECURITY.md", "docs/reference/security-promises.md", "docs/explanation/security.md")
+
+
 def test_documents_of_security_name_what_exists() -> None:
     named = {
         word
-        for document in ("SECURITY.md", "docs/reference/security-promises.md")
+        for document in _PAGES
         for word in (ROOT / document).read_text().split("`")[1::2]
         if word.startswith(("tests/", "docs/"))
     }
@@ -84,5 +87,7 @@ def test_settings_that_the_document_names_exist() -> None:
     from state.settings import NodeSettings
 
     known = NodeSettings.model_fields | PlatformSettings.model_fields
-    named = set(re.findall(r"STOREKEEPER_([A-Z_]+)", (ROOT / "docs" / "explanation" / "security.md").read_text()))
+    pages = [(ROOT / page).read_text() for page in _PAGES]
+    named = {name for page in pages for name in re.findall(r"STOREKEEPER_([A-Z_]+)", page)}
+    assert named
     assert sorted(name for name in named if name.lower() not in known) == []
