@@ -58,12 +58,12 @@ def fill(bootstrap: str, records: int, keys: int) -> None:
 def restore_ours(bootstrap: str, root: Path, workers: int) -> float:
     """Records a second of a restore from nothing, workers' start and the stores' reopening included."""
     clock = SystemClock()
-    place = RocksDBStorage(root, clock)
+    storage = RocksDBStorage(root, clock)
     reader = ChangelogReader(ReaderSettings(bootstrap))
     facts = reader.facts(TOPIC)
     logs = [reader.log_state(facts, partition) for partition in range(PARTITIONS)]
     replicas = [
-        Replica(ReplicaId("rewards", partition), TOPIC, storage=place, clock=clock, listener=logging_listener(clock))
+        Replica(ReplicaId("rewards", partition), TOPIC, storage=storage, clock=clock, listener=logging_listener(clock))
         for partition in range(PARTITIONS)
     ]
     cold = WorkerColdRestore(root, bootstrap, ColdRestoreSettings(threshold_records=1, workers=workers))

@@ -9,12 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from dags.operators.errors import SupervisorUnreachableError
 from dags.operators.supervisor_rpc import SupervisorRpc
+from harness.waiting import eventually
 
 APPS = ("pos", "hadoop_export", "pos-next", "shared_driver", "ticks-next")
 _START_S = 120
@@ -37,10 +37,7 @@ class Supervised:
 
     def await_state(self, app: str, state: str) -> None:
         """Waits until the supervisor says so."""
-        deadline = time.monotonic() + _START_S
-        while (found := self.rpc.process(app).state) != state:
-            assert time.monotonic() < deadline, f"{app} is {found}, not {state}"
-            time.sleep(0.05)
+        eventually(lambda: self.rpc.process(app).state == state, _START_S, f"{app} is {state}")
 
     def end(self) -> None:
         """Stops all apps and the supervisor."""
@@ -83,16 +80,17 @@ supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
     )
     rpc = SupervisorRpc(**secret, timeout_s=10)
     supervised = Supervised(run_dir, rpc, password, process)
-    deadline = time.monotonic() + _START_S
-    while True:
+
+    def answers() -> bool:
         try:
             rpc.process(APPS[0])
         except SupervisorUnreachableError:
             assert process.poll() is None, (run_dir / "supervisord.log").read_text()
-            assert time.monotonic() < deadline, "supervisord doesn't answer"
-            time.sleep(0.05)
-        else:
-            return supervised
+            return False
+        return True
+
+    eventually(answers, _START_S, "supervisord answers")
+    return supervised
 
 
 def environment(run_dir: Path, **more: str) -> dict[str, str]:

@@ -82,10 +82,8 @@ def strays(run_dir: Path) -> list[str]:
 
 def wait_for_no_strays(run_dir: Path) -> list[str]:
     """Returns as soon as there are none, or those that are there after the time that they may take."""
-    deadline = time.monotonic() + ORPHANS_GONE_S
-    while (left := strays(run_dir)) and time.monotonic() < deadline:
-        time.sleep(0.5)
-    return left
+    eventually(lambda: not strays(run_dir), ORPHANS_GONE_S, poll_s=0.5)
+    return strays(run_dir)
 
 
 def ask_for(run_dir: Path, app: str, action: str) -> bool:

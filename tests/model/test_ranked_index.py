@@ -112,7 +112,7 @@ class RankedIndexMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = ManualClock()
-        self.place = KeepingStorage(ID)
+        self.storage = KeepingStorage(ID)
         self.rows: dict[bytes, Value] = {}
         self.kept: list[tuple[RankedView, list[tuple[bytes, bytes]]]] = []
         self.offset = 0
@@ -123,7 +123,7 @@ class RankedIndexMachine(RuleBasedStateMachine):
         self.budget = IndexBudget(1 << 30)
         self.index = RankedIndex("S", self.budget)
         self.replica = Replica(
-            ID, "t", storage=self.place, clock=self.clock, listener=RecordingListener(), index=self.index
+            ID, "t", storage=self.storage, clock=self.clock, listener=RecordingListener(), index=self.index
         )
         self.replica.open(LogState("t", "id", 0, 0, self.offset, DAY_MS))
 

@@ -58,7 +58,7 @@ class RestoreAdapter(Adapter):
     def __init__(self, config: dict[str, Any], backend: Backend) -> None:
         super().__init__(config, backend)
         self.clock = ManualClock(now_ms=1)
-        self.place = BackendStorage(backend)
+        self.storage = BackendStorage(backend)
         self.replica = self._replica()
         self.end: int | None = None
         self.has_rows = False
@@ -71,7 +71,7 @@ class RestoreAdapter(Adapter):
         stored, begin, self.end = given["stored_offset"], given.get("begin_offset", 0), given.get("end_offset")
         log = _log(begin, 1 << 40 if self.end is None else self.end)
         if stored is not None:
-            store = self.place.open(_ID)
+            store = self.storage.open(_ID)
             store.write((), {METADATA_KEY: Checkpoint("t", "id", 0, stored + 1, 1).encode()})
             store.close()
         plan = self.replica.open(log)
@@ -163,7 +163,7 @@ class RestoreAdapter(Adapter):
 
     def _replica(self) -> Replica:
         listener = logging_listener(self.clock)
-        return Replica(_ID, "t", storage=self.place, clock=self.clock, listener=listener)
+        return Replica(_ID, "t", storage=self.storage, clock=self.clock, listener=listener)
 
 
 def _log(start: int, end: int) -> LogState:
