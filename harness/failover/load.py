@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from email.message import Message
 from typing import Any, Self
@@ -22,6 +23,7 @@ from harness.failover import asking
 from harness.failover.asking import Answer, Task
 from harness.failover.nodes import STORE
 from harness.failover.oracle import Oracle
+from harness.meanwhile import running
 from state.client import ClientLimits
 
 _BARE_PAUSE_S = 0.02
@@ -158,7 +160,7 @@ class BareLoad:
         self._survivors = survivors
         self._oracle = oracle
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._asking = ExitStack()
         self._connections: dict[str, http.client.HTTPConnection] = {}
         self._refused_since_s: float | None = None
         self.longest_refusal_s = 0.0
@@ -172,12 +174,11 @@ class BareLoad:
         self.asked = self.answered = self.incomplete = 0
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._asking.enter_context(running(self._run, self._stop))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._asking.close()
         for connection in self._connections.values():
             connection.close()
 

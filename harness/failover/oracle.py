@@ -6,11 +6,13 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Self
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from harness.meanwhile import running
 from state.changelog.partitioner import partition_for
 from state.keys.windows import window_row_key
 
@@ -110,7 +112,7 @@ class Writer:
         self._per_second = per_second
         self._stop = threading.Event()
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "acks": "all"})
-        self._thread = threading.Thread(target=self._run, name="writer")
+        self._writing = ExitStack()
         self.written = 0
 
     def write_all(self) -> None:
@@ -120,12 +122,11 @@ class Writer:
         assert self._producer.flush(60) == 0
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._writing.enter_context(running(self._run, self._stop))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._writing.close()
         assert self._producer.flush(60) == 0
 
     def _run(self) -> None:
