@@ -73,8 +73,9 @@ class CheckpointOwner:
         for topic, topic_id in self.topic_ids.items():
             if topic in own and ids.get(topic) != topic_id:
                 msg = (
-                    f"topic {topic} was deleted since generation {self.generation} of {self.app} began, and with it the "
-                    "app's state: start a new generation, which reads the input again (docs/how-to/back-up-and-recover.md)"
+                    f"topic {topic} was deleted since generation {self.generation} of {self.app} began, and with it "
+                    "the app's state: start a new generation, which reads the input again "
+                    "(docs/how-to/back-up-and-recover.md)"
                 )
                 raise UnusableCheckpointError(msg)
 
