@@ -102,6 +102,20 @@ def check_changeable(spec: AppSpec) -> None:
         raise GenerationRefusedError(msg)
 
 
+def check_not_fixed(settings: AppSettings) -> None:
+    """Refuses to change generations where a setting says which one runs: the journal doesn't know that one.
+
+    Raises:
+        GenerationRefusedError: `generation` is set.
+    """
+    if "generation" in settings.model_fields_set:
+        msg = (
+            f"the setting generation fixes generation {settings.generation} for all apps, and the journal doesn't know "
+            "it: an app can only be migrated where the setting isn't used"
+        )
+        raise GenerationRefusedError(msg)
+
+
 def check_since(since: str | None) -> None:
     """Refuses a `since` that is no valid start of the input.
 

@@ -19,7 +19,14 @@ import typer
 
 from spark_apps.cli import run_settings, stop_on_signals
 from spark_apps.generations import steps
-from spark_apps.generations.catalog import check_changeable, check_fitting, check_since, known, settings_of
+from spark_apps.generations.catalog import (
+    check_changeable,
+    check_fitting,
+    check_not_fixed,
+    check_since,
+    known,
+    settings_of,
+)
 from spark_apps.generations.comparison import behind, compare_generations
 from spark_apps.generations.desired_state import Role
 from spark_apps.generations.errors import GenerationRefusedError
@@ -278,6 +285,7 @@ def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: 
     spec = app_named(app)
     check_changeable(spec)
     settings = AppSettings.of_platform()
+    check_not_fixed(settings)
     secret = load_cluster_secret(settings.cluster_secret_file)
     return GenerationController(
         spec,

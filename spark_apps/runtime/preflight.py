@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
-from spark_apps.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner
+from spark_apps.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
 from spark_apps.runtime.partitions import check_partitions, state_topics
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
@@ -38,7 +38,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ConfigurationError: topics are missing.
-        UnusableCheckpointError: the checkpoint is another's, or points outside the topics.
+        UnusableCheckpointError: the checkpoint is another's, points outside the topics, or is lost with its claim.
         PartitionsChangedError: a topic has another number of partitions than the state was made with.
     """
     names = spec.topics(settings)
@@ -51,6 +51,8 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
     ids = topics.ids([*sources, *(topic for topic in own if topic not in missing)])
     mine = CheckpointOwner(spec.name, settings.generation, None, ids, found, *_inside(spec, settings))
     claim = confirmed_owner(checkpoint, mine, own)
+    if claim.query_id is None:
+        _check_never_ran(mine, checkpoint, topics.bounds(topic for topic in own if topic not in missing))
     check_partitions(spec.name, claim.partitions, found)
     read = dict.fromkeys([*sources, *read_topics(spec, settings)])
     bounds = topics.bounds(topic for topic in read if topic not in missing)
@@ -67,6 +69,21 @@ def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[
     if spec.describe is None:
         return {}, {}
     return kept_inside(described(internal_name(spec.name, settings.generation), spec.describe, settings))
+
+
+def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, bounds: TopicBounds) -> None:
+    """Checks that an app without checkpoint and claim has no state: it would count its input on top of it."""
+    if CheckpointOwner.read(checkpoint.path) is not None:
+        return
+    for topic, partition, end in bounds.end:
+        if end > 0:
+            msg = (
+                f"{mine.app} generation {mine.generation} has no checkpoint and no claim, but partition {partition} of "
+                f"its topic {topic} has records: it would count its input twice. Put {checkpoint.path} and "
+                f"{owner_file(checkpoint.path).name} back from a copy, or start a new generation, which reads the "
+                "input again (docs/how-to/back-up-and-recover.md)"
+            )
+            raise UnusableCheckpointError(msg)
 
 
 def check_bounds(spec: AppSpec, settings: AppSettings, position: Position, bounds: TopicBounds) -> None:

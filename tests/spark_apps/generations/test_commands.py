@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +26,20 @@ from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 from state.clock import ManualClock, SystemClock
 from state.migration.compare import ComparisonVerdict
+from state.program import ExitCode
+
+
+def test_a_platform_whose_generation_is_set_is_not_migrated(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.entry", "generation", "seed", "pos"],
+        env={**os.environ, "STOREKEEPER_RUN_DIR": str(tmp_path), "STOREKEEPER_GENERATION": "2"},  # noqa: TID251 (a child's own)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == ExitCode.REFUSED
+    assert "fixes generation 2" in done.stderr
+    assert not list(tmp_path.glob("generations/*")), "it changed nothing"
 
 
 def failing(times: int, error: Callable[[], OSError]) -> Callable[[Path], None]:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 from spark_apps.errors import PartitionsChangedError, UnusableCheckpointError
 from spark_apps.registry import app_named
+from spark_apps.runtime.checkpoint_owner import owner_file
 from spark_apps.runtime.preflight import Preflight, check_bounds, preflight
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
@@ -91,10 +92,11 @@ SOURCE, CHANGELOG = "pos", "pos-rewards-changelog"
 
 
 class CountedTopics(Topics):
-    """Empty topics with so many partitions; none is missing."""
+    """Topics with these numbers of partitions; none is missing. The changelog's partition 1 has `written` records."""
 
-    def __init__(self, counts: Mapping[str, int]) -> None:
+    def __init__(self, counts: Mapping[str, int], written: int = 0) -> None:
         self._counts = counts
+        self._written = written
 
     def missing(self, names: object) -> list[str]:
         return []
@@ -105,9 +107,9 @@ class CountedTopics(Topics):
     def partitions(self, name: str) -> list[int]:
         return list(range(self._counts[name]))
 
-    def bounds(self, names: object) -> TopicBounds:
-        nothing = Position({SOURCE: dict.fromkeys(self.partitions(SOURCE), 0)})
-        return TopicBounds(nothing, nothing)
+    def bounds(self, names: Iterable[str]) -> TopicBounds:
+        nothing = Position({name: dict.fromkeys(self.partitions(name), 0) for name in names if name in self._counts})
+        return TopicBounds(nothing, nothing.merged(Position({CHANGELOG: {1: self._written}})))
 
 
 def begun(run_dir: Path, source: int, changelog: int) -> Preflight:
@@ -125,3 +127,14 @@ def test_the_first_start_fixes_the_number_of_partitions(
     with pytest.raises(PartitionsChangedError, match=f"topic {topic} has"):
         begun(tmp_path, source, changelog)
     begun(tmp_path, 6, 4)
+
+
+def test_an_app_without_checkpoint_and_claim_starts_on_no_state(tmp_path: Path) -> None:
+    counts = {SOURCE: 6, CHANGELOG: 4}
+    settings = AppSettings(run_dir=tmp_path)
+    claim = owner_file(settings.checkpoint_dir("pos"))
+    with pytest.raises(UnusableCheckpointError, match=f"its topic {CHANGELOG} has records"):
+        preflight(app_named("pos"), settings, CountedTopics(counts, written=7), ManualClock())
+    assert not claim.exists(), "the next start refuses, too"
+    begun(tmp_path, 6, 4)
+    preflight(app_named("pos"), settings, CountedTopics(counts, written=7), ManualClock())
