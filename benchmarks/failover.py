@@ -233,7 +233,7 @@ def measures(campaign: Campaign) -> list[Measure]:
         Measure("updates", "updates/s", [one.updates_per_second for one in found]),
     ]
     stalest = max(one.outcome.stalest_ms for one in found)
-    rows.append(Measure("stalest answer, as it told itself", "ms", [float(stalest)], higher_is_better=False))
+    rows.append(Measure("stalest answer, as the node reported it", "ms", [float(stalest)], higher_is_better=False))
     unstated = (one.outcome.unstated for one in found)
     rows.append(total("answers that could not tell how stale they are", "answers", unstated))
     for one in found:

@@ -66,7 +66,7 @@ def java_problem(environment):
         return "Java was not found or does not run (%s): %s" % (command, remedy)
     major = java_major(output)
     if major is None:
-        return "The version of %s can't be told: %s" % (command, remedy)
+        return "The version of %s can't be found out: %s" % (command, remedy)
     if major < MINIMUM_JAVA:
         return "Java %d (%s) is too old: %s" % (major, command, remedy)
     return None

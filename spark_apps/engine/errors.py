@@ -47,8 +47,8 @@ def task_errors(stage: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
         try:
             yield from stage(*args, **kwargs)
         except StateError as error:
-            told = json.dumps({"kind": type(error).__name__, "message": str(error)})
-            msg = f"storekeeper-task-error {told}"
+            fields = json.dumps({"kind": type(error).__name__, "message": str(error)})
+            msg = f"storekeeper-task-error {fields}"
             raise TaskError(msg) from error
 
     return run
@@ -73,5 +73,5 @@ def _told_error(text: str) -> StateError | None:
     found = _TOLD.search(text)
     if found is None:
         return None
-    told = json.loads(found.group(1))
-    return _KINDS.get(told["kind"], StateError)(told["message"])
+    fields = json.loads(found.group(1))
+    return _KINDS.get(fields["kind"], StateError)(fields["message"])

@@ -85,15 +85,15 @@ class GlobalTableCopy:
     def _open(self) -> None:
         self._task = Task(self._sub, 0, RocksDBSupplier(self._folder))
         stored = self._task.metadata(self.name, _POSITION)
-        told = {} if stored is None else orjson.loads(stored)
-        self._position: dict[int, int] = {int(at): end for at, end in told.items()}
+        kept = {} if stored is None else orjson.loads(stored)
+        self._position: dict[int, int] = {int(at): end for at, end in kept.items()}
 
     def _apply(self, partition: int, position: int) -> None:
         for letter in self._task.end_batch().dead_letters:
             _log.warning("global_record_left_out", topic=self._topic, partition=partition, offset=letter.record.offset)
         self._position[partition] = position
-        told = orjson.dumps(self._position, option=orjson.OPT_NON_STR_KEYS)
-        self._task.apply(lambda _: {_POSITION: told})
+        encoded = orjson.dumps(self._position, option=orjson.OPT_NON_STR_KEYS)
+        self._task.apply(lambda _: {_POSITION: encoded})
 
     def _offsets(self, which: int) -> dict[int, int]:
         found = offsets_of(self._bootstrap, {(self._topic, at): which for at in self._partitions})

@@ -49,8 +49,8 @@ def reporting(folder: Path) -> Iterator[Callable[[Restored], None]]:
         if now_s - last_s < _EVERY_S or restored.done >= restored.total:
             return
         eta_s = (now_s - began_s) * (restored.total - restored.done) / max(restored.done, 1)
-        told = Restoring(**asdict(restored), eta_s=round(eta_s, 1))
-        write_whole(file, orjson.dumps(asdict(told)), private=True)
+        progress = Restoring(**asdict(restored), eta_s=round(eta_s, 1))
+        write_whole(file, orjson.dumps(asdict(progress)), private=True)
         last_s, wrote = now_s, True
 
     try:

@@ -52,11 +52,11 @@ RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp_ms", "key", "value"
 def records_of(batch: pa.RecordBatch) -> Iterator[RecordFields]:
     """The records in rows with the columns `RECORD_COLUMNS`: as Spark reads them from Kafka, or between stages."""
     columns = [cells(batch.column(name)) for name in RECORD_COLUMNS[:-1]]
-    told = batch.column("headers")
-    if told.null_count == len(told):
-        headers: Iterable[Any] = [()] * len(told)
+    column = batch.column("headers")
+    if column.null_count == len(column):
+        headers: Iterable[Any] = [()] * len(column)
     else:
-        headers = [() if text is None else decoded_headers(text) for text in told.to_pylist()]
+        headers = [() if text is None else decoded_headers(text) for text in column.to_pylist()]
     return zip(*columns, headers, strict=True)
 
 

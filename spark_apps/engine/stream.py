@@ -62,8 +62,8 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     make_topics(app, layout, topics, settings.generation)
     frame = read_stream(context.spark, settings, *layout.topics, headers=True)
     # As text: to measure a batch, Spark goes through all rows of a list column once per row.
-    told = F.when(F.col("headers").isNotNull(), F.to_json("headers"))
-    frame = frame.withColumns({"timestamp_ms": F.unix_millis("timestamp"), "headers": told}).select(*RECORD_COLUMNS)
+    headers = F.when(F.col("headers").isNotNull(), F.to_json("headers"))
+    frame = frame.withColumns({"timestamp_ms": F.unix_millis("timestamp"), "headers": headers}).select(*RECORD_COLUMNS)
     return Stream(frame, Batches(context, describe, layout))
 
 

@@ -135,8 +135,8 @@ class Transaction:
         """
         assert self.committed is not None  # noqa: S101 (for the type checker)
         if self.committed.rows != rows:
-            told = f"it has {rows} records, and had {self.committed.rows} when it was written"
-            raise UnrepeatableBatchError(self._described(told))
+            difference = f"it has {rows} records, and had {self.committed.rows} when it was written"
+            raise UnrepeatableBatchError(self._described(difference))
 
     def write(self, topic: str, outputs: Iterable[Output]) -> None:
         """Writes outputs to a topic. Their keys determine the partition."""

@@ -68,16 +68,16 @@ def progress_of(before: Progress, partitions: int, *, moved: bool) -> Progress:
     if not moved:
         return before
     times: dict[str, int] = {}
-    for told in map(orjson.loads, before.values()):
-        _check_joinable(told)
-        for name, time_ms in told.get("times", {}).items():
+    for progress in map(orjson.loads, before.values()):
+        _check_joinable(progress)
+        for name, time_ms in progress.get("times", {}).items():
             times[name] = max(time_ms, times.get(name, time_ms))
     joined = orjson.dumps({"times": times})
     return dict.fromkeys(range(partitions), joined) if before else {}
 
 
-def _check_joinable(told: Mapping[str, Any]) -> None:
-    if told.get("emitted") or told.get("timers"):
+def _check_joinable(progress: Mapping[str, Any]) -> None:
+    if progress.get("emitted") or progress.get("timers"):
         msg = (
             "keys can't come to other tasks in this topology: it emits when windows close, or has timers, and each "
             "task is at another place. Leave partitions and keys as they are"

@@ -138,7 +138,7 @@ def written_rows(batches: Iterator[pa.RecordBatch], *, target: SeedTarget) -> It
         written += batch.num_rows
     left = producer.flush(target.timeout_s)
     if failed or left:
-        told = failed[0].str() if failed else f"{left} rows were not taken within {target.timeout_s:.0f} s"
-        msg = f"the seed can't be written: {told}"
+        reason = failed[0].str() if failed else f"{left} rows were not taken within {target.timeout_s:.0f} s"
+        msg = f"the seed can't be written: {reason}"
         raise BrokerRefusedError(msg)
     yield pa.record_batch([pa.array([written])], names=["written"])

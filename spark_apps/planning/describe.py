@@ -133,7 +133,7 @@ def _first_topic(journal: Journal | None, store: str, topic: str) -> str:
 
 def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> dict[str, RunningStore]:
     topics = Topics(settings.kafka_bootstrap)
-    told: dict[str, RunningStore] = {}
+    running: dict[str, RunningStore] = {}
     for name, store in found.items():
         journal = JournalFile(settings.run_dir, store.app).read()
         topic = store.topic if journal is None else journal.live_generation.topics[name]
@@ -142,8 +142,8 @@ def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> d
         except (BrokerUnavailableError, StateError) as error:
             _log.warning("partitions_not_told", store=name, error=str(error))
             return found
-        told[name] = replace(store, partitions=partitions)
-    return told
+        running[name] = replace(store, partitions=partitions)
+    return running
 
 
 def _fields(table: DeltaTable) -> dict[str, str]:

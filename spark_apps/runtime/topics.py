@@ -185,10 +185,10 @@ class Topics:
     def _offsets(self, listed: list[tuple[str, int]], which: int, client: Consumer | None = None) -> Position:
         wanted = dict.fromkeys(listed, which)
         offsets: dict[str, dict[int, int]] = {}
-        for (name, partition), told in self._asked(
+        for (name, partition), offset in self._asked(
             lambda: log_offsets(client or self._offset_client, wanted, self._timeout_s)
         ).items():
-            offsets.setdefault(name, {})[partition] = told
+            offsets.setdefault(name, {})[partition] = offset
         return Position(offsets)
 
     @cached_property

@@ -216,9 +216,9 @@ def _done(future: object) -> bool:
 
 
 def _letter(message: Message) -> DeadLetter:
-    told = {name: (value or b"").decode() for name, value in message.headers() or ()}
+    headers = {name: (value or b"").decode() for name, value in message.headers() or ()}
     partition, offset, timestamp_ms = (
-        int(told.get(f"dlq.{name}", -1)) for name in ("partition", "offset", "timestamp")
+        int(headers.get(f"dlq.{name}", -1)) for name in ("partition", "offset", "timestamp")
     )
-    record = Record(told["dlq.topic"], partition, offset, timestamp_ms, message.key(), message.value())
-    return DeadLetter(record, told["dlq.error.message"], told["dlq.error.class"])
+    record = Record(headers["dlq.topic"], partition, offset, timestamp_ms, message.key(), message.value())
+    return DeadLetter(record, headers["dlq.error.message"], headers["dlq.error.class"])

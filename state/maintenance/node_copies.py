@@ -90,8 +90,8 @@ class NodeCopies:
             wanted = differing_buckets(buckets, fold)[:_ASKED_BUCKETS]
             query = "&".join(f"bucket={number}" for number in wanted)
             now = self._asked(name, address, f"{path}?{query}") or {"offset": 0, "entries": []}
-            told = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
-            return now["offset"], told, lambda key: bucket_of(key) in wanted
+            entries = {_decoded(key): from_hex(entry) for key, entry in now["entries"]}
+            return now["offset"], entries, lambda key: bucket_of(key) in wanted
 
         return Copy(f"node {name}", found["offset"], found["rows"], from_hex(found["digest"]), entries)
 

@@ -118,11 +118,11 @@ class Verification:
     @property
     def reasons(self) -> tuple[str, ...]:
         """A sentence for each shown difference; keys masked."""
-        told = tuple(
+        sentences = tuple(
             f"{found.holder}, partition {found.partition}: {found.kind} {masked_key(found.key)}" for found in self.shown
         )
         more = self.differing - len(self.shown)
-        return (*told, f"and {more} more") if more else told
+        return (*sentences, f"and {more} more") if more else sentences
 
     def note(self, found: Differences) -> None:
         """Counts differences; keeps the first ones."""

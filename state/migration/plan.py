@@ -87,8 +87,8 @@ def plan_changes(declared: Iterable[DeclaredStore], running: Description) -> Pla
     for name in sorted(by_name.keys() | running.stores.keys()):
         wanted, found = by_name.get(name), running.stores.get(name)
         if found is None:
-            told = "It begins empty when its app first runs, with the input that there is."
-            changes.append(Change(name, Verdict.NEW, (told,)))
+            details = "It begins empty when its app first runs, with the input that there is."
+            changes.append(Change(name, Verdict.NEW, (details,)))
         elif wanted is None:
             changes.append(_orphaned(found, by_name.values(), running))
         else:
@@ -101,19 +101,19 @@ def in_one_generation(changes: Sequence[Change]) -> tuple[Change, ...]:
 
     All of an app's stores get the same number of partitions, if any does.
     """
-    told: list[Change] = []
+    details: list[Change] = []
     for change in changes:
         made = [other for other in changes if other.conf and other.conf["app"] == change.conf.get("app")]
         if len(made) < 2:
-            told.append(change)
+            details.append(change)
         elif change is made[0]:
             names = [name for other in made for name in other.conf["migrations"]]
             conf = {item: value for other in made for item, value in other.conf.items()} | {"migrations": names}
-            told.append(replace(change, conf=conf))
+            details.append(replace(change, conf=conf))
         else:
             note = f"made by the same generation of {change.conf['app']} as {made[0].store}"
-            told.append(replace(change, details=(*change.details, note), conf={}))
-    return tuple(told)
+            details.append(replace(change, details=(*change.details, note), conf={}))
+    return tuple(details)
 
 
 def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
@@ -124,8 +124,8 @@ def plan_copy(wanted: DeclaredStore, found: RunningStore) -> Change:
     copied = _migration(wanted, found, [], None)
     if copied.verdict is not Verdict.MIGRATE:
         return copied
-    told = "Nothing changes: its rows are copied."
-    return replace(copied, details=(told,), conf={**copied.conf, "copy": True})
+    details = "Nothing changes: its rows are copied."
+    return replace(copied, details=(details,), conf={**copied.conf, "copy": True})
 
 
 def _orphaned(found: RunningStore, declared: Iterable[DeclaredStore], running: Description) -> Change:
@@ -135,11 +135,11 @@ def _orphaned(found: RunningStore, declared: Iterable[DeclaredStore], running: D
         if store.store not in running.stores and store.kind == found.kind and store.fields == found.fields
     ]
     hint = f" Was it renamed to {like[0]}? Then it would begin empty." if like else ""
-    told = (
+    details = (
         f"No app declares it any more: {_count(found.keys)} in {found.topic} would belong to nobody.{hint} "
         "Declare it again, or take it out of the description once its topic and tables are deleted on purpose."
     )
-    return _broken(found, [told])
+    return _broken(found, [details])
 
 
 def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
@@ -151,32 +151,36 @@ def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
     if pending or partitions is not None:
         return _migration(wanted, found, pending, partitions)
     if wanted.score_field != found.score_field:
-        told = f"It is ranked by {wanted.score_field} in place of {found.score_field}: nodes rank anew when they start."
-        return Change(wanted.store, Verdict.REBUILD, (told,), found.keys, found.size_bytes)
+        details = (
+            f"It is ranked by {wanted.score_field} in place of {found.score_field}: nodes rank anew when they start."
+        )
+        return Change(wanted.store, Verdict.REBUILD, (details,), found.keys, found.size_bytes)
     return Change(wanted.store, Verdict.UNCHANGED, (), found.keys, found.size_bytes)
 
 
 def _moved(wanted: DeclaredStore, found: RunningStore) -> list[str]:
     """Changes that would orphan existing state."""
-    told: list[str] = []
+    details: list[str] = []
     if wanted.app != found.app:
-        told.append(
+        details.append(
             f"Its app is called {wanted.app} in place of {found.app}: checkpoint and compute state would be orphaned. "
             "Keep the app's name; its title may change."
         )
     if wanted.topic != found.topic:
-        told.append(
+        details.append(
             f"Its changelog would be {wanted.topic} in place of {found.topic}: the rows there would be orphaned. "
             "Keep the topic: a change of rows makes topics of its own."
         )
     if wanted.kind != found.kind:
-        told.append(f"It would be read as {wanted.kind}, but its keys are those of {found.kind}: make another store.")
-    return told
+        details.append(
+            f"It would be read as {wanted.kind}, but its keys are those of {found.kind}: make another store."
+        )
+    return details
 
 
 def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
     known = {step.name: step for step in wanted.steps}
-    told = [
+    details = [
         f"Migration {name} made the running generation, and is not there any more: the app couldn't start. Keep it."
         for name in found.migrations
         if name not in known
@@ -186,10 +190,10 @@ def _broken_schema(wanted: DeclaredStore, found: RunningStore) -> list[str]:
         for version, name in enumerate(found.migrations, start=2)
         if name in known and known[name].to_version != version
     ]
-    told += moved
+    details += moved
     fields = wanted.fields_at(found.version)
-    if told or fields is None or found.fields is None:
-        return told
+    if details or fields is None or found.fields is None:
+        return details
     changes = differences(found.fields, fields)
     if not changes:
         return []
@@ -208,21 +212,21 @@ def _migration(wanted: DeclaredStore, found: RunningStore, pending: Sequence[Ste
     if wanted.unchangeable is not None:
         what = f"no generation of {wanted.app} can begin with another's content, as {wanted.unchangeable}"
         return _broken(found, [f"It can't be changed: {what}."])
-    told: list[str] = []
+    details: list[str] = []
     fields = wanted.fields_at(found.version) or {}
     for step in pending:
-        told.append(f"{step.name}: {step.summary}")
-        told += differences(fields, step.fields)
+        details.append(f"{step.name}: {step.summary}")
+        details += differences(fields, step.fields)
         fields = step.fields
         if step.changes_key:
-            told.append("keys change: callers must ask by the new ones from the hand-over on")
+            details.append("keys change: callers must ask by the new ones from the hand-over on")
     if partitions is not None:
-        told.append(f"partitions of the changelog: {found.partitions} -> {partitions}")
+        details.append(f"partitions of the changelog: {found.partitions} -> {partitions}")
     conf: dict[str, Any] = {"app": wanted.app, "migrations": [step.name for step in pending]}
     if partitions is not None:
         conf["partitions"] = partitions
     return Change(
-        wanted.store, Verdict.MIGRATE, tuple(told), found.keys, found.size_bytes, minutes_for(found.keys), conf
+        wanted.store, Verdict.MIGRATE, tuple(details), found.keys, found.size_bytes, minutes_for(found.keys), conf
     )
 
 
@@ -243,8 +247,8 @@ def differences(before: Fields, after: Fields) -> list[str]:
     return removed + added + retyped
 
 
-def _broken(found: RunningStore, told: Sequence[str]) -> Change:
-    return Change(found.store, Verdict.BREAKS, tuple(told), found.keys, found.size_bytes)
+def _broken(found: RunningStore, details: Sequence[str]) -> Change:
+    return Change(found.store, Verdict.BREAKS, tuple(details), found.keys, found.size_bytes)
 
 
 def _count(keys: int | None) -> str:

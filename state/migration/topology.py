@@ -24,11 +24,11 @@ def _stores(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
         if there is None:
             yield Change(name, Verdict.NEW, ("It begins empty, with the input from then on.",))
         elif declared is None:
-            told = f"No operator of {found.app} has this store any more: its rows would belong to nobody. {_KEEP}"
-            yield Change(name, Verdict.BREAKS, (told,))
+            details = f"No operator of {found.app} has this store any more: its rows would belong to nobody. {_KEEP}"
+            yield Change(name, Verdict.BREAKS, (details,))
         elif declared != there:
-            told = f"It would be read as {declared}, but its rows are those of kind {there}. {_KEEP}"
-            yield Change(name, Verdict.BREAKS, (told,))
+            details = f"It would be read as {declared}, but its rows are those of kind {there}. {_KEEP}"
+            yield Change(name, Verdict.BREAKS, (details,))
         else:
             yield Change(name, Verdict.UNCHANGED)
 
@@ -39,16 +39,16 @@ def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
         if there is None:
             yield Change(name, Verdict.NEW, (f"Repartition by {declared}.",))
         elif declared is None:
-            told = (
+            details = (
                 f"{found.app} doesn't repartition by it any more: the tasks behind it would begin without their times, "
                 f"and what is on its way would be lost. {_KEEP}"
             )
-            yield Change(name, Verdict.BREAKS, (told,))
+            yield Change(name, Verdict.BREAKS, (details,))
         elif (there, declared) == ("topic", "shuffle"):
-            told = (
+            details = (
                 "It would be a shuffle in place of a topic: what is on its way in the topic would be lost. "
                 "Ask for the topic by `repartition(topic=...)`."
             )
-            yield Change(name, Verdict.BREAKS, (told,))
+            yield Change(name, Verdict.BREAKS, (details,))
         else:
             yield Change(name, Verdict.UNCHANGED)

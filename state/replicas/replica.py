@@ -93,8 +93,8 @@ class Replica(ReplicaRows):
     @property
     def offset_lag(self) -> int | None:
         """How many records are missing at most; None while unknown."""
-        checkpoint, end, told = self._checkpoint, self._end_offset, self.tracker.end_offset
-        return None if checkpoint is None or end is None else max(0, max(end, told) - checkpoint.offset)
+        checkpoint, end, reported = self._checkpoint, self._end_offset, self.tracker.end_offset
+        return None if checkpoint is None or end is None else max(0, max(end, reported) - checkpoint.offset)
 
     @property
     def shown_offset(self) -> int:
