@@ -17,7 +17,7 @@ from state.program import ExitCode
 
 def up(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show only the outcome.")] = False,
-    apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, in place of STOREKEEPER_APPS.")] = None,
+    apps: Annotated[str | None, typer.Option(help="`own`, `pos` or `all`, instead of STOREKEEPER_APPS.")] = None,
 ) -> None:
     """Start the platform, or heal it, and leave it running. Example: storekeeper up."""
     from deploy.console import show_up  # noqa: PLC0415 (each command loads only what it needs)
@@ -149,9 +149,7 @@ def plan(
     export: Annotated[
         Path | None, typer.Option(help="Write what runs here into a file, for `--against`; plan nothing.")
     ] = None,
-    against: Annotated[
-        Path | None, typer.Option(help="Such a file in place of the platform: nothing is asked.")
-    ] = None,
+    against: Annotated[Path | None, typer.Option(help="Such a file instead of the platform: nothing is asked.")] = None,
     partitions: Annotated[
         list[str] | None, typer.Option(help="Another number of partitions: <store>=<number>.")
     ] = None,

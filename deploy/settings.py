@@ -74,7 +74,7 @@ class PlatformSettings(RunDirSettings):
 
     @classmethod
     def load(cls, **overrides: object) -> PlatformSettings:
-        """The settings of the environment, with `overrides` in place of some.
+        """The settings of the environment, with `overrides` instead of some.
 
         Raises:
             pydantic.ValidationError: a variable can't be used.

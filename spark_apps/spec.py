@@ -89,7 +89,7 @@ class AppSpec:
 
     `sources`, `sinks` and `dead_letters` name topics; they take the settings, which may rename them. `describe`
     describes the app's topology: see `topology_app`. An app without one has a `module` with the function `open_stream`,
-    which is imported only by the process that runs the app. `resources` are its own, in place of the settings.
+    which is imported only by the process that runs the app. `resources` are its own, instead of the settings.
     `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
     steps find them by name. `why_no_generations` says why its state can't be changed by a new generation; None if it
     can.
@@ -118,7 +118,7 @@ class AppSpec:
         return self.why_no_generations is None
 
     def settings(self, settings: AppSettings) -> AppSettings:
-        """The settings that this app runs with: the given ones, with its own resources in place of defaults.
+        """The settings that this app runs with: the given ones, with its own resources instead of defaults.
 
         Explicit settings, such as the environment's, take precedence.
         """

@@ -213,7 +213,7 @@ def run_node(name: str, overrides: Mapping[str, object]) -> None:
 
     Args:
         name: the node's, its own in the cluster.
-        overrides: settings in place of those of the environment.
+        overrides: settings instead of those of the environment.
 
     Raises:
         ConfigurationError: the settings can't work; or another node of this name was started later.

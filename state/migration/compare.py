@@ -186,7 +186,7 @@ def _compare_part(wanted: dict[bytes, bytes], found: dict[bytes, bytes], tally: 
 
 
 def _deal(changes: Iterable[Change], folder: Path, parts: int, *, digest: bool = False) -> list[Path]:
-    """Writes records into files by the hash of their key, in their order; with digests in place of values."""
+    """Writes records into files by the hash of their key, in their order; with digests instead of values."""
     folder.mkdir()
     paths = _files(folder, parts)
     with ExitStack() as stack:

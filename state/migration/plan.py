@@ -152,7 +152,7 @@ def _change(wanted: DeclaredStore, found: RunningStore) -> Change:
         return _migration(wanted, found, pending, partitions)
     if wanted.score_field != found.score_field:
         details = (
-            f"It is ranked by {wanted.score_field} in place of {found.score_field}: nodes rank anew when they start."
+            f"It is ranked by {wanted.score_field} instead of {found.score_field}: nodes rank anew when they start."
         )
         return Change(wanted.store, Verdict.REBUILD, (details,), found.keys, found.size_bytes)
     return Change(wanted.store, Verdict.UNCHANGED, (), found.keys, found.size_bytes)
@@ -163,18 +163,16 @@ def _moved(wanted: DeclaredStore, found: RunningStore) -> list[str]:
     details: list[str] = []
     if wanted.app != found.app:
         details.append(
-            f"Its app is called {wanted.app} in place of {found.app}: checkpoint and compute state would be orphaned. "
+            f"Its app is called {wanted.app} instead of {found.app}: checkpoint and compute state would be orphaned. "
             "Keep the app's name; its title may change."
         )
     if wanted.topic != found.topic:
         details.append(
-            f"Its changelog would be {wanted.topic} in place of {found.topic}: the rows there would be orphaned. "
+            f"Its changelog would be {wanted.topic} instead of {found.topic}: the rows there would be orphaned. "
             "Keep the topic: a change of rows makes topics of its own."
         )
     if wanted.kind != found.kind:
-        details.append(
-            f"It would be read as {wanted.kind}, but its keys are those of {found.kind}: make another store."
-        )
+        details.append(f"It would be read as {wanted.kind}, but its keys are {found.kind} keys: make another store.")
     return details
 
 

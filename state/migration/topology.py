@@ -46,7 +46,7 @@ def _repartitions(wanted: AppTopology, found: AppTopology) -> Iterator[Change]:
             yield Change(name, Verdict.BREAKS, (details,))
         elif (there, declared) == ("topic", "shuffle"):
             details = (
-                "It would be a shuffle in place of a topic: what is on its way in the topic would be lost. "
+                "It would be a shuffle instead of a topic: what is on its way in the topic would be lost. "
                 "Ask for the topic by `repartition(topic=...)`."
             )
             yield Change(name, Verdict.BREAKS, (details,))

@@ -1,4 +1,4 @@
-"""The DAGs of migrations, task by task, on a toy in place of the app's generations. `dag.test()`, a real supervisor."""
+"""The DAGs of migrations, task by task, on a toy instead of the app's generations. `dag.test()`, a real supervisor."""
 
 from __future__ import annotations
 

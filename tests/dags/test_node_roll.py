@@ -20,7 +20,7 @@ def member(name: str, *partitions: int, suspect: bool = False, serving: bool = T
 
 @dataclass
 class Nodes:
-    """Nodes in place of real ones: a stop ends one at once, a start makes it cold until the test warms it."""
+    """Nodes instead of real ones: a stop ends one at once, a start makes it cold until the test warms it."""
 
     names: tuple[str, ...]
     started_s: dict[str, int] = field(default_factory=dict)

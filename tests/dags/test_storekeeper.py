@@ -22,7 +22,7 @@ CONTEXT = cast("Context", {})
 
 @pytest.fixture(autouse=True)
 def _toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A toy in place of the program."""
+    """A toy instead of the program."""
     monkeypatch.setattr(
         storekeeper, "storekeeper_command", lambda *words: [sys.executable, "-m", toy_job.__name__, *words]
     )

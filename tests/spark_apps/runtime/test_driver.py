@@ -64,7 +64,7 @@ def stop() -> threading.Event:
 
 
 def behave(monkeypatch: pytest.MonkeyPatch, behaviour: Callable[[AppRun | GenerationRun], None]) -> None:
-    """Has each app do that in place of running."""
+    """Has each app do that instead of running."""
     monkeypatch.setattr(AppRun, "__call__", behaviour)
     monkeypatch.setattr(GenerationRun, "__call__", behaviour)
 

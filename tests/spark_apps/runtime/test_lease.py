@@ -17,7 +17,7 @@ from state.clock import ManualClock
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that would go on for an hour, in place of a JVM."""
+    """A process that would go on for an hour, instead of a JVM."""
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     yield process
     process.kill()

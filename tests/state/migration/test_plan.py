@@ -78,7 +78,7 @@ def test_another_number_of_partitions_takes_a_generation() -> None:
     [
         (None, "1,000,000 keys in rewards-log would belong to nobody"),
         (replace(DECLARED, app="points"), "Keep the app's name"),
-        (replace(DECLARED, topic="other"), "would be other in place of rewards-log"),
+        (replace(DECLARED, topic="other"), "would be other instead of rewards-log"),
         (replace(DECLARED, kind="window"), "its keys are keyvalue keys"),
         (replace(DECLARED, fields={"Card": "string"}), "field Points removed"),
         (replace(DECLARED, fields={**FIELDS, "Tier": "string"}), "field Tier added (string)"),

@@ -1,4 +1,4 @@
-"""In front of the real package: all of it, but with a toy in place of the commands that DAGs run."""
+"""In front of the real package: all of it, but with a toy instead of the commands that DAGs run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The commands of generations, on a file in the run directory in place of an app: `toy.json`.
+"""The commands of generations, on a file in the run directory instead of an app: `toy.json`.
 
 `refuse` in it names a step that is refused; `calls` are the steps that were taken. `check upgrade` is refused if
 `refuse` names the app. A plan says what it was asked for.
