@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from harness.waiting import eventually
 from state.changelog.partitioner import partition_for
 from state.client import AccessDeniedError, ClientLimits, StateClient, TooStaleError
 from state.client.answers import NO_ANSWER_WITHIN
@@ -52,7 +53,8 @@ UNWELL = {
 def test_a_node_that_is_unwell_costs_no_question(client: Either, unwell: Behaviour) -> None:
     with fake_node(unwell) as bad, fake_node(answers(5)) as good, client(bad.address, good.address) as asking:
         assert [asking.get().value for _ in range(6)] == [5] * 6
-        assert bad.asked, "it was asked first"
+        # On a busy machine the other node may answer before this one has read its question.
+        eventually(lambda: bad.asked, 10, "the unwell node was asked first")
 
 
 def test_a_node_that_is_gone_costs_no_question(client: Either) -> None:
