@@ -42,7 +42,8 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
         found = verify_copies(changelog, copies_of)
     reasons = (*flaws, *found.reasons)
     if not found.compared and not reasons:
-        reasons = ("there is nothing to compare: no snapshot of this generation, and no node holds the store",)
+        nodes_are = "no node holds the store" if settings.node_addresses else "no node is named (STOREKEEPER_PEERS)"
+        reasons = (f"there is nothing to compare: no snapshot of this generation, and {nodes_are}",)
     details = {
         "rows": found.rows,
         "compared": found.compared,
