@@ -236,7 +236,7 @@ class Steps:
         began_s, written = time.monotonic(), self.writer.written
         if alias is not None:
             secret = load_cluster_secret(self.folder / "secrets" / "cluster.key")
-            publish_alias(self.broker.bootstrap, secret, alias)
+            publish_alias(self.broker.kafka, secret, alias)
         eventually(done, 120, name)
         self.took_s[name] = time.monotonic() - began_s
         time.sleep(self.sizes.seconds)

@@ -188,7 +188,7 @@ class Migration:
             for card, (units, count, last_ms) in self.tills.expected_values().items()
         }
         expected = dict(record for key, value in first.items() for record in chain.convert(key, value))
-        found = dict(read_changelog(self.broker.bootstrap, f"{CHANGELOG}-g3"))
+        found = dict(read_changelog(self.broker.kafka, f"{CHANGELOG}-g3"))
         self.differing = sum(found.get(key) != expected.get(key) for key in found.keys() | expected.keys())
         self.tills.check_notifications([(r.key, r.value) for r in read_topic(self.broker.bootstrap, "loyalty")])
 

@@ -129,7 +129,7 @@ class Bench:
 
     def _await(self, checkpoint: SparkCheckpoint, topic: str) -> None:
         """Returns once the app has committed all of its topic."""
-        ends, deadline = Topics(self.broker.bootstrap), time.monotonic() + _PATIENCE_S
+        ends, deadline = Topics(self.broker.kafka), time.monotonic() + _PATIENCE_S
         while True:
             if time.monotonic() > deadline:
                 msg = f"the app did not finish: see its log in {self.folder} (run with --keep)"

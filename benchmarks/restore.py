@@ -25,6 +25,7 @@ from state.changelog.headers import ChangelogHeaders
 from state.changelog.listener import logging_listener
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import SystemClock
+from state.kafka import Kafka
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import RocksDBStorage
@@ -55,18 +56,18 @@ def fill(bootstrap: str, records: int, keys: int) -> None:
         writer.write(rows(records, keys), HEADERS)
 
 
-def restore_ours(bootstrap: str, root: Path, workers: int) -> float:
+def restore_ours(kafka: Kafka, root: Path, workers: int) -> float:
     """Records a second of a restore from nothing, workers' start and the stores' reopening included."""
     clock = SystemClock()
     storage = RocksDBStorage(root, clock)
-    reader = ChangelogReader(ReaderSettings(bootstrap))
+    reader = ChangelogReader(ReaderSettings(kafka))
     facts = reader.facts(TOPIC)
     logs = [reader.log_state(facts, partition) for partition in range(PARTITIONS)]
     replicas = [
         Replica(ReplicaId("rewards", partition), TOPIC, storage=storage, clock=clock, listener=logging_listener(clock))
         for partition in range(PARTITIONS)
     ]
-    cold = WorkerColdRestore(root, bootstrap, ColdRestoreSettings(threshold_records=1, workers=workers))
+    cold = WorkerColdRestore(root, kafka, ColdRestoreSettings(threshold_records=1, workers=workers))
     back = threading.Semaphore(0)
 
     began = time.perf_counter()
@@ -113,7 +114,7 @@ def main() -> None:
         ours: list[float] = []
         peer: list[float] = []
         for run in range(arguments.runs):
-            ours.append(restore_ours(broker.bootstrap, folder / f"ours-{run}", arguments.workers))
+            ours.append(restore_ours(broker.kafka, folder / f"ours-{run}", arguments.workers))
             peer.append(restore_peer(broker.bootstrap, folder / f"peer-{run}"))
             print(f"run {run}: ours {ours[-1]:,.0f} records/s, Kafka Streams {peer[-1]:,.0f}")
     finally:

@@ -172,7 +172,7 @@ class Bench:
     def _await(self, position: Callable[[], dict[int, int]]) -> None:
         """Returns once all events are processed. The mark of a transaction may stand behind the last one."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        ends = Topics(self.broker.bootstrap).end([EVENTS]).offsets[EVENTS]
+        ends = Topics(self.broker.kafka).end([EVENTS]).offsets[EVENTS]
         while True:
             reached = position()
             if all(reached.get(number, -1) >= end - 1 for number, end in ends.items() if end):

@@ -20,9 +20,11 @@ from deploy.errors import NotSetUpError, StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.topics import MAX_MESSAGE_BYTES
+from state.kafka import Kafka
 from state.kafka_clients import new_admin
 
 _FORMAT_TIMEOUT_S = 120
+_HEAP = "-Xmx512m"
 
 _COMMON: Mapping[str, str | int] = {
     "process.roles": "broker,controller",
@@ -94,7 +96,7 @@ def broker_java(java: str, jars: Path, *options: str) -> list[str]:
 
 def platform_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> list[str]:
     """The argv of the platform's broker. The supervisor rotates its log."""
-    return broker_command(_java(settings, environment, f"-Xmx{settings.kafka_heap_mb}m"), _properties(layout))
+    return broker_command(_java(settings, environment, _HEAP), _properties(layout))
 
 
 def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: Mapping[str, str]) -> None:
@@ -128,10 +130,10 @@ def prepare_broker(layout: RunLayout, settings: PlatformSettings, environment: M
         raise StartError(msg)
 
 
-def answers(bootstrap: str, timeout_s: float = 2.0) -> bool:
-    """Whether a broker answers at `bootstrap` within `timeout_s`."""
+def answers(kafka: Kafka, timeout_s: float = 2.0) -> bool:
+    """Whether a broker answers at `kafka` within `timeout_s`."""
     try:
-        new_admin(bootstrap).list_topics(timeout=timeout_s)
+        new_admin(kafka).list_topics(timeout=timeout_s)
     except KafkaException:
         return False
     return True

@@ -184,11 +184,9 @@ def create_topics(
     """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.app:PAGE_VIEWS."""
     from deploy.topics import ensure_topics, topics_of  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
-    from spark_apps.settings import AppSettings  # noqa: PLC0415
-    from state.kafka_clients import new_admin  # noqa: PLC0415
 
-    wanted = topics_of(PlatformSettings.load(), [app_named(name) for name in apps])
-    for topic in ensure_topics(new_admin(AppSettings().kafka_bootstrap), wanted):  # where the apps will look
+    settings = PlatformSettings.load()
+    for topic in ensure_topics(settings.kafka, topics_of(settings, [app_named(name) for name in apps])):
         typer.echo(topic)
 
 

@@ -13,6 +13,7 @@ from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.settings_reference import ROLES, Setting, Value, plain, settings_of
 from state.configuration import configuration_file, read_file
+from state.kafka_settings import KafkaSettings
 from state.whole_files import write_whole
 
 _DEFAULT = "default"
@@ -39,7 +40,7 @@ def effective(settings: PlatformSettings) -> dict[str, Effective]:
     places = _places()
     found: dict[str, Effective] = {}
     for _, _, role in ROLES:
-        loaded = settings if role is PlatformSettings else role()
+        loaded = settings if role in {KafkaSettings, PlatformSettings} else role()
         for setting in settings_of(role):
             if setting.name not in loaded.model_fields_set:
                 source = _DEFAULT
@@ -57,14 +58,15 @@ def effective(settings: PlatformSettings) -> dict[str, Effective]:
 def write_started_with(layout: RunLayout, found: Mapping[str, Effective]) -> None:
     """Writes the values that aren't defaults, each with its source, where the platform's processes read them.
 
-    Values that follow from the platform's settings are always written: the default of `peers` is not the same for nodes
-    as for jobs and operators, which without it ask no node.
+    Values that were set, or follow from the platform's settings, are written even if they are defaults: the default of
+    `peers` is not the same for nodes as for jobs and operators, which without it ask no node.
     """
     lines = [
         f"{name} = {json.dumps(one.value, ensure_ascii=False)}  # {one.source}\n"
         for name, one in sorted(found.items())
-        if one.source == _PLATFORM
-        or (one.value != one.setting.default_value and one.value is not None and name != "run_dir")
+        if (one.source != _DEFAULT or one.value != one.setting.default_value)
+        and one.value is not None
+        and name != "run_dir"
     ]
     write_whole(layout.started_with, "".join([_HEADER, *lines]).encode(), private=True)
 

@@ -52,7 +52,7 @@ def child_environment(settings: PlatformSettings, inherited: Mapping[str, str]) 
 def derived_settings(settings: PlatformSettings) -> dict[str, str]:
     """The settings of apps, nodes and jobs that follow from those of the platform."""
     derived = {
-        "kafka_bootstrap": settings.kafka_bootstrap,
+        **({"kafka_bootstrap": settings.kafka_bootstrap} if settings.starts_broker else {}),
         "peers": ",".join(f"{name}={url}" for name, url in settings.node_urls.items()),
     }
     if "stores" not in load_node_settings().model_fields_set:

@@ -56,15 +56,16 @@ def platform_programs(
     Raises:
         ConfigurationError: an own app has the name of another process.
     """
+    broker = Program(
+        name=KAFKA,
+        command=tuple(platform_broker(layout, settings, environment)),
+        start_s=2,
+        stop_s=STOP_TIMEOUT_S,
+        group_stop=False,
+        restart_always=True,
+    )
     programs = (
-        Program(
-            name=KAFKA,
-            command=tuple(platform_broker(layout, settings, environment)),
-            start_s=2,
-            stop_s=STOP_TIMEOUT_S,
-            group_stop=False,
-            restart_always=True,
-        ),
+        *((broker,) if settings.starts_broker else ()),
         *(_airflow_program(name, settings) for name in AIRFLOW_PROGRAMS),
         *app_programs(layout, settings),
         *(_node_program(name, layout, settings) for name in settings.node_names),

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from spark_apps.settings import default_jars_dir
-from state.configuration import IMPOSSIBLE, LIVE, RunDirSettings
+from state.configuration import IMPOSSIBLE, LIVE
+from state.kafka_settings import KafkaSettings
 from state.names import checked_name
 from state.run_dir import own_run_dir
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 _Port = Annotated[int, Field(ge=1, le=65535)]
+_KAFKA_PORT = 19092
 
 
-class PlatformSettings(RunDirSettings):
+class PlatformSettings(KafkaSettings):
     """The settings of `storekeeper up`, `down`, `status` and `demo`."""
 
     change = "restart of the platform"
@@ -28,8 +30,8 @@ class PlatformSettings(RunDirSettings):
         description="Folder of the Spark and broker jars, put there by `make setup` or `storekeeper jars`.",
     )
 
-    kafka_port: _Port = Field(19092, description="Port of the Kafka broker.")
-    kafka_controller_port: _Port = Field(19093, description="Port of the broker's KRaft controller.")
+    kafka_port: _Port = Field(_KAFKA_PORT, description="Port of the platform's own Kafka broker.")
+    kafka_controller_port: _Port = Field(19093, description="Port of the KRaft controller of that broker.")
     airflow_port: _Port = Field(18080, description="Port of Airflow's UI and API.")
     supervisor_port: _Port = Field(19001, description="Port of supervisor's XML-RPC.")
     node_names: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -52,13 +54,6 @@ class PlatformSettings(RunDirSettings):
             "change": f"{IMPOSSIBLE} for topics that are there: begin in another run directory",
         },
     )
-    topic_retention_hours: int = Field(
-        168,
-        ge=1,
-        description="Retention of topics that are not compacted.",
-        json_schema_extra={"change": f"{IMPOSSIBLE} for topics that are there: change them with Kafka's own tools"},
-    )
-    kafka_heap_mb: int = Field(512, ge=256, description="Heap of the broker's JVM.")
     airflow_parallelism: int = Field(
         4, ge=2, description="Tasks that Airflow runs at once.", json_schema_extra={"unit": "tasks"}
     )
@@ -81,6 +76,11 @@ class PlatformSettings(RunDirSettings):
         """
         return cls(**overrides)  # type: ignore[arg-type]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _own_broker_by_default(cls, values: dict[str, Any]) -> dict[str, Any]:
+        return {"kafka_bootstrap": _own_broker(values.get("kafka_port", _KAFKA_PORT)), **values}
+
     @field_validator("jars_dir")
     @classmethod
     def _absolute(cls, path: Path) -> Path:
@@ -100,9 +100,9 @@ class PlatformSettings(RunDirSettings):
         return tuple(checked_name(name) for name in names)
 
     @property
-    def kafka_bootstrap(self) -> str:
-        """`host:port` of the broker."""
-        return f"127.0.0.1:{self.kafka_port}"
+    def starts_broker(self) -> bool:
+        """Whether the platform's Kafka is a broker of its own."""
+        return self.kafka_bootstrap == _own_broker(self.kafka_port)
 
     @property
     def airflow_url(self) -> str:
@@ -127,18 +127,24 @@ class PlatformSettings(RunDirSettings):
     @property
     def ports(self) -> dict[str, int]:
         """Every port that the platform listens on, by the environment variable that moves it."""
-        named = {
+        broker = {
             "STOREKEEPER_KAFKA_PORT": self.kafka_port,
             "STOREKEEPER_KAFKA_CONTROLLER_PORT": self.kafka_controller_port,
+        }
+        named = {
             "STOREKEEPER_AIRFLOW_PORT": self.airflow_port,
             "STOREKEEPER_SUPERVISOR_PORT": self.supervisor_port,
             "STOREKEEPER_METRICS_PORT": self.metrics_port,
         }
         nodes = {f"STOREKEEPER_NODE_PORT (+{i})": port for i, port in enumerate(self.node_ports.values())}
-        return named | nodes
+        return (broker if self.starts_broker else {}) | named | nodes
 
 
 class OwnPlatformSettings(PlatformSettings):
     """The same for commands that may make a new platform: by default in the current folder."""
 
     run_dir: Path = Field(default_factory=own_run_dir)
+
+
+def _own_broker(port: object) -> str:
+    return f"127.0.0.1:{port}"

@@ -18,10 +18,12 @@ from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.settings import AppSettings
 from spark_apps.user_apps import OwnAppsSettings
 from state.configuration import PREFIX, RunDirSettings, Settings
+from state.kafka_settings import KafkaSettings
 from state.settings import NodeSettings
 
 ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
     ("Every program", "read by all", RunDirSettings),
+    ("Kafka", "read by the platform, apps, jobs and nodes", KafkaSettings),
     ("The platform", "read by `storekeeper up`, `down`, `status` and `demo`", PlatformSettings),
     ("Stream apps and jobs", "read by `storekeeper run` and the jobs of stores", AppSettings),
     ("Your own apps", "read by all that knows the apps", OwnAppsSettings),

@@ -14,6 +14,8 @@ from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
+from state.kafka import Kafka
+from state.kafka_clients import new_admin, new_topic
 
 POS = "pos"
 SHIPMENT = "shipment"
@@ -21,6 +23,7 @@ LOYALTY = "loyalty"
 HADOOP_SINK = "hadoop-sink"
 
 _HOUR_MS = 3_600_000
+_WEEK_MS = 7 * 24 * _HOUR_MS
 _MIB = 1024 * 1024
 MAX_MESSAGE_BYTES = 16 * _MIB
 """Largest record batch that the broker takes: 64 times the largest record."""
@@ -72,13 +75,14 @@ def topics_of(settings: PlatformSettings, apps: Iterable[AppSpec]) -> tuple[Topi
     return tuple(made.values())
 
 
-def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: float = 30.0) -> list[str]:
+def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float = 30.0) -> list[str]:
     """Makes the topics that don't exist, and returns their names. Existing ones keep their configuration.
 
     Raises:
         StartError: the broker does not answer; a topic exists with another number of partitions (keys would move), or
             could not be made.
     """
+    admin = new_admin(kafka)
     try:
         there = admin.list_topics(timeout=timeout_s).topics
     except KafkaException as error:
@@ -86,7 +90,11 @@ def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: f
         msg = f"The Kafka broker does not answer ({reason}): start it, or correct STOREKEEPER_KAFKA_BOOTSTRAP."
         raise StartError(msg) from error
     missing = [spec for spec in specs if spec.name not in there]
-    made = [spec.name for spec in missing if _make(admin, spec, timeout_s)]
+    made = [
+        spec.name
+        for spec in missing
+        if _make(admin, new_topic(kafka, spec.name, spec.partitions, spec.config), timeout_s)
+    ]
     for spec in specs:
         found = _partitions(admin, spec.name, timeout_s)
         if found != spec.partitions:
@@ -98,15 +106,14 @@ def ensure_topics(admin: AdminClient, specs: tuple[TopicSpec, ...], timeout_s: f
     return made
 
 
-def _make(admin: AdminClient, spec: TopicSpec, timeout_s: float) -> bool:
+def _make(admin: AdminClient, wanted: NewTopic, timeout_s: float) -> bool:
     """Makes the topic. Returns False if it exists already: the broker may not have listed it yet."""
-    wanted = NewTopic(spec.name, spec.partitions, 1, config=dict(spec.config))
     try:
-        admin.create_topics([wanted], operation_timeout=timeout_s)[spec.name].result(timeout=timeout_s)
+        admin.create_topics([wanted], operation_timeout=timeout_s)[wanted.topic].result(timeout=timeout_s)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
-        msg = f"Topic {spec.name} could not be made ({error.args[0].str()}): see the broker's log."
+        msg = f"Topic {wanted.topic} could not be made ({error.args[0].str()}): see the broker's log."
         raise StartError(msg) from error
     return True
 
@@ -128,7 +135,7 @@ def _partitions(admin: AdminClient, name: str, timeout_s: float) -> int:
 def _delete_config(settings: PlatformSettings, max_message_bytes: int) -> dict[str, str]:
     return {
         "cleanup.policy": "delete",
-        "retention.ms": str(settings.topic_retention_hours * _HOUR_MS),
+        "retention.ms": dict(settings.kafka.topic_config).get("retention.ms", str(_WEEK_MS)),
         "segment.bytes": str(64 * _MIB),
         "max.message.bytes": str(max_message_bytes),
     }
@@ -143,6 +150,6 @@ def _compact_config(settings: PlatformSettings) -> dict[str, str]:
         # still be there when it reads.
         "min.compaction.lag.ms": str(_HOUR_MS // 6),
         # For this long a clean-up can be undone, and a node can be offline without missing a tombstone.
-        "delete.retention.ms": str(7 * 24 * _HOUR_MS),
+        "delete.retention.ms": str(_WEEK_MS),
         "max.message.bytes": str(MAX_MESSAGE_BYTES),
     }

@@ -32,7 +32,6 @@ from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
 from state.configuration import own_file
-from state.kafka_clients import new_admin
 from state.program import NO_RESTART
 from state.run_dir import last_started, make_private
 
@@ -159,8 +158,8 @@ def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: 
     client.start(KAFKA)
     with ThreadPoolExecutor(max_workers=1) as background:
         database = background.submit(_prepare_database, instance)
-        _await(instance, client, (KAFKA,), lambda: answers(settings.kafka_bootstrap, timeout_s=1.0))
-        made = ensure_topics(new_admin(settings.kafka_bootstrap), all_topics(settings))
+        _await(instance, client, (KAFKA,), lambda: answers(settings.kafka, timeout_s=1.0))
+        made = ensure_topics(settings.kafka, all_topics(settings))
         report(f"topics are there ({len(made)} new)")
         _start_airflow(client, database, settings.airflow_url, report)
     for program in (*map(node_program, settings.node_names), METRICS):

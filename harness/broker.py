@@ -16,6 +16,7 @@ from deploy.broker import broker_command, broker_java, format_command, server_pr
 from harness.ports import free_ports
 from harness.waiting import eventually
 from state.changelog.log_bounds import END, log_offsets, offset_client
+from state.kafka import Kafka
 
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
 _QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:TieredStopAtLevel=1")
@@ -47,6 +48,11 @@ class Broker:
     detour_target: int
     java_options: tuple[str, ...] = _QUICK_START
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def kafka(self) -> Kafka:
+        """The same for the product's clients."""
+        return Kafka(self.bootstrap)
 
     @property
     def running(self) -> bool:
@@ -119,7 +125,7 @@ class Broker:
             except KafkaException:
                 return False
 
-        with closing(offset_client(self.bootstrap)) as client:
+        with closing(offset_client(self.kafka)) as client:
             eventually(led, 30, f"every partition of {name} has a leader")
 
     def delete_topic(self, name: str) -> None:

@@ -19,18 +19,18 @@ class KafkaLineTopic:
     """
 
     def __init__(self, settings: QualitySettings) -> None:
-        self._bootstrap = settings.kafka_bootstrap
+        self._kafka = settings.kafka
         self._topic = topics.HADOOP_SINK
 
     def first_offset(self, partition: int) -> int:
         """The oldest offset that the topic still has."""
         with self._reading():
-            return bounds_of(self._bootstrap, self._topic, partition)[0]
+            return bounds_of(self._kafka, self._topic, partition)[0]
 
     def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
         """Key and value of the records from `start` to `end`, exclusive, in order."""
         with self._reading():
-            for message in read_range(self._bootstrap, self._topic, partition, start, end):
+            for message in read_range(self._kafka, self._topic, partition, start, end):
                 yield message.key(), message.value()
 
     @contextmanager

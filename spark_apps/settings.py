@@ -8,7 +8,7 @@ import platformdirs
 from pydantic import Field, field_validator
 
 from spark_apps.records import MAX_RECORD_BYTES
-from state.configuration import RunDirSettings
+from state.kafka_settings import KafkaSettings
 
 _PROJECT = Path(__file__).resolve().parent.parent
 
@@ -19,12 +19,11 @@ def default_jars_dir() -> Path:
     return _PROJECT / ".jars" if in_checkout else platformdirs.user_data_path("storekeeper") / "jars"
 
 
-class AppSettings(RunDirSettings):
+class AppSettings(KafkaSettings):
     """All settings of an app."""
 
     change = "restart of the apps"
 
-    kafka_bootstrap: str = Field(default="127.0.0.1:19092", min_length=1, description="host:port of the Kafka brokers.")
     jars_dir: Path = Field(
         default=default_jars_dir(),
         description="Folder of the jars; `make setup` or `storekeeper jars` puts them into its subfolder `spark`.",

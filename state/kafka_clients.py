@@ -6,12 +6,17 @@ at least every half second. Consumers belong to no group: their callers keep the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from state.errors import ConfigurationError
+from state.kafka import Kafka, replication_factor, topic_config
+from state.kafka_properties import jvm_properties, read_properties
 
 CONNECT_AT_ONCE: Mapping[str, str] = MappingProxyType({"enable.sparse.connections": "false"})
 """For the settings of a short-lived client: it connects to its brokers without delay.
@@ -25,29 +30,80 @@ _ALL = {"log_level": 0, "reconnect.backoff.max.ms": 500}
 _NO_GROUP = {"enable.auto.commit": False, "enable.auto.offset.store": False}
 
 
-def new_admin(bootstrap: str, settings: Mapping[str, Any] | None = None) -> AdminClient:
+def new_admin(kafka: Kafka, settings: Mapping[str, Any] | None = None) -> AdminClient:
     """A client that describes and changes topics.
 
     Args:
-        bootstrap: the brokers, `host:port,…`.
+        kafka: the Kafka.
         settings: more of the client's settings, by librdkafka's names.
+
+    Raises:
+        ConfigurationError: the properties of the Kafka can't be used.
     """
-    return AdminClient({**_ALL, "bootstrap.servers": bootstrap, **(settings or {})})
+    with _explained(kafka):
+        return AdminClient(_settings(kafka, settings or {}))
 
 
-def new_producer(bootstrap: str, settings: Mapping[str, Any]) -> Producer:
-    """A client that writes. The arguments are those of `new_admin`."""
-    return Producer({**_ALL, "bootstrap.servers": bootstrap, **settings})
+def new_producer(kafka: Kafka, settings: Mapping[str, Any]) -> Producer:
+    """A client that writes. Arguments and errors are those of `new_admin`."""
+    with _explained(kafka):
+        return Producer(_settings(kafka, settings))
 
 
-def new_consumer(bootstrap: str, name: str, settings: Mapping[str, Any]) -> Consumer:
+def new_consumer(kafka: Kafka, name: str, settings: Mapping[str, Any]) -> Consumer:
     """A client that reads the partitions that are assigned to it. It commits no offsets.
 
     Args:
-        bootstrap: the brokers, `host:port,…`.
+        kafka: the Kafka.
         name: what it is for. Librdkafka requires a group's name; the group is never joined.
         settings: more of the client's settings, by librdkafka's names.
+
+    Raises:
+        ConfigurationError: the properties of the Kafka can't be used.
     """
-    return Consumer(
-        {**_ALL, **_NO_GROUP, "bootstrap.servers": bootstrap, "group.id": f"storekeeper-{name}", **settings}
-    )
+    with _explained(kafka):
+        return Consumer(_settings(kafka, {**_NO_GROUP, "group.id": f"storekeeper-{name}", **settings}))
+
+
+def new_topic(kafka: Kafka, name: str, partitions: int, config: Mapping[str, str]) -> NewTopic:
+    """What to ask an admin client for, to make a topic.
+
+    Args:
+        kafka: the Kafka.
+        name: the topic's name.
+        partitions: how many it gets.
+        config: its configuration by Kafka's names; the settings add theirs, but replace none of it.
+
+    Raises:
+        ConfigurationError: the settings let nobody make topics.
+    """
+    if not kafka.makes_topics:
+        msg = f"topic {name} must be made, and make_topics is off: have an administrator make it"
+        raise ConfigurationError(msg)
+    return NewTopic(name, partitions, replication_factor(kafka), config=topic_config(kafka, config))
+
+
+def spark_options(kafka: Kafka) -> dict[str, str]:
+    """The options with which Spark's source reaches a Kafka. No secret is among them.
+
+    Raises:
+        ConfigurationError: the properties of the Kafka can't be used in a JVM.
+    """
+    jvm = {} if kafka.properties is None else jvm_properties(kafka.properties, read_properties(kafka.properties))
+    return {f"kafka.{name}": value for name, value in {"bootstrap.servers": kafka.bootstrap, **jvm}.items()}
+
+
+def _settings(kafka: Kafka, more: Mapping[str, Any]) -> dict[str, Any]:
+    given = {} if kafka.properties is None else read_properties(kafka.properties)
+    return {**_ALL, **given, "bootstrap.servers": kafka.bootstrap, **more}
+
+
+@contextmanager
+def _explained(kafka: Kafka) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        if kafka.properties is None:
+            raise
+        msg = f"{kafka.properties} can't be used ({error.args[0].str()}): correct it"
+        raise ConfigurationError(msg) from error

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from state.configuration import RunDirSettings, explained
+from state.configuration import explained
 from state.errors import ConfigurationError, InvalidNameError
+from state.kafka_settings import KafkaSettings
 from state.names import checked_name
 from state.security.peer_address import PeerRules
 from state.store_definitions import StoreDefinition, parse_definitions
@@ -91,7 +92,7 @@ def _peer_networks(text: str) -> str:
     return text
 
 
-class NodeSettings(RunDirSettings):
+class NodeSettings(KafkaSettings):
     """One serving node. Every field is the variable `STOREKEEPER_<FIELD>`."""
 
     change = "restart of the nodes"
@@ -119,7 +120,6 @@ class NodeSettings(RunDirSettings):
     allowed_hosts: str = Field(
         "", description="Names, beside localhost, by which clients may call a node on loopback: name,…"
     )
-    kafka_bootstrap: str = Field("127.0.0.1:19092", description="Kafka brokers, host:port,…")
     listen_host: Annotated[str, AfterValidator(_ip_address)] = Field(
         "127.0.0.1", description="IP address to listen on. Beyond loopback it needs TLS and authentication."
     )

@@ -12,22 +12,21 @@ from deploy.settings import PlatformSettings
 from deploy.topics import all_topics, ensure_topics
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
-from state.kafka_clients import new_admin
 
 AIRFLOW_URL = "http://airflow-api-server:8080"
 """Where the compose file has Airflow."""
 
 
-def begin_topics(settings: PlatformSettings, bootstrap: str) -> list[str]:
+def begin_topics(settings: PlatformSettings) -> list[str]:
     """Makes the platform's topics and returns those that are new.
 
     Raises:
         StartError: the broker doesn't answer.
     """
     try:
-        return ensure_topics(new_admin(bootstrap), all_topics(settings))
+        return ensure_topics(settings.kafka, all_topics(settings))
     except KafkaException as error:
-        msg = f"Kafka at {bootstrap} doesn't answer ({error}): see the log of the service kafka."
+        msg = f"Kafka at {settings.kafka} doesn't answer ({error}): see the log of the service kafka."
         raise StartError(msg) from error
 
 

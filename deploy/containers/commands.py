@@ -43,9 +43,8 @@ def topics() -> None:
     """Make the topics that are missing. Example: storekeeper container topics."""
     from deploy.containers.begin import begin_topics  # noqa: PLC0415
     from deploy.settings import PlatformSettings  # noqa: PLC0415
-    from spark_apps.settings import AppSettings  # noqa: PLC0415
 
-    for topic in begin_topics(PlatformSettings.load(), AppSettings().kafka_bootstrap):
+    for topic in begin_topics(PlatformSettings.load()):
         typer.echo(topic)
 
 

@@ -11,12 +11,13 @@ from typing import Any
 from deploy.demo.observation import TopicRecord
 from deploy.demo.oracle import MASKED_FIELDS, MaskedRow, Reward
 from state.changelog import bounded_reader
+from state.kafka import Kafka
 from state.snapshots.sql import query
 
 
-def read_topic(bootstrap: str, topic: str) -> list[TopicRecord]:
+def read_topic(kafka: Kafka, topic: str) -> list[TopicRecord]:
     """Every record that the topic holds now, by partition, then by offset."""
-    found = bounded_reader.read_topic(bootstrap, topic)
+    found = bounded_reader.read_topic(kafka, topic)
     return [TopicRecord(m.partition(), m.offset(), m.key(), m.value(), _headers(m.headers())) for m in found]
 
 

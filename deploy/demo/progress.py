@@ -52,7 +52,7 @@ def wait_until_processed(
         StartError: it took longer than `timeout_s`; the message names the app that is behind.
         DiskSpaceError: the disk ran full during the wait.
     """
-    topics = Topics(instance.settings.kafka_bootstrap)
+    topics = Topics(instance.settings.kafka)
     deadline = time.monotonic() + timeout_s
     quiet = 0
     while quiet < 2:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from deploy.errors import StartError
 from deploy.topics import MAX_MESSAGE_BYTES
+from state.kafka import Kafka
 from state.kafka_clients import new_producer
 
 _CHUNK = 500
@@ -32,7 +33,7 @@ class Record(Protocol):
 
 
 def publish(
-    bootstrap: str,
+    kafka: Kafka,
     topic: str,
     records: Sequence[Record],
     *,
@@ -47,7 +48,7 @@ def publish(
         StartError: the broker refused one.
     """
     producer = new_producer(
-        bootstrap,
+        kafka,
         {
             "enable.idempotence": True,
             "partitioner": "murmur2_random",  # as Kafka's Java producer: equal keys, equal partitions for any tool

@@ -170,7 +170,7 @@ class Demo:
         records = spread(data.poison, data.invoices)
         with self._report.phase("publish"), self._screen.publishing(len(records)) as show:
             publish(
-                self._settings.kafka_bootstrap,
+                self._settings.kafka,
                 POS,
                 records,
                 rate=self._rate,
@@ -187,7 +187,7 @@ class Demo:
                 wait_until_processed(self._instance, _PROCESSING_TIMEOUT_S, show)
             apps = wanted_apps(self._settings).values()
             changelogs = [store.changelog_topic for app in apps for store in app.stores]
-            wait_until_served(self._stores, self._settings.kafka_bootstrap, changelogs, timeout_s=120)
+            wait_until_served(self._stores, self._settings.kafka, changelogs, timeout_s=120)
 
     def _show(self) -> None:
         self._screen.step(4, "asking: totals over HTTP, a snapshot for SQL, the quality gate for the masked export")
@@ -245,17 +245,17 @@ class Demo:
         self._screen.step(6, "stopping everything")
 
     def _collect(self) -> Observation:
-        bootstrap = self._settings.kafka_bootstrap
-        letters = [record for topic in (POS, HADOOP_SINK) for record in read_topic(bootstrap, dead_letter_topic(topic))]
+        kafka = self._settings.kafka
+        letters = [record for topic in (POS, HADOOP_SINK) for record in read_topic(kafka, dead_letter_topic(topic))]
         return Observation(
-            shipments=read_topic(bootstrap, SHIPMENT),
-            notifications=read_topic(bootstrap, LOYALTY),
-            masked=read_topic(bootstrap, HADOOP_SINK),
+            shipments=read_topic(kafka, SHIPMENT),
+            notifications=read_topic(kafka, LOYALTY),
+            masked=read_topic(kafka, HADOOP_SINK),
             stores={node: self._stores.all(node) for node in self._settings.node_names},
             snapshot=read_snapshot(self._instance.layout.delta),
             export=read_export(self._instance.layout.delta),
             dead_letters=letters,
-            input_at=records_at(read_topic(bootstrap, POS)) if letters else {},
+            input_at=records_at(read_topic(kafka, POS)) if letters else {},
         )
 
     def _count(self, observed: Observation) -> None:

@@ -14,6 +14,7 @@ from deploy.errors import StartError
 from deploy.waiting import eventually
 from spark_apps.runtime.topics import Topics
 from state.changelog.errors import BrokerUnavailableError
+from state.kafka import Kafka
 
 _STORE = "rewards"
 _PAGE_ROWS = 1000
@@ -79,13 +80,13 @@ class StoreReader:
         return bool(offsets) and all(offset >= ends[partition] for partition, offset in offsets.items())
 
 
-def wait_until_served(stores: StoreReader, bootstrap: str, changelogs: Sequence[str], timeout_s: float) -> None:
+def wait_until_served(stores: StoreReader, kafka: Kafka, changelogs: Sequence[str], timeout_s: float) -> None:
     """Waits until every node has applied its partitions of all changelogs to their end offsets.
 
     Raises:
         StartError: it took longer than `timeout_s`.
     """
-    topics = Topics(bootstrap)
+    topics = Topics(kafka)
     behind = "every node"
 
     def served() -> bool:

@@ -71,7 +71,7 @@ class Probes:
     def problem(self, name: str) -> str | None:
         """Why a running process doesn't work; None if it does, or if there is nothing to ask."""
         if name == KAFKA:
-            return None if answers(self._settings.kafka_bootstrap) else "does not answer"
+            return None if answers(self._settings.kafka) else "does not answer"
         if name in _AIRFLOW_COMPONENTS:
             return self._of_airflow(_AIRFLOW_COMPONENTS[name])
         if name == METRICS:

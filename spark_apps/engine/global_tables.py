@@ -20,6 +20,7 @@ import structlog
 from state.changelog.bounded_reader import read_range
 from state.changelog.log_bounds import END, FIRST, offsets_of
 from state.errors import InvalidArgumentError
+from state.kafka import Kafka
 from state.stores.suppliers import RocksDBSupplier
 from state.topology.plan import Plan, SubTopology
 from state.topology.records import Record
@@ -38,17 +39,17 @@ class GlobalTableCopy:
         sub: the sub-topology that reads the topic.
         partitions: the topic's number of partitions.
         folder: where the copies are.
-        bootstrap: the brokers.
+        kafka: the Kafka.
     """
 
-    def __init__(self, sub: SubTopology, partitions: int, folder: Path, bootstrap: str) -> None:
+    def __init__(self, sub: SubTopology, partitions: int, folder: Path, kafka: Kafka) -> None:
         self._sub = sub
         [source] = sub.sources
         [spec] = sub.stores
         self._topic = source.topic
         self.name = spec.name
         self._partitions = range(partitions)
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._folder, self._lock = _locked_copy(folder)
         self._open()
 
@@ -96,19 +97,19 @@ class GlobalTableCopy:
         self._task.apply(lambda _: {_POSITION: encoded})
 
     def _offsets(self, which: int) -> dict[int, int]:
-        found = offsets_of(self._bootstrap, {(self._topic, at): which for at in self._partitions})
+        found = offsets_of(self._kafka, {(self._topic, at): which for at in self._partitions})
         return {at: offset for (_, at), offset in found.items()}
 
     def _read(self, partition: int, start: int, end: int) -> Iterator[Record]:
-        for message in read_range(self._bootstrap, self._topic, partition, start, end):
+        for message in read_range(self._kafka, self._topic, partition, start, end):
             _, timestamp_ms = message.timestamp()
             yield Record(self._topic, partition, message.offset() or 0, timestamp_ms, message.key(), message.value())
 
 
-def global_tables(plan: Plan, folder: Path, bootstrap: str) -> dict[str, GlobalTableCopy]:
+def global_tables(plan: Plan, folder: Path, kafka: Kafka) -> dict[str, GlobalTableCopy]:
     """This process's copies of all global tables of a topology, by store."""
     tables = [
-        GlobalTableCopy(sub, plan.partitions[sub.sources[0].topic], folder / sub.stores[0].name, bootstrap)
+        GlobalTableCopy(sub, plan.partitions[sub.sources[0].topic], folder / sub.stores[0].name, kafka)
         for sub in plan.topology.sub_topologies
         if sub.is_global
     ]

@@ -25,6 +25,7 @@ from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan
 from state.changelog.skipped import headers_of, skip_reason
 from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
+from state.kafka import Kafka
 from state.stores.bytes_store import BytesStore, is_empty
 from state.stores.rocksdb import open_rocksdb
 from state.stores.rocksdb_options import Profile, RocksDBOptions
@@ -86,7 +87,7 @@ class LocalStore:
         self.backend = _opened(spec, folder)
         self._position = 0
 
-    def catch_up(self, bootstrap: str, end: int, report: Callable[[Restored], None]) -> None:
+    def catch_up(self, kafka: Kafka, end: int, report: Callable[[Restored], None]) -> None:
         """Restores the changelog records below `end` that the store doesn't have.
 
         Raises:
@@ -103,7 +104,7 @@ class LocalStore:
         ):
             self._position = end
             return
-        start, _ = bounds_of(bootstrap, log.topic, self._partition)
+        start, _ = bounds_of(kafka, log.topic, self._partition)
         state = LogState(log.topic, log.topic_id, self._partition, start, end, log.delete_retention_ms)
         behind_ms = 0 if checkpoint is None else now_ms - checkpoint.whole_at_ms
         plan = plan_restore(checkpoint, empty=is_empty(self.backend), log=state, behind_ms=behind_ms)
@@ -117,7 +118,7 @@ class LocalStore:
         if plan.action is RestoreAction.WIPE:
             _log.warning("local_store_emptied", store=self._spec.name, partition=self._partition, why=plan.reason.value)
             self._empty()
-        self._read(bootstrap, plan.offset, end, report)
+        self._read(kafka, plan.offset, end, report)
         self._position = end
 
     def written(self, changes: int) -> Mapping[bytes, bytes | None]:
@@ -129,8 +130,8 @@ class LocalStore:
         """Closes the store."""
         self.backend.close()
 
-    def _read(self, bootstrap: str, start: int, end: int, report: Callable[[Restored], None]) -> None:
-        messages = read_range(bootstrap, self._changelog.topic, self._partition, start, end)
+    def _read(self, kafka: Kafka, start: int, end: int, report: Callable[[Restored], None]) -> None:
+        messages = read_range(kafka, self._changelog.topic, self._partition, start, end)
         while part := list(islice(messages, _RESTORE_RECORDS)):
             self.restored += len(part)
             reached = (part[-1].offset() or 0) + 1

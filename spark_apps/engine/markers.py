@@ -16,6 +16,7 @@ import orjson
 
 from state.changelog.bounded_reader import bounds_of, read_range
 from state.errors import ChangelogError
+from state.kafka import Kafka
 
 MARKER_TOPIC_CONFIG = {
     "cleanup.policy": "compact",
@@ -60,7 +61,7 @@ class Marker:
             raise ChangelogError(msg) from error
 
 
-def read_marker(bootstrap: str, topic: str, partition: int, key: bytes) -> Marker | None:
+def read_marker(kafka: Kafka, topic: str, partition: int, key: bytes) -> Marker | None:
     """The newest committed marker with that key in a task's partition; None if there is none.
 
     The task's transactional id must be initialised before, so that no transaction is open in the partition.
@@ -68,11 +69,11 @@ def read_marker(bootstrap: str, topic: str, partition: int, key: bytes) -> Marke
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
-    start, end = bounds_of(bootstrap, topic, partition)
+    start, end = bounds_of(kafka, topic, partition)
     step, begin = _FIRST_STEP_BACK, end
     while begin > start:
         stop, begin = begin, max(start, end - step)
-        messages = read_range(bootstrap, topic, partition, begin, stop)
+        messages = read_range(kafka, topic, partition, begin, stop)
         found = [message.value() or b"" for message in messages if message.key() == key]
         if found:
             return Marker.decode(found[-1])

@@ -125,6 +125,6 @@ def _app(work: AppWork) -> _App:
     if work.query_id not in _APPS:
         bound_process_memory(work.memory_bytes)
         layout = work.layout()
-        tables = global_tables(layout.plan, work.store_root / "global", work.writer.bootstrap)
+        tables = global_tables(layout.plan, work.store_root / "global", work.writer.kafka)
         _APPS[work.query_id] = _App(layout, tables)
     return _APPS[work.query_id]

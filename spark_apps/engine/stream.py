@@ -56,7 +56,7 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     settings, app = context.settings, context.spec.name
     topology = described(internal_name(app, settings.generation), describe, settings)
     check_runnable(topology)
-    topics = Topics(settings.kafka_bootstrap)
+    topics = Topics(settings.kafka)
     generation = context.generation
     layout = planned(topology, topics, None if generation is None else generation.partitions)
     make_topics(app, layout, topics, settings.generation)
@@ -91,7 +91,7 @@ class Batches:
         self._describe = describe
         self._layout = layout
         self._work: AppWork | None = None
-        self._purge = RepartitionPurge(Topics(context.settings.kafka_bootstrap), layout.topology.repartition_topics)
+        self._purge = RepartitionPurge(Topics(context.settings.kafka), layout.topology.repartition_topics)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Runs all tasks of a batch, and returns once each has committed.
@@ -142,7 +142,7 @@ class Batches:
 
     def _app_work(self) -> AppWork:
         context, settings, layout = self._context, self._context.settings, self._layout
-        app, topics = context.spec.name, Topics(settings.kafka_bootstrap)
+        app, topics = context.spec.name, Topics(settings.kafka)
         sources = [topic for topic in layout.topics if topic not in layout.topology.repartition_topics]
         reported = context.spec.dead_letters(settings)
         dead_letters = {topic: letters for topic in sources if (letters := dead_letter_topic(topic)) in reported}
@@ -160,7 +160,7 @@ class Batches:
             changelogs=changelogs,
             dead_letters=dead_letters,
             writer=WriterPlan(
-                bootstrap=settings.kafka_bootstrap,
+                kafka=settings.kafka,
                 app=app,
                 partitions=changelog_partitions(layout, changelogs),
                 rules=topics.rules(dict.fromkeys(limited)),
@@ -184,7 +184,7 @@ def changelogs_of(
 ) -> dict[str, Changelog]:
     """Changelogs by store, as the broker describes them. A store without a version gets version 1."""
     found = {}
-    with closing(ChangelogReader(ReaderSettings(settings.kafka_bootstrap))) as reader:
+    with closing(ChangelogReader(ReaderSettings(settings.kafka))) as reader:
         for store, topic in topics.items():
             facts = reader.facts(topic)
             found[store] = Changelog(topic, facts.topic_id, facts.delete_retention_ms, versions.get(store, 1))

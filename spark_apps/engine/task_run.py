@@ -217,11 +217,11 @@ class _LocalStores:
         """
         app, partition = self._run.work.app, self._run.partition
         topics = {name: app.changelogs[name].topic for name in self._logged}
-        bootstrap = app.writer.bootstrap
-        ends = offsets_of(bootstrap, {(topic, partition): END for topic in topics.values()})
+        kafka = app.writer.kafka
+        ends = offsets_of(kafka, {(topic, partition): END for topic in topics.values()})
         with reporting(app.progress_dir) as report:
             for name, store in self._logged.items():
-                store.catch_up(bootstrap, ends[topics[name], partition], report)
+                store.catch_up(kafka, ends[topics[name], partition], report)
         return sum(store.restored for store in self._logged.values())
 
     def open(self, name: str) -> BytesStore:

@@ -19,6 +19,7 @@ from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_le
 from spark_apps.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.runtime.partitions import check_partitions
 from spark_apps.settings import AppSettings
+from state.kafka import Kafka
 from state.kafka_clients import CONNECT_AT_ONCE, new_producer
 from state.stores.record_context import Header
 from state.topology.records import Output, StoreChange
@@ -38,7 +39,7 @@ class WriterPlan:
     """The settings that every task of an app writes with.
 
     Attributes:
-        bootstrap: the brokers.
+        kafka: the Kafka.
         app: the app's name.
         partitions: by topic, the number of partitions that a topic of changes must have.
         rules: by topic, which records it accepts.
@@ -47,7 +48,7 @@ class WriterPlan:
         timeout_s: how long a step of a transaction may take.
     """
 
-    bootstrap: str
+    kafka: Kafka
     app: str
     partitions: Mapping[str, int]
     rules: Mapping[str, TopicRule]
@@ -111,10 +112,10 @@ class Transaction:
         self._batch_id = batch_id
         self.records = 0
         self._began_s = time.monotonic()
-        self._producer = new_producer(plan.bootstrap, {**plan.producer, "transactional.id": slot.name})
+        self._producer = new_producer(plan.kafka, {**plan.producer, "transactional.id": slot.name})
         self._plain_bytes = min((rule.max_record_bytes for rule in plan.rules.values()), default=1 << 40) - _ROOM_BYTES
         self._until_done(self._producer.init_transactions)
-        self.committed = read_marker(plan.bootstrap, slot.markers, slot.partition, slot.key)
+        self.committed = read_marker(plan.kafka, slot.markers, slot.partition, slot.key)
         if self.committed is not None and self.committed.batch_id > batch_id:
             raise UnrepeatableBatchError(
                 self._described(f"batch {self.committed.batch_id} is written already: is the checkpoint an old copy?")

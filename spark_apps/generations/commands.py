@@ -249,7 +249,7 @@ def delete_generation(taken: GenerationController, generation: Generation) -> No
     settings = settings_of(taken.settings, generation)
     checkpoint = settings.checkpoint_dir(taken.spec.name)
     prefix = f"{taken.spec.name}-gen-{generation.number}-"
-    topics = Topics(settings.kafka_bootstrap)
+    topics = Topics(settings.kafka)
     own = {name for name in topics.names() if name.startswith(prefix) and name.endswith(_OWN_TOPICS)}
     # The first generation's repartition topics have no number in their names: its checkpoint lists them.
     topics.delete([*generation.topics.values(), *(own | taken.repartition_topics(generation))])
@@ -292,9 +292,9 @@ def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: 
         spec.settings(settings),
         SystemClock(),
         time.sleep,
-        partial(publish_alias, settings.kafka_bootstrap, secret),
+        partial(publish_alias, settings.kafka, secret),
         partial(_compared, settings),
-        Topics(settings.kafka_bootstrap).still_end,
+        Topics(settings.kafka).still_end,
         timeout_s=timeout_s,
         max_behind=max_behind,
         accepts_differences=accepts_differences,
@@ -303,8 +303,8 @@ def _steps(app: str, timeout_s: float, max_behind: int, *, accepts_differences: 
 
 def _compared(settings: AppSettings, source: Generation, target: Generation) -> ComparisonVerdict:
     # The broker confirms a commit before each partition has its commit marker: without this wait rows would be missing.
-    Topics(settings.kafka_bootstrap).still_end([*source.topics.values(), *target.topics.values()])
-    return compare_generations(settings.kafka_bootstrap, settings.run_dir / "generations", source, target)
+    Topics(settings.kafka).still_end([*source.topics.values(), *target.topics.values()])
+    return compare_generations(settings.kafka, settings.run_dir / "generations", source, target)
 
 
 def _described(taken: GenerationController, journal: Journal) -> dict[str, Any]:

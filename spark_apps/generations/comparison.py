@@ -13,6 +13,7 @@ from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation
 from spark_apps.generations.migration import Chain, StoreRecord
 from state.changelog.position import Position
+from state.kafka import Kafka
 from state.maintenance.kafka_log import Changelog
 from state.migration.compare import Change, ComparisonVerdict, compare
 
@@ -31,7 +32,7 @@ def chain_between(older: Generation, newer: Generation) -> Chain:
     return Chain(chain_of(newer.migrations).steps[shared:])
 
 
-def compare_generations(bootstrap: str, folder: Path, one: Generation, other: Generation) -> ComparisonVerdict:
+def compare_generations(kafka: Kafka, folder: Path, one: Generation, other: Generation) -> ComparisonVerdict:
     """Compares two paused generations of an app.
 
     The rows of the one with fewer migrations are converted. All stores that both have are compared together;
@@ -52,15 +53,14 @@ def compare_generations(bootstrap: str, folder: Path, one: Generation, other: Ge
         return [(_whole(store, new_key), new_value) for new_key, new_value in chains[store].convert(key, value)]
 
     before, after = (
-        _content(bootstrap, {store: generation.topics[store] for store in sorted(both)})
-        for generation in (older, newer)
+        _content(kafka, {store: generation.topics[store] for store in sorted(both)}) for generation in (older, newer)
     )
     return compare(before, after, convert, folder, key_of=lambda whole: _apart(whole)[1])
 
 
-def _content(bootstrap: str, topics: Mapping[str, str]) -> Iterator[Change]:
+def _content(kafka: Kafka, topics: Mapping[str, str]) -> Iterator[Change]:
     for store, topic in topics.items():
-        for key, value in read_changelog(bootstrap, topic):
+        for key, value in read_changelog(kafka, topic):
             yield _whole(store, key), value
 
 
@@ -74,9 +74,9 @@ def _apart(whole: bytes) -> tuple[str, bytes]:
     return store.decode(), key
 
 
-def read_changelog(bootstrap: str, topic: str) -> Iterator[Change]:
+def read_changelog(kafka: Kafka, topic: str) -> Iterator[Change]:
     """The rows and tombstones that a changelog holds now, partition by partition in the order of offsets."""
-    changelog = Changelog(bootstrap, topic)
+    changelog = Changelog(kafka, topic)
     for partition in changelog.partitions:
         for record in changelog.scan(partition, *changelog.bounds(partition)):
             yield record.key or b"", record.value

@@ -74,7 +74,7 @@ class _Term(AppRun):
 
     def run(self, spark: SparkSession, heartbeats: HeartbeatWriter) -> None:
         assert self.generation is not None  # noqa: S101 (given by `GenerationRun`)
-        topics = Topics(self.settings.kafka_bootstrap)
+        topics = Topics(self.settings.kafka)
         found = preflight(self.spec, self.settings, topics, self.clock)
         if not self.stop.is_set():
             self._query(spark, heartbeats, found)

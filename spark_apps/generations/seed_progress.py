@@ -14,6 +14,7 @@ from spark_apps.engine.layout import Layout, markers_topic
 from spark_apps.engine.markers import Marker
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from state.changelog.bounded_reader import read_topic
+from state.kafka import Kafka
 from state.topology.operators.repartition import RepartitionSource
 from state.topology.plan import SubTopology
 
@@ -22,7 +23,7 @@ Progress = Mapping[int, bytes]
 
 
 def live_progress(
-    bootstrap: str, app: str, generation: int, layout: Layout, *, query_id: str, batch_id: int
+    kafka: Kafka, app: str, generation: int, layout: Layout, *, query_id: str, batch_id: int
 ) -> dict[str, Progress]:
     """The progress of a generation's tasks after a batch, by slot name.
 
@@ -32,7 +33,7 @@ def live_progress(
     found: dict[str, Progress] = {}
     for slot in layout.slots():
         newest: dict[int, Marker | None] = {}
-        for message in read_topic(bootstrap, markers_topic(app, generation, slot)):
+        for message in read_topic(kafka, markers_topic(app, generation, slot)):
             marker, partition = Marker.decode(message.value() or b""), message.partition() or 0
             if message.key() == query_id.encode():
                 newest[partition] = marker if marker.batch_id <= batch_id else newest.get(partition)

@@ -13,6 +13,7 @@ from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.rows import cells
 from spark_apps.errors import BrokerRefusedError
 from spark_apps.generations.migration import Chain
+from state.kafka import Kafka
 from state.kafka_clients import new_producer
 from state.keys.sessions import decode_session_row_key
 from state.keys.versions import decode_version_row_key
@@ -95,14 +96,14 @@ class SeedTarget:
     """Where and how rows of a seed are written.
 
     Attributes:
-        bootstrap: the brokers, `host:port,…`.
+        kafka: the Kafka.
         producer: the client's settings, in its own names.
         topics: changelog by store.
         headers: of the rows of each store.
         timeout_s: how long the final flush may take.
     """
 
-    bootstrap: str
+    kafka: Kafka
     producer: Mapping[str, str | int]
     topics: Mapping[str, str]
     headers: Mapping[str, list[Header]]
@@ -119,7 +120,7 @@ def written_rows(batches: Iterator[pa.RecordBatch], *, target: SeedTarget) -> It
         BrokerRefusedError: the broker did not take them all.
     """
     failed: list[KafkaError] = []
-    producer = new_producer(target.bootstrap, {
+    producer = new_producer(target.kafka, {
         **target.producer,
         "on_delivery": lambda error, _: failed.append(error) if error is not None else None,
         "delivery.report.only.error": True,

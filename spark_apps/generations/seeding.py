@@ -148,7 +148,7 @@ class Seeding:
 
     @cached_property
     def _topics(self) -> Topics:
-        return Topics(self.settings.kafka_bootstrap)
+        return Topics(self.settings.kafka)
 
     @cached_property
     def _live_settings(self) -> AppSettings:
@@ -252,7 +252,7 @@ class Seeding:
             if batch is None or query_id is None:
                 break
             try:
-                return batch, live_progress(self.settings.kafka_bootstrap, self.spec.name, self.live.number,
+                return batch, live_progress(self.settings.kafka, self.spec.name, self.live.number,
                                             self._live_layout, query_id=query_id, batch_id=batch.batch_id)  # fmt: skip
             except NotesGoneError as error:
                 gone = error
@@ -324,7 +324,7 @@ class Seeding:
     def _written(self, rows: DataFrame, source: Position) -> int:
         options = producer_options(self.settings)
         target = SeedTarget(
-            bootstrap=self.settings.kafka_bootstrap,
+            kafka=self.settings.kafka,
             producer={name: value for name, value in options.items() if name != "transaction.timeout.ms"},
             topics=self.new.topics,
             headers={spec.name: self._headers(sub, spec, source).encode() for sub, spec in _stores(self._new_layout)},
@@ -360,7 +360,7 @@ class Seeding:
         CheckpointOwner(self.spec.name, number, query_id, ids, partitions).write(checkpoint.path)
 
     def _write_markers(self, query_id: str, progress: Mapping[str, Progress]) -> None:
-        producer = new_producer(self.settings.kafka_bootstrap, {"enable.idempotence": True})
+        producer = new_producer(self.settings.kafka, {"enable.idempotence": True})
         for slot, by_partition in progress.items():
             topic = markers_topic(self.spec.name, self.new.number, slot)
             for partition, reached in by_partition.items():

@@ -115,7 +115,7 @@ def _cleanup(store: str) -> Cleanup:
     settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)
     return Cleanup(
-        settings.kafka_bootstrap,
+        settings.kafka,
         settings.run_dir / "cleanups" / store,
         store,
         spec.changelog_topic,

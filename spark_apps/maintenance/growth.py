@@ -43,7 +43,7 @@ def measured(store: str, settings: MaintenanceSettings) -> Size:
     now_ms = SystemClock().now_ms()
     rows = size_bytes = 0
     spec, _ = live_store(store, settings)
-    changelog = Changelog(settings.kafka_bootstrap, spec.changelog_topic)
+    changelog = Changelog(settings.kafka, spec.changelog_topic)
     for partition in changelog.partitions:
         content = content_of(changelog.scan(partition, *changelog.bounds(partition)), cutoff_ms=0, now_ms=now_ms)
         rows, size_bytes = rows + content.rows, size_bytes + content.size_bytes

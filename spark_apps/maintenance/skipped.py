@@ -31,7 +31,7 @@ def skipped(
     settings = AppSettings.of_platform()
     spec, _ = live_store(store, settings)
     reasons: set[str] = set()
-    rows = _rows(Changelog(settings.kafka_bootstrap, spec.changelog_topic), reasons)
+    rows = _rows(Changelog(settings.kafka, spec.changelog_topic), reasons)
     count = write_rows(rows, output, _COLUMNS)
     say(f"{count} records of {spec.changelog_topic} are no rows.")
     if reasons - {SkipReason.NULL_KEY}:

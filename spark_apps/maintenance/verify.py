@@ -31,7 +31,7 @@ def verified(store: str, settings: MaintenanceSettings) -> CheckVerdict:
     # Right after a hand-over the newest snapshot is still of the previous generation, whose changelog may be gone.
     comparable = snapshot if snapshot is not None and snapshot.proof.manifest.changelog_topic == topic else None
     with ExitStack() as stack:
-        changelog = Changelog(settings.kafka_bootstrap, topic)
+        changelog = Changelog(settings.kafka, topic)
         nodes = stack.enter_context(NodeCopies(list(settings.node_addresses.values()), settings.credentials))
         members = nodes.members() if settings.node_addresses else {}
 

@@ -132,7 +132,7 @@ def _first_topic(journal: Journal | None, store: str, topic: str) -> str:
 
 
 def _with_partitions(found: dict[str, RunningStore], settings: AppSettings) -> dict[str, RunningStore]:
-    topics = Topics(settings.kafka_bootstrap)
+    topics = Topics(settings.kafka)
     running: dict[str, RunningStore] = {}
     for name, store in found.items():
         journal = JournalFile(settings.run_dir, store.app).read()

@@ -34,7 +34,7 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     journal = JournalFile(settings.run_dir, spec.name).read()
     lives = spec if journal is None else spec_of(spec, journal.live_generation)
     await_topics(
-        Topics(settings.kafka_bootstrap),
+        Topics(settings.kafka),
         lives.topics(settings),
         clock=clock,
         wait=time.sleep,

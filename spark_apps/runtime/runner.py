@@ -104,7 +104,7 @@ class AppRun:
         )
 
     def _run(self, lease: Lease, heartbeats: HeartbeatWriter) -> None:
-        found = preflight(self.spec, self.settings, Topics(self.settings.kafka_bootstrap), self.clock)
+        found = preflight(self.spec, self.settings, Topics(self.settings.kafka), self.clock)
         if self.stop.is_set():
             return
         spark = self.shared or start_session(self.spec.name, self.settings)
@@ -129,7 +129,7 @@ class AppRun:
         barrier = DrainBarrier(self.around_batch(process))
         query = self.begin(stream, barrier, checkpoint)
         # By now the app has made its own topics.
-        own = Topics(self.settings.kafka_bootstrap).ids(own_topics(self.spec, self.settings))
+        own = Topics(self.settings.kafka).ids(own_topics(self.spec, self.settings))
         claim = replace(found.claim, query_id=checkpoint.query_id(), topic_ids={**found.claim.topic_ids, **own})
         claim.write(checkpoint.path)
         watch = Watch(self, query, context, found)
@@ -214,7 +214,7 @@ class Watch:
         self._restore_dir = restore_dir(settings, run.spec.name)
         self._breaker = DeadLetterBreaker(settings.max_dead_letter_share, _BREAKER_WINDOW_S, _BREAKER_MIN_RECORDS)
         self.tripped: DeadLetterLimitError | None = None
-        self._topics = Topics(run.settings.kafka_bootstrap, timeout_s=_WATCH_TIMEOUT_S)
+        self._topics = Topics(run.settings.kafka, timeout_s=_WATCH_TIMEOUT_S)
         self._start = found.position
         self._end = found.end
         self._progress = Progress()

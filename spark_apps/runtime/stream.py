@@ -10,6 +10,7 @@ from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.sink_metrics import SinkMetrics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
+from state.kafka_clients import spark_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +65,7 @@ def read_stream(spark: SparkSession, settings: AppSettings, *topics: str, header
     """
     return (
         spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .options(**spark_options(settings.kafka))
         .option("subscribe", ",".join(topics))
         .option("startingOffsets", "earliest")
         .option("kafka.isolation.level", "read_committed")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, ResourceType
 
 from spark_apps.engine.topic_rules import TopicRule
 from state.changelog.errors import BrokerUnavailableError
@@ -17,7 +17,8 @@ from state.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, o
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ConfigurationError
-from state.kafka_clients import new_admin
+from state.kafka import Kafka
+from state.kafka_clients import new_admin, new_topic
 
 PATIENCE_S = 20.0
 """How long a starting app or job waits for broker and topics: a broker starts in less."""
@@ -46,10 +47,10 @@ class Topics:
     Methods raise `BrokerUnavailableError` when it doesn't answer.
     """
 
-    def __init__(self, bootstrap: str, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: Kafka, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
+        self._kafka = kafka
         self._timeout_s = timeout_s
-        self._admin = new_admin(bootstrap)
+        self._admin = new_admin(kafka)
 
     def missing(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that don't exist."""
@@ -141,9 +142,10 @@ class Topics:
 
     def make_anew(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Creates a topic that only an app itself uses; an existing one is deleted first."""
+        wanted = new_topic(self._kafka, name, partitions, config)
         self.delete([name])
         self._await(name, there=False)
-        made = self._admin.create_topics([NewTopic(name, partitions, config=dict(config))])
+        made = self._admin.create_topics([wanted])
         self._done(made[name].result, None)
         self._await(name, there=True)
 
@@ -157,7 +159,7 @@ class Topics:
     def ensure_internal(self, name: str, partitions: int, config: Mapping[str, str]) -> None:
         """Makes a topic that only an app itself uses, or gives it more partitions, if need be."""
         if self.missing([name]):
-            wanted = NewTopic(name, partitions, config=dict(config))
+            wanted = new_topic(self._kafka, name, partitions, config)
             self._done(self._admin.create_topics([wanted])[name].result, KafkaError.TOPIC_ALREADY_EXISTS)
         elif len(self.partitions(name)) < partitions:
             more = self._admin.create_partitions([NewPartitions(name, partitions)])
@@ -168,7 +170,7 @@ class Topics:
         deadline_s = time.monotonic() + self._timeout_s
         while (not self.missing([name])) != there:
             if time.monotonic() > deadline_s:
-                msg = f"the Kafka broker at {self._bootstrap} does not hear of topic {name}: is its controller up?"
+                msg = f"the Kafka broker at {self._kafka} does not hear of topic {name}: is its controller up?"
                 raise BrokerUnavailableError(msg)
             time.sleep(_RETRY_PAUSE_S)
 
@@ -179,7 +181,7 @@ class Topics:
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.code() != harmless:
-                msg = f"the Kafka broker at {self._bootstrap} refuses a topic of this app's own: {reason.str()}"
+                msg = f"the Kafka broker at {self._kafka} refuses a topic of this app's own: {reason.str()}"
                 raise ConfigurationError(msg) from error
 
     def _offsets(self, listed: list[tuple[str, int]], which: int, client: Consumer | None = None) -> Position:
@@ -193,19 +195,19 @@ class Topics:
 
     @cached_property
     def _offset_client(self) -> Consumer:
-        return offset_client(self._bootstrap)
+        return offset_client(self._kafka)
 
     @cached_property
     def _open_client(self) -> Consumer:
         """Sees open transactions, too."""
-        return offset_client(self._bootstrap, isolation="read_uncommitted")
+        return offset_client(self._kafka, isolation="read_uncommitted")
 
     def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
         try:
             return ask()
         except KafkaException as error:
             reason: KafkaError = error.args[0]
-            msg = f"the Kafka broker at {self._bootstrap} does not answer ({reason.name()}): start it, then try again"
+            msg = f"the Kafka broker at {self._kafka} does not answer ({reason.name()}): start it, then try again"
             raise BrokerUnavailableError(msg) from error
 
 

@@ -19,6 +19,7 @@ from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import BATCH_ID, GENERATION
 from state.changelog.skipped import LAST_TIMESTAMP_MS, skip_reason
+from state.kafka_clients import spark_options
 from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def read_changelog(spark: SparkSession, settings: AppSettings, changelog: Change
     """
     return (
         spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", settings.kafka_bootstrap)
+        .options(**spark_options(settings.kafka))
         .option("subscribe", changelog.topic)
         .option("kafka.isolation.level", "read_committed")
         .option("startingOffsets", _offsets_json(changelog.topic, changelog.start))

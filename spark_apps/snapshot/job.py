@@ -65,7 +65,7 @@ def take_snapshots(stores: Sequence[StoreSpec], settings: AppSettings, clock: Cl
         SnapshotDamagedError: a table isn't as its last snapshot left it; nothing was written to it.
     """
     started_s = clock.monotonic_s()
-    topics = Topics(settings.kafka_bootstrap)
+    topics = Topics(settings.kafka)
     changelogs = [store.changelog_topic for store in stores]
     await_topics(topics, changelogs, clock=clock, wait=time.sleep)
     summaries: list[SnapshotSummary] = []

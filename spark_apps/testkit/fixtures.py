@@ -37,12 +37,12 @@ def kafka_bootstrap() -> str:
     """The broker for tests on Spark: that of the setting. Such a test is skipped while it doesn't answer."""
     from spark_apps.runtime.topics import Topics  # noqa: PLC0415 (loads the Kafka client)
 
-    bootstrap = AppSettings().kafka_bootstrap
+    kafka = AppSettings().kafka
     try:
-        Topics(bootstrap, timeout_s=2).missing([])
+        Topics(kafka, timeout_s=2).missing([])
     except BrokerUnavailableError as error:
         pytest.skip(str(error))
-    return bootstrap
+    return kafka.bootstrap
 
 
 @pytest.fixture(scope="session")

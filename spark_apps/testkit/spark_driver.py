@@ -61,7 +61,7 @@ class SparkDriver(TopologyTestDriver):
         self._describe = spec.describe
         self._settings = settings
         self._context = StreamContext(spec, spark, settings, SparkCheckpoint(settings.checkpoint_dir(spec.name)))
-        self._admin = new_admin(settings.kafka_bootstrap)
+        self._admin = new_admin(settings.kafka)
         self._layout = Layout(self.plan)
         self._internal = topology.repartition_topics
         self._changelog_topics = changelog_topics(spec.name, topology)
@@ -112,7 +112,7 @@ class SparkDriver(TopologyTestDriver):
 
     def _produce(self) -> None:
         # Librdkafka's own partitioner is never used: the partition is always given.
-        producer = new_producer(self._settings.kafka_bootstrap, {"linger.ms": 5})
+        producer = new_producer(self._settings.kafka, {"linger.ms": 5})
         for topic, partition, _, timestamp_ms, key, value, _ in self._piped:
             producer.produce(topic, value=value, key=key, partition=partition, timestamp=timestamp_ms)
         if producer.flush(_TIMEOUT_S):
@@ -156,7 +156,7 @@ class SparkDriver(TopologyTestDriver):
         return processed
 
     def _is_done(self) -> bool:
-        ends = Topics(self._settings.kafka_bootstrap).end(self._layout.topics)
+        ends = Topics(self._settings.kafka).end(self._layout.topics)
         return self._context.checkpoint.committed_position().reaches(ends)
 
     def _look(self) -> None:
@@ -179,7 +179,7 @@ class SparkDriver(TopologyTestDriver):
                     self._backends.pop((spec.name, slot.partition), None)
 
     def _unseen(self, topic: str) -> Iterator[Message]:
-        for message in read_topic(self._settings.kafka_bootstrap, topic):
+        for message in read_topic(self._settings.kafka, topic):
             where, offset = (topic, message.partition() or 0), message.offset() or 0
             if offset >= self._seen.get(where, 0):
                 self._seen[where] = offset + 1

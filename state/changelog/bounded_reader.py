@@ -20,6 +20,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.log_bounds import kept_offset_client, log_bounds
 from state.errors import ChangelogError
+from state.kafka import Kafka
 from state.kafka_clients import CONNECT_AT_ONCE, new_consumer
 
 PATIENCE_S = 30.0
@@ -36,12 +37,12 @@ _Answer = TypeVar("_Answer")
 
 
 def read_range(
-    bootstrap: str, topic: str, partition: int, start: int, end: int, *, isolation: str = "read_committed"
+    kafka: Kafka, topic: str, partition: int, start: int, end: int, *, isolation: str = "read_committed"
 ) -> Iterator[Message]:
     """The records of a partition with `start <= offset < end`, in their order.
 
     Args:
-        bootstrap: the brokers, `host:port,…`.
+        kafka: the Kafka.
         topic: an existing topic.
         partition: one of its partitions.
         start: an offset that the log still has, unless the range is empty.
@@ -55,7 +56,7 @@ def read_range(
     if start >= end:
         return
     where = TopicPartition(topic, partition, start)
-    with closing(_consumer(bootstrap, isolation)) as consumer:
+    with closing(_consumer(kafka, isolation)) as consumer:
         consumer.assign([where])
         reached, deadline_s = start - 1, 0.0
         while (position := consumer.position([where])[0].offset) < end:
@@ -72,26 +73,26 @@ def read_range(
                     yield message
 
 
-def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
+def read_topic(kafka: Kafka, topic: str) -> Iterator[Message]:
     """The committed records that a topic holds now, partition by partition, each in the order of offsets.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ChangelogError: there is no such topic.
     """
-    bounds = {partition: bounds_of(bootstrap, topic, partition) for partition in partitions_of(bootstrap, topic)}
+    bounds = {partition: bounds_of(kafka, topic, partition) for partition in partitions_of(kafka, topic)}
     for partition, (start, end) in bounds.items():
-        yield from read_range(bootstrap, topic, partition, start, end)
+        yield from read_range(kafka, topic, partition, start, end)
 
 
-def partitions_of(bootstrap: str, topic: str) -> list[int]:
+def partitions_of(kafka: Kafka, topic: str) -> list[int]:
     """The partitions of a topic, ascending.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
         ChangelogError: there is no such topic.
     """
-    with closing(_consumer(bootstrap)) as consumer:
+    with closing(_consumer(kafka)) as consumer:
         found = _answer(topic, lambda: consumer.list_topics(topic, timeout=PATIENCE_S).topics[topic])
     if not found.partitions:
         msg = f"there is no topic {topic}: start the app that writes it, or create it"
@@ -99,18 +100,18 @@ def partitions_of(bootstrap: str, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
-def bounds_of(bootstrap: str, topic: str, partition: int) -> tuple[int, int]:
+def bounds_of(kafka: Kafka, topic: str, partition: int) -> tuple[int, int]:
     """The first offset of a partition, and its end: before the first record of a transaction that is still open.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
     """
-    return _answer(topic, lambda: log_bounds(kept_offset_client(bootstrap), topic, partition, PATIENCE_S))
+    return _answer(topic, lambda: log_bounds(kept_offset_client(kafka), topic, partition, PATIENCE_S))
 
 
-def _consumer(bootstrap: str, isolation: str = "read_committed") -> Consumer:
+def _consumer(kafka: Kafka, isolation: str = "read_committed") -> Consumer:
     return new_consumer(
-        bootstrap,
+        kafka,
         "range",
         {
             "enable.partition.eof": True,

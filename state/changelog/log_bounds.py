@@ -17,6 +17,7 @@ from functools import lru_cache
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from state.changelog.errors import BrokerUnavailableError
+from state.kafka import Kafka
 from state.kafka_clients import CONNECT_AT_ONCE, new_consumer
 
 TopicAndPartition = tuple[str, int]
@@ -30,32 +31,32 @@ _TIMEOUT_S = 30.0
 
 
 def offset_client(
-    bootstrap: str,
+    kafka: Kafka,
     *,
     isolation: str = "read_committed",
     more: Mapping[str, str] | None = None,
 ) -> Consumer:
     """A client to ask for offsets. Threads may ask at the same time; `close` frees it."""
-    return new_consumer(bootstrap, "offsets", {"isolation.level": isolation, **(more or {})})
+    return new_consumer(kafka, "offsets", {"isolation.level": isolation, **(more or {})})
 
 
 @lru_cache(maxsize=4)
-def kept_offset_client(bootstrap: str) -> Consumer:
+def kept_offset_client(kafka: Kafka) -> Consumer:
     """The client that this process keeps for its requests: a new one sometimes asks before it is connected."""
-    return offset_client(bootstrap, more=CONNECT_AT_ONCE)
+    return offset_client(kafka, more=CONNECT_AT_ONCE)
 
 
-def offsets_of(bootstrap: str, wanted: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
+def offsets_of(kafka: Kafka, wanted: Mapping[TopicAndPartition, int]) -> dict[TopicAndPartition, int]:
     """The `FIRST` or `END` offset of each of `wanted`.
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer, or doesn't know a partition.
     """
     try:
-        return log_offsets(kept_offset_client(bootstrap), wanted, _TIMEOUT_S)
+        return log_offsets(kept_offset_client(kafka), wanted, _TIMEOUT_S)
     except KafkaException as error:
         topics = ", ".join(sorted({topic for topic, _ in wanted}))
-        msg = f"the broker at {bootstrap} does not report the offsets of {topics}: {error.args[0].str()}"
+        msg = f"the broker at {kafka} does not report the offsets of {topics}: {error.args[0].str()}"
         raise BrokerUnavailableError(msg) from error
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 
 from state.changelog.log_bounds import END, TopicAndPartition, known_offsets, offset_client
+from state.kafka import Kafka
 from state.kafka_clients import new_admin
 
 
@@ -43,11 +44,11 @@ _NO_TOPIC = _Topic(None, 0)
 class LogEnds:
     """Finds the end offsets of logs. Belongs to one thread."""
 
-    def __init__(self, bootstrap: str, *, timeout_s: float = 1.0) -> None:
+    def __init__(self, kafka: Kafka, *, timeout_s: float = 1.0) -> None:
         self._timeout_s = timeout_s
-        self._stable = offset_client(bootstrap)
-        self._written = offset_client(bootstrap, isolation="read_uncommitted")
-        self._admin = new_admin(bootstrap)
+        self._stable = offset_client(kafka)
+        self._written = offset_client(kafka, isolation="read_uncommitted")
+        self._admin = new_admin(kafka)
         self._topics: dict[str, _Topic] = {}
 
     def ends(self, partitions: Sequence[TopicAndPartition]) -> Mapping[TopicAndPartition, LogEnd]:

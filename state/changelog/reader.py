@@ -14,6 +14,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import TopicAndPartition, log_bounds
 from state.changelog.restore import LogState
 from state.errors import ChangelogError
+from state.kafka import Kafka
 from state.kafka_clients import new_admin, new_consumer
 
 log = structlog.get_logger(__name__)
@@ -42,7 +43,7 @@ class ReaderSettings:
     """How a reader fetches.
 
     Attributes:
-        bootstrap: the brokers, `host:port,…`.
+        kafka: the Kafka.
         max_batch_records: the most records of one read.
         max_batch_bytes: about the most bytes of keys and values of one read, estimated from the previous read.
         linger_s: how long a read waits for a full batch. Large batches hold fewer keys than records, so restoring
@@ -51,7 +52,7 @@ class ReaderSettings:
         timeout_s: how long a request to the broker may take.
     """
 
-    bootstrap: str
+    kafka: Kafka
     max_batch_records: int = 20_000
     max_batch_bytes: int = 64 << 20
     linger_s: float = 0.0
@@ -69,7 +70,7 @@ class ChangelogReader:
 
     def __init__(self, settings: ReaderSettings) -> None:
         self._settings = settings
-        self._admin = new_admin(settings.bootstrap, _CLIENT)
+        self._admin = new_admin(settings.kafka, _CLIENT)
         self._consumer = _consumer(settings)
         self._topic_ids: dict[str, str] = {}
         self._positions: dict[TopicAndPartition, int] = {}
@@ -91,7 +92,7 @@ class ChangelogReader:
         except KafkaException as error:
             raise _told(error.args[0], topic) from error
         except TimeoutError as error:
-            msg = f"no broker at {self._settings.bootstrap} describes {topic} within {timeout_s:.0f} s"
+            msg = f"no broker at {self._settings.kafka} describes {topic} within {timeout_s:.0f} s"
             raise BrokerUnavailableError(msg) from error
         compacted = "compact" in str(config["cleanup.policy"].value)
         retention_ms = int(config["delete.retention.ms"].value) if compacted else NEVER_MS
@@ -208,7 +209,7 @@ def next_batch_records(value_bytes: Sequence[int], settings: ReaderSettings) -> 
 
 def _consumer(settings: ReaderSettings) -> Consumer:
     return new_consumer(
-        settings.bootstrap,
+        settings.kafka,
         "replica",
         {
             **_CLIENT,

@@ -19,6 +19,7 @@ from state.cluster.compacted_topic import (
     reader_from_start,
     signature_in,
 )
+from state.kafka import Kafka
 from state.kafka_clients import new_producer
 
 log = structlog.get_logger(__name__)
@@ -28,7 +29,7 @@ _POLL_S = 0.2
 _RETRY_S = 0.5
 
 
-def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = ALIASES_TOPIC) -> None:
+def publish_alias(kafka: Kafka, secret: bytes, alias: Alias, *, topic: str = ALIASES_TOPIC) -> None:
     """Writes an alias and returns when the broker has it; makes the topic if there is none.
 
     Its time is always set after the previous alias's time, whatever the clock says: the alias published last counts.
@@ -37,10 +38,10 @@ def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = A
     Raises:
         BrokerUnavailableError: no broker confirmed it. It may or may not be written. Publish it again.
     """
-    known = read_aliases(bootstrap, secret, topic=topic).get(alias.store)
+    known = read_aliases(kafka, secret, topic=topic).get(alias.store)
     if known is not None and known.at_ms >= alias.at_ms:
         alias = replace(alias, at_ms=known.at_ms + 1)
-    producer = new_producer(bootstrap, {"acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
+    producer = new_producer(kafka, {"acks": "all", "message.timeout.ms": int(_TIMEOUT_S * 1000)})
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: Message) -> None:
@@ -58,13 +59,13 @@ def publish_alias(bootstrap: str, secret: bytes, alias: Alias, *, topic: str = A
     log.info("alias_published", store=alias.store, topic=alias.topic, prepare=alias.prepare)
 
 
-def read_aliases(bootstrap: str, secret: bytes, *, topic: str = ALIASES_TOPIC) -> Mapping[str, Alias]:
+def read_aliases(kafka: Kafka, secret: bytes, *, topic: str = ALIASES_TOPIC) -> Mapping[str, Alias]:
     """The current aliases by store; none if there is no such topic. Records that are no aliases are skipped.
 
     Raises:
         BrokerUnavailableError: no broker answers.
     """
-    reader = AliasReader(bootstrap, secret, topic)
+    reader = AliasReader(kafka, secret, topic)
     try:
         while not reader.caught_up:
             reader.read(_POLL_S)
@@ -81,14 +82,14 @@ class AliasReader:
         caught_up: whether all that was there at the start has been read.
     """
 
-    def __init__(self, bootstrap: str, secret: bytes, topic: str = ALIASES_TOPIC) -> None:
-        create_compacted_topic(bootstrap, topic, timeout_s=_TIMEOUT_S)
+    def __init__(self, kafka: Kafka, secret: bytes, topic: str = ALIASES_TOPIC) -> None:
+        create_compacted_topic(kafka, topic, timeout_s=_TIMEOUT_S)
         self._topic = topic
         self.aliases: Mapping[str, Alias] = {}
         self.caught_up = False
         self._secret = secret
         self._silent_s = 0.0
-        self._consumer = reader_from_start(bootstrap, topic, "aliases")
+        self._consumer = reader_from_start(kafka, topic, "aliases")
 
     def read(self, timeout_s: float) -> None:
         """Takes the records that arrive within `timeout_s`.
@@ -128,7 +129,7 @@ class AliasWatch:
     """One thread that keeps reading. `known` may be read from any thread.
 
     Args:
-        bootstrap: the broker.
+        kafka: the Kafka.
         secret: the cluster's.
         topic: where aliases are.
         on_change: called on that thread after an alias has changed, and once when all were read.
@@ -136,13 +137,13 @@ class AliasWatch:
 
     def __init__(
         self,
-        bootstrap: str,
+        kafka: Kafka,
         secret: bytes,
         topic: str = ALIASES_TOPIC,
         *,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._topic = topic
         self._secret = secret
         self._on_change = on_change
@@ -176,7 +177,7 @@ class AliasWatch:
             self._stop.wait(_RETRY_S)
 
     def _follow(self) -> None:
-        reader = AliasReader(self._bootstrap, self._secret, self._topic)
+        reader = AliasReader(self._kafka, self._secret, self._topic)
         try:
             while not self._stop.is_set():
                 reader.read(_POLL_S)

@@ -7,10 +7,10 @@ from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import NewTopic
 
 from state.changelog.errors import BrokerUnavailableError
-from state.kafka_clients import new_admin, new_consumer
+from state.kafka import Kafka
+from state.kafka_clients import new_admin, new_consumer, new_topic
 
 SIGNATURE = "signature"
 """The record header that holds the signature of the value."""
@@ -20,24 +20,25 @@ _CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
 
 
 def create_compacted_topic(
-    bootstrap: str, topic: str, *, timeout_s: float, config: Mapping[str, str] | None = None
+    kafka: Kafka, topic: str, *, timeout_s: float, config: Mapping[str, str] | None = None
 ) -> None:
     """Makes the topic if there is none.
 
     Args:
-        bootstrap: the brokers, `host:port,…`.
+        kafka: the Kafka.
         topic: its name.
         timeout_s: how long to wait for the broker.
         config: the topic's settings besides compaction and the size of its segments.
 
     Raises:
         BrokerUnavailableError: no broker answers now; try again.
+        ConfigurationError: there is none, and the settings let nobody make topics.
     """
-    admin = new_admin(bootstrap, RECONNECT)
+    admin = new_admin(kafka, RECONNECT)
     try:
         if admin.list_topics(topic, timeout=timeout_s).topics[topic].error is None:
             return
-        wanted = NewTopic(topic, 1, -1, config={**_CONFIG, **(config or {})})
+        wanted = new_topic(kafka, topic, 1, {**_CONFIG, **(config or {})})
         admin.create_topics([wanted], request_timeout=timeout_s)[topic].result(timeout_s + 1)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
@@ -49,16 +50,16 @@ def create_compacted_topic(
         raise BrokerUnavailableError(msg) from error
 
 
-def reader_from_start(bootstrap: str, topic: str, name: str) -> Consumer:
+def reader_from_start(kafka: Kafka, topic: str, name: str) -> Consumer:
     """A consumer of the whole topic. It reports each end of the topic that it reaches: see `is_end`.
 
     Args:
-        bootstrap: the brokers, `host:port,…`.
+        kafka: the Kafka.
         topic: the topic's name.
         name: what the consumer is for.
     """
     from_start = {"enable.partition.eof": True, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 100}
-    consumer = new_consumer(bootstrap, name, {**from_start, **RECONNECT})
+    consumer = new_consumer(kafka, name, {**from_start, **RECONNECT})
     consumer.assign([TopicPartition(topic, 0, 0)])
     return consumer
 

@@ -18,6 +18,7 @@ from state.cluster.compacted_topic import (
     reader_from_start,
     signature_in,
 )
+from state.kafka import Kafka
 from state.kafka_clients import new_producer
 
 log = structlog.get_logger(__name__)
@@ -68,9 +69,9 @@ class HeartbeatChannel(Protocol):
 class KafkaHeartbeatChannel:
     """Heartbeats through Kafka."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, kafka: Kafka, topic: str) -> None:
         self._topic = topic
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
 
@@ -81,9 +82,9 @@ class KafkaHeartbeatChannel:
             BrokerUnavailableError: no broker answers now; try again.
         """
         self.close()
-        create_compacted_topic(self._bootstrap, self._topic, timeout_s=_TIMEOUT_S, config=_CONFIG)
+        create_compacted_topic(self._kafka, self._topic, timeout_s=_TIMEOUT_S, config=_CONFIG)
         self._producer = new_producer(
-            self._bootstrap,
+            self._kafka,
             {
                 "acks": "1",
                 "linger.ms": 0,
@@ -92,7 +93,7 @@ class KafkaHeartbeatChannel:
                 **RECONNECT,
             },
         )
-        self._consumer = reader_from_start(self._bootstrap, self._topic, "members")
+        self._consumer = reader_from_start(self._kafka, self._topic, "members")
 
     def send(self, key: bytes, value: bytes, signature: bytes) -> None:
         """Sends a heartbeat, without waiting."""

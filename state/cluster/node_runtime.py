@@ -93,7 +93,7 @@ def node_runtime(
 ) -> NodeRuntime:
     """Makes the parts; starts nothing."""
     state_dir = settings.run_dir / "state" / name
-    reader = ReaderSettings(settings.kafka_bootstrap)
+    reader = ReaderSettings(settings.kafka)
     counts = PartitionCounts(lambda: catalog.wanted, lambda: ChangelogReader(reader), state_dir)
     turns = RebuildTurns(name)
     replicas = ReplicaSet(
@@ -108,7 +108,7 @@ def node_runtime(
         on_topic_changed=counts.ask_soon,
         may_rebuild=turns.has,
     )
-    aliases = AliasWatch(settings.kafka_bootstrap, secret, settings.aliases_topic)
+    aliases = AliasWatch(settings.kafka, secret, settings.aliases_topic)
     rebalance = rebalance_policy_of(name, settings)
     reconciler = ReplicaReconciler(
         catalog,
@@ -129,7 +129,7 @@ def node_runtime(
     membership = Membership(
         identity,
         secret=secret,
-        channel=KafkaHeartbeatChannel(settings.kafka_bootstrap, settings.members_topic),
+        channel=KafkaHeartbeatChannel(settings.kafka, settings.members_topic),
         view=static_view(settings.peer_addresses, identity, view_settings),
         settings=view_settings,
         clock=clock,
@@ -197,4 +197,4 @@ def _storage(settings: NodeSettings, state_dir: Path, clock: Clock) -> ReplicaSt
 def _cold_restore(settings: NodeSettings, state_dir: Path) -> WorkerColdRestore | None:
     if settings.backend == "memory":
         return None
-    return WorkerColdRestore(state_dir, settings.kafka_bootstrap, ColdRestoreSettings())
+    return WorkerColdRestore(state_dir, settings.kafka, ColdRestoreSettings())

@@ -19,6 +19,7 @@ from xxhash import xxh64_intdigest
 
 from state.clock import Clock
 from state.errors import ChangelogError, InvalidArgumentError, RefusedError
+from state.kafka import Kafka
 from state.maintenance.archive import Archive
 from state.maintenance.cleanup_outcome import CleanupOutcome, RowOutcome, cleanup_outcome
 from state.maintenance.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan
@@ -83,7 +84,7 @@ class Cleanup:
     """The clean-ups of one store. One at a time: a second one fences the first.
 
     Args:
-        bootstrap: the brokers.
+        kafka: the Kafka.
         folder: where this store's clean-ups are kept.
         store, topic: the store and the changelog that it has now.
         clock: for ages and the rate limit.
@@ -91,9 +92,9 @@ class Cleanup:
     """
 
     def __init__(
-        self, bootstrap: str, folder: Path, store: str, topic: str, *, clock: Clock, wait: Callable[[float], object]
+        self, kafka: Kafka, folder: Path, store: str, topic: str, *, clock: Clock, wait: Callable[[float], object]
     ) -> None:
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._folder = folder
         self._store = store
         self._topic = topic
@@ -106,7 +107,7 @@ class Cleanup:
         cutoff_ms = now_ms - options.ttl_ms
         rows = size_bytes = expired_rows = expired_bytes = 0
         ages, sample = no_ages(), list[str]()
-        changelog = Changelog(self._bootstrap, self._topic)
+        changelog = Changelog(self._kafka, self._topic)
         ends = changelog.ends()
         for partition, end in ends.items():
             records = changelog.scan(partition, changelog.bounds(partition)[0], end)
@@ -282,7 +283,7 @@ class Cleanup:
         pace = Pace(plan.options.tombstones_per_s, self._clock, self._wait)
         chunk_records = max(1, min(_CHUNK_RECORDS, int(plan.options.tombstones_per_s)))
         # Before the changelog is read: from here on no earlier run can commit anything.
-        tentative = KafkaTentativeLog(self._bootstrap, plan.topic, f"cleanup-{plan.topic}")
+        tentative = KafkaTentativeLog(self._kafka, plan.topic, f"cleanup-{plan.topic}")
         try:
             changelog = self._changelog(plan)
             for partition in plan.ends:
@@ -318,7 +319,7 @@ class Cleanup:
             raise CleanupRefusedError(msg)
 
     def _changelog(self, plan: CleanupPlan) -> Changelog:
-        changelog = Changelog(self._bootstrap, plan.topic)
+        changelog = Changelog(self._kafka, plan.topic)
         if changelog.facts.topic_id != plan.topic_id:
             msg = f"{plan.topic} was made anew since clean-up {plan.cleanup_id} was planned: plan another one"
             raise ChangelogError(msg)

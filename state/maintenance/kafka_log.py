@@ -13,6 +13,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.skipped import SkippedRecord, headers_of, skip_reason
 from state.errors import ChangelogError
+from state.kafka import Kafka
 from state.kafka_clients import new_producer
 from state.maintenance.log_record import LogRecord
 
@@ -26,14 +27,14 @@ class Changelog:
     Methods raise `BrokerUnavailableError` when the broker doesn't answer.
     """
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, kafka: Kafka, topic: str) -> None:
         """Asks the broker about the topic.
 
         Raises:
             ChangelogError: it doesn't exist.
         """
-        self._bootstrap = bootstrap
-        reader = ChangelogReader(ReaderSettings(bootstrap, timeout_s=TIMEOUT_S))
+        self._kafka = kafka
+        reader = ChangelogReader(ReaderSettings(kafka, timeout_s=TIMEOUT_S))
         try:
             self.facts = reader.facts(topic)
         finally:
@@ -47,7 +48,7 @@ class Changelog:
 
     def bounds(self, partition: int) -> tuple[int, int]:
         """The first offset, and the end: before the first record of a transaction that is still open."""
-        return bounds_of(self._bootstrap, self.topic, partition)
+        return bounds_of(self._kafka, self.topic, partition)
 
     def ends(self) -> dict[int, int]:
         """The end of each partition."""
@@ -65,11 +66,11 @@ class Changelog:
         if start < first:
             msg = f"{self.topic}-{partition} begins at {first}, behind {start}: the topic was made anew or is cut off"
             raise ChangelogError(msg)
-        yield from _records(read_range(self._bootstrap, self.topic, partition, start, end))
+        yield from _records(read_range(self._kafka, self.topic, partition, start, end))
 
     def skipped(self, partition: int, start: int, end: int) -> Iterator[SkippedRecord]:
         """The committed records with `start <= offset < end` that are no rows."""
-        for message in read_range(self._bootstrap, self.topic, partition, start, end):
+        for message in read_range(self._kafka, self.topic, partition, start, end):
             timestamp_ms = message.timestamp()[1]
             reason = skip_reason(message.key(), message.value(), timestamp_ms, headers_of(message))
             if reason is not None:
@@ -82,13 +83,13 @@ class KafkaTentativeLog:
     `transactional_id` fences other writers with the same one: there is one clean-up of a store at a time.
     """
 
-    def __init__(self, bootstrap: str, topic: str, transactional_id: str) -> None:
+    def __init__(self, kafka: Kafka, topic: str, transactional_id: str) -> None:
         """Takes over the transactional id, which aborts what an earlier run left open."""
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._topic = topic
         self._failed: list[KafkaError] = []
         self._producer = new_producer(
-            bootstrap,
+            kafka,
             {
                 "transactional.id": transactional_id,
                 "transaction.timeout.ms": _TRANSACTION_TIMEOUT_MS,
@@ -147,7 +148,7 @@ class KafkaTentativeLog:
     def read_to(self, end: int) -> Iterator[LogRecord]:
         """See `TentativeLog`."""
         start, self._read_up_to = self._read_up_to, max(end, self._read_up_to)
-        found = read_range(self._bootstrap, self._topic, self._partition, start, end, isolation="read_uncommitted")
+        found = read_range(self._kafka, self._topic, self._partition, start, end, isolation="read_uncommitted")
         yield from _records(found)
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import structlog
 
+from state.kafka import Kafka
 from state.replicas.cold_worker import ColdReport, ColdRequest
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId
@@ -36,9 +37,9 @@ class ColdRestoreSettings:
 class WorkerColdRestore:
     """Starts workers and reads their reports. `restore` is called from the follower's thread only."""
 
-    def __init__(self, root: Path, bootstrap: str, settings: ColdRestoreSettings | None = None) -> None:
+    def __init__(self, root: Path, kafka: Kafka, settings: ColdRestoreSettings | None = None) -> None:
         self._root = root
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._settings = settings or ColdRestoreSettings()
         self._attempts: dict[ReplicaId, int] = {}
         self._workers: set[subprocess.Popen[bytes]] = set()
@@ -110,7 +111,7 @@ class WorkerColdRestore:
             if worker.stdin is None or worker.stdout is None:
                 return worker.wait()
             try:
-                worker.stdin.write(ColdRequest(str(self._root), self._bootstrap, wanted).encode())
+                worker.stdin.write(ColdRequest(str(self._root), self._kafka, wanted).encode())
                 worker.stdin.flush()
             except BrokenPipeError:
                 return worker.wait()

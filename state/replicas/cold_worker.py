@@ -25,6 +25,7 @@ import structlog
 from state.changelog.listener import ProgressThrottle, RestoreEvent, RestoreListener, RestoreProgress
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock, SystemClock
+from state.kafka import Kafka
 from state.replicas.follower import Follower
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import RocksDBStorage
@@ -44,19 +45,21 @@ class ColdRequest:
     """The replicas that a worker should restore: (store, partition, changelog topic) under `root`."""
 
     root: str
-    bootstrap: str
+    kafka: Kafka
     replicas: list[tuple[str, int, str]]
 
     def encode(self) -> bytes:
         """One line of JSON."""
-        return orjson.dumps(asdict(self)) + b"\n"
+        return orjson.dumps(asdict(self), default=str) + b"\n"
 
     @classmethod
     def decode(cls, line: bytes) -> Self:
-        """Reads what `encode` wrote."""
+        """Reads what `encode` wrote, without what concerns new topics."""
         fields = orjson.loads(line)
+        kafka = fields["kafka"]
+        properties = kafka["properties"] and Path(kafka["properties"])
         replicas = [(str(store), int(partition), str(topic)) for store, partition, topic in fields["replicas"]]
-        return cls(str(fields["root"]), str(fields["bootstrap"]), replicas)
+        return cls(str(fields["root"]), Kafka(str(kafka["bootstrap"]), properties), replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def restore(request: ColdRequest) -> None:
         for store, partition, topic in request.replicas
     ]
     settings = ReaderSettings(
-        request.bootstrap,
+        request.kafka,
         max_batch_records=_BATCH_RECORDS,
         max_batch_bytes=_BATCH_BYTES,
         linger_s=0.2,

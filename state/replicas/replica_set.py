@@ -71,7 +71,7 @@ class ReplicaSet:
         # Never changed in place: readers iterate over it while replicas come and go.
         self._replicas: Mapping[ReplicaId, Replica] = {spec.replica: self._make(spec) for spec in specs}
         self.end_offset_poller = EndOffsetPoller(
-            self._held, lambda: LogEnds(reader.bootstrap), clock, on_topic_changed=on_topic_changed
+            self._held, lambda: LogEnds(reader.kafka), clock, on_topic_changed=on_topic_changed
         )
         self._cold_restore = cold_restore
         self._follower = Follower(

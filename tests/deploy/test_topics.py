@@ -20,6 +20,7 @@ from harness.broker import Broker
 from spark_apps.apps.pos import POS
 from spark_apps.registry import ON_DEMAND_APPS, stores
 from spark_apps.settings import AppSettings
+from state.kafka import Kafka
 from state.kafka_clients import new_admin
 
 SPECS = topics_of(PlatformSettings.load(), [POS])
@@ -27,10 +28,10 @@ SPECS = topics_of(PlatformSettings.load(), [POS])
 
 @pytest.mark.broker
 def test_missing_topics_are_made_once(broker: Broker) -> None:
-    admin = new_admin(broker.bootstrap)
+    admin = new_admin(broker.kafka)
     specs = tuple(_renamed(topic) for topic in SPECS)
-    assert ensure_topics(admin, specs) == [spec.name for spec in specs]
-    assert ensure_topics(admin, specs) == []
+    assert ensure_topics(broker.kafka, specs) == [spec.name for spec in specs]
+    assert ensure_topics(broker.kafka, specs) == []
     resource = ConfigResource(ResourceType.TOPIC, "ensured-pos-rewards-changelog")
     config = admin.describe_configs([resource])[resource].result(timeout=30)
     assert config["cleanup.policy"].value == "compact"
@@ -42,13 +43,13 @@ def test_another_number_of_partitions_is_told_with_the_remedy(broker: Broker) ->
     broker.create_topic("ensured-otherwise", partitions=2)
     spec = TopicSpec("ensured-otherwise", 4, {})
     with pytest.raises(StartError, match=r"has 2 partitions but 4 are set: set STOREKEEPER_TOPIC_PARTITIONS=2"):
-        ensure_topics(new_admin(broker.bootstrap), (spec,))
+        ensure_topics(broker.kafka, (spec,))
 
 
 @pytest.mark.broker
 def test_a_broker_answers_or_not(broker: Broker) -> None:
-    assert answers(broker.bootstrap, timeout_s=10)
-    assert not answers("127.0.0.1:1", timeout_s=0.3)
+    assert answers(broker.kafka, timeout_s=10)
+    assert not answers(Kafka("127.0.0.1:1"), timeout_s=0.3)
 
 
 def test_every_topic_of_every_app_is_made_once_and_changelogs_are_compacted() -> None:

@@ -6,13 +6,14 @@ import sys
 import time
 
 from state.changelog.log_ends import LogEnds
+from state.kafka import Kafka
 
 PARTITIONS = 4
 
 
 def main(bootstrap: str, topics: str, seconds: str, timeout_s: str) -> None:
     """Asks for so many seconds."""
-    ends = LogEnds(bootstrap, timeout_s=float(timeout_s))
+    ends = LogEnds(Kafka(bootstrap), timeout_s=float(timeout_s))
     logs = [(topic, partition) for topic in topics.split(",") for partition in range(PARTITIONS)]
     told, deadline_s = 0, time.monotonic() + float(seconds)
     while time.monotonic() < deadline_s:

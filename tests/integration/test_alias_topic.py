@@ -25,13 +25,13 @@ def _alias() -> Alias:
 
 def test_what_is_published_is_read(broker: Broker) -> None:
     alias = _alias()
-    publish_alias(broker.bootstrap, SECRET, alias)
+    publish_alias(broker.kafka, SECRET, alias)
     later = replace(alias, topic=f"{alias.store}-g3", generation=3, at_ms=8)
-    publish_alias(broker.bootstrap, SECRET, later)
-    assert read_aliases(broker.bootstrap, SECRET)[alias.store] == later
-    publish_alias(broker.bootstrap, SECRET, replace(alias, at_ms=3))
-    assert read_aliases(broker.bootstrap, SECRET)[alias.store] == replace(alias, at_ms=9), "the clock went back"
-    assert alias.store not in read_aliases(broker.bootstrap, b"another cluster's secret, as long")
+    publish_alias(broker.kafka, SECRET, later)
+    assert read_aliases(broker.kafka, SECRET)[alias.store] == later
+    publish_alias(broker.kafka, SECRET, replace(alias, at_ms=3))
+    assert read_aliases(broker.kafka, SECRET)[alias.store] == replace(alias, at_ms=9), "the clock went back"
+    assert alias.store not in read_aliases(broker.kafka, b"another cluster's secret, as long")
 
 
 def test_an_error_of_who_is_told_does_not_end_a_watch(broker: Broker) -> None:
@@ -43,7 +43,7 @@ def test_an_error_of_who_is_told_does_not_end_a_watch(broker: Broker) -> None:
             raise failures.pop()
         told.set()
 
-    watch = AliasWatch(broker.bootstrap, SECRET, on_change=on_change)
+    watch = AliasWatch(broker.kafka, SECRET, on_change=on_change)
     watch.start()
     try:
         assert told.wait(30)
@@ -54,7 +54,7 @@ def test_an_error_of_who_is_told_does_not_end_a_watch(broker: Broker) -> None:
 def test_a_watch_hears_of_changes_and_passes_over_forgeries(broker: Broker) -> None:
     alias = _alias()
     changed = threading.Event()
-    watch = AliasWatch(broker.bootstrap, SECRET, on_change=changed.set)
+    watch = AliasWatch(broker.kafka, SECRET, on_change=changed.set)
     watch.start()
     try:
         assert changed.wait(30)
@@ -63,7 +63,7 @@ def test_a_watch_hears_of_changes_and_passes_over_forgeries(broker: Broker) -> N
         producer = Producer({"bootstrap.servers": broker.bootstrap})
         producer.produce(ALIASES_TOPIC, forged.encode(), alias.store.encode(), headers={"signature": b"x" * 32})
         assert producer.flush(10) == 0
-        publish_alias(broker.bootstrap, SECRET, alias)
+        publish_alias(broker.kafka, SECRET, alias)
         assert changed.wait(30)
         assert watch.known is not None
         assert watch.known[alias.store] == alias

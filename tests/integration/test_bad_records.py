@@ -117,13 +117,13 @@ def test_no_kind_of_record_stops_a_partition_or_makes_copies_differ(changelog: B
             check(cold)
             assert digests(cold) == digests(node)
 
-        log = Changelog(changelog.bootstrap, TOPIC)
+        log = Changelog(changelog.kafka, TOPIC)
         folds = [Fold(), Fold()]
         for partition in log.partitions:
             folds[partition].take(log.scan(partition, *log.bounds(partition)))
         assert [(len(fold.hashes), to_hex(fold.digest)) for fold in folds] == digests(node)
         compared: dict[bytes, bytes] = {}
-        for key, value in read_changelog(changelog.bootstrap, TOPIC):
+        for key, value in read_changelog(changelog.kafka, TOPIC):
             compared.pop(key, None)
             if value is not None:
                 compared[key] = value

@@ -32,24 +32,24 @@ def write(broker: Broker, topic: str) -> None:
 
 def ends(broker: Broker, topic: str) -> list[int]:
     """Behind each partition's last finished transaction."""
-    return [bounds_of(broker.bootstrap, topic, partition)[1] for partition in range(2)]
+    return [bounds_of(broker.kafka, topic, partition)[1] for partition in range(2)]
 
 
 def test_pieces_in_any_order_add_up_to_the_whole(broker: Broker) -> None:
     write(broker, "range-pieces")
-    start, end = bounds_of(broker.bootstrap, "range-pieces", 1)
+    start, end = bounds_of(broker.kafka, "range-pieces", 1)
     assert (start, end) == (0, 40)  # ten times three records and a mark
-    pieces = [read_range(broker.bootstrap, "range-pieces", 1, at, min(at + 7, end)) for at in range(0, end, 7)]
+    pieces = [read_range(broker.kafka, "range-pieces", 1, at, min(at + 7, end)) for at in range(0, end, 7)]
     # Backwards, so that each begins in front of where the one before it was.
     found = [[(message.offset(), message.value()) for message in piece] for piece in reversed(pieces)]
     wanted = [(4 * number + place, b"%d" % number) for number in range(1, 10, 2) for place in range(3)]
     assert [record for piece in reversed(found) for record in piece] == wanted
-    assert [m.offset() for m in read_topic(broker.bootstrap, "range-pieces")] == 2 * [offset for offset, _ in wanted]
+    assert [m.offset() for m in read_topic(broker.kafka, "range-pieces")] == 2 * [offset for offset, _ in wanted]
 
 
 def test_open_and_aborted_records_are_there_for_those_who_ask(broker: Broker) -> None:
     write(broker, "range-all")
-    found = read_range(broker.bootstrap, "range-all", 0, 0, 40, isolation="read_uncommitted")
+    found = read_range(broker.kafka, "range-all", 0, 0, 40, isolation="read_uncommitted")
     assert [message.offset() for message in found] == [offset for offset in range(40) if offset % 4 != 3]
 
 
@@ -59,10 +59,10 @@ def test_what_is_cut_off_missing_or_never_comes_is_told(broker: Broker, monkeypa
     for future in admin.delete_records([TopicPartition("range-cut", 0, 20)]).values():
         future.result(30)
     with pytest.raises(ChangelogMovedError, match="range-cut-0"):
-        list(read_range(broker.bootstrap, "range-cut", 0, 5, 40))
-    assert bounds_of(broker.bootstrap, "range-cut", 0) == (20, 40)
+        list(read_range(broker.kafka, "range-cut", 0, 5, 40))
+    assert bounds_of(broker.kafka, "range-cut", 0) == (20, 40)
     with pytest.raises(ChangelogError, match="no topic range-nowhere"):
-        list(read_topic(broker.bootstrap, "range-nowhere"))
+        list(read_topic(broker.kafka, "range-nowhere"))
     monkeypatch.setattr(bounded_reader, "PATIENCE_S", 0.5)
     with pytest.raises(BrokerUnavailableError, match="can't be read up to 41"):
-        list(read_range(broker.bootstrap, "range-cut", 0, 20, 41))
+        list(read_range(broker.kafka, "range-cut", 0, 20, 41))

@@ -15,6 +15,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.partitioner import partition_for
 from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from state.errors import ChangelogError
+from state.kafka import Kafka
 
 pytestmark = pytest.mark.broker
 
@@ -28,7 +29,7 @@ def topic(broker: Broker, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def reader(broker: Broker) -> Iterator[ChangelogReader]:
-    made = ChangelogReader(ReaderSettings(broker.bootstrap))
+    made = ChangelogReader(ReaderSettings(broker.kafka))
     yield made
     made.close()
 
@@ -111,7 +112,7 @@ def test_a_missing_topic_is_told_with_advice(reader: ChangelogReader) -> None:
 
 
 def test_a_missing_broker_is_told_in_time() -> None:
-    lonely = ChangelogReader(ReaderSettings("127.0.0.1:1", timeout_s=0.5))
+    lonely = ChangelogReader(ReaderSettings(Kafka("127.0.0.1:1"), timeout_s=0.5))
     with pytest.raises(BrokerUnavailableError):
         lonely.facts("t")
     lonely.close()

@@ -62,7 +62,7 @@ def fill(broker: Broker, topic: str, keys: range, value: bytes, age_days: int) -
 def content(broker: Broker, topic: str) -> dict[bytes | None, bytes]:
     """What a reader of committed records makes of the changelog."""
     rows: dict[bytes | None, bytes] = {}
-    changelog = Changelog(broker.bootstrap, topic)
+    changelog = Changelog(broker.kafka, topic)
     for partition in changelog.partitions:
         for record in changelog.scan(partition, *changelog.bounds(partition)):
             if record.value is None:
@@ -103,7 +103,7 @@ class App:
 
 
 def cleanup_of(broker: Broker, topic: str, folder: Path) -> Cleanup:
-    return Cleanup(broker.bootstrap, folder, "s", topic, clock=SystemClock(), wait=threading.Event().wait)
+    return Cleanup(broker.kafka, folder, "s", topic, clock=SystemClock(), wait=threading.Event().wait)
 
 
 def test_exactly_the_expired_rows_go_while_the_app_refreshes_some_and_undo_brings_them_back(
@@ -148,7 +148,7 @@ def test_a_killed_cleanup_goes_on_and_what_it_left_open_is_never_seen(broker: Br
     plan = cleanup.preview(OPTIONS)
     cleanup.archive(plan)
     canary = cleanup.delete(plan, only_canary=True)
-    killed = KafkaTentativeLog(broker.bootstrap, topic, f"cleanup-{topic}").at(0, 0)
+    killed = KafkaTentativeLog(broker.kafka, topic, f"cleanup-{topic}").at(0, 0)
     killed.append([LogRecord(0, 0, key_of(number), None) for number in range(1000)])
 
     report = cleanup.delete(plan)
@@ -159,7 +159,7 @@ def test_a_killed_cleanup_goes_on_and_what_it_left_open_is_never_seen(broker: Br
     assert cleanup.undo(plan).restored == 1000
     assert cleanup.undo(plan).restored == 1000
     assert len(content(broker, topic)) == 1000
-    changelog = Changelog(broker.bootstrap, topic)
+    changelog = Changelog(broker.kafka, topic)
     back = [
         record
         for partition in changelog.partitions

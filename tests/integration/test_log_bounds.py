@@ -36,8 +36,8 @@ def test_a_broker_that_is_stopped_is_not_waited_for_and_its_silence_is_no_offset
     topic = "log-bounds-stopped"
     broker.create_topic(topic, 1)
     write_topic(broker.bootstrap, topic, [(b"k", b"v")] * 3)
-    ends = LogEnds(broker.bootstrap)
-    with closing(offset_client(broker.bootstrap)) as client:
+    ends = LogEnds(broker.kafka)
+    with closing(offset_client(broker.kafka)) as client:
         assert log_bounds(client, topic, 0, 30) == (0, 3)
         told = ends.ends([(topic, 0), (topic, 1)])
         assert (told[topic, 0].bounds, told[topic, 1].topic_id) == ((3, 3), None)
@@ -54,7 +54,7 @@ def test_a_topic_that_is_not_there_keeps_no_other_from_being_told(broker: Broker
     topic = "log-bounds-alone"
     broker.create_topic(topic, 1)
     wanted = {(topic, 0): END, ("log-bounds-gone", 0): END}
-    with closing(offset_client(broker.bootstrap)) as client:
+    with closing(offset_client(broker.kafka)) as client:
         assert known_offsets(client, wanted, 30) == {(topic, 0): 0}
         with pytest.raises(KafkaException) as caught:
             log_offsets(client, wanted, 30)
@@ -100,7 +100,7 @@ def test_answers_that_come_too_late_end_no_process(own_broker: Broker) -> None:
 def test_partitions_that_were_added_meanwhile_are_known_too(broker: Broker, asked: list[int]) -> None:
     topic = f"bounds-{len(asked)}-grown"
     broker.create_topic(topic, 2)
-    with closing(offset_client(broker.bootstrap)) as client:
+    with closing(offset_client(broker.kafka)) as client:
         assert log_offsets(client, {(topic, partition): END for partition in (0, 1)}, 30)
         broker.add_partitions(topic, 3)
         wanted = {(topic, partition): END for partition in asked}

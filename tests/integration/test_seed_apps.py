@@ -108,7 +108,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Systems]:
         await_all(running, broker)
         for node in nodes:
             node.wait_ready()
-        found = Systems(broker, apps, running, nodes, expect(lambda topic: read_topic(broker.bootstrap, topic)))
+        found = Systems(broker, apps, running, nodes, expect(lambda topic: read_topic(broker.kafka, topic)))
         await_equal(found)
         yield found
         if running[0].process.poll() is None:  # unless a test has ended it
@@ -156,7 +156,7 @@ def test_every_store_holds_what_the_topics_add_up_to(systems: Systems) -> None:
 
 
 def test_the_board_is_ranked(systems: Systems) -> None:
-    players = expected_players(read_topic(systems.broker.bootstrap, "game-results"))
+    players = expected_players(read_topic(systems.broker.kafka, "game-results"))
     best = sorted(((row[0], player) for player, row in players.items()), key=lambda row: (-row[0], row[1]))
     client = systems.client(1)
     top = client.ranked("players").top(10).value
@@ -189,7 +189,7 @@ def test_both_nodes_answer_for_every_order_by_themselves(systems: Systems) -> No
 
 def test_changelog_records_tell_whence_they_come(systems: Systems) -> None:
     for topic in CHANGELOGS:
-        for record in read_topic(systems.broker.bootstrap, topic):
+        for record in read_topic(systems.broker.kafka, topic):
             assert record.headers["app"] in ON_DEMAND_APPS
             assert source_ranges_of([(name, value.encode()) for name, value in record.headers.items()])
 

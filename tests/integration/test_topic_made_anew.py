@@ -54,7 +54,7 @@ def following(broker: Broker, folder: Path, topics: Mapping[str, str]) -> Iterat
     """Partition 0 of each topic, by store."""
     clock = SystemClock()
     specs = [ReplicaSpec(ReplicaId(store, 0), topic, ReplicaRole.ACTIVE) for store, topic in topics.items()]
-    storage, reader = RocksDBStorage(folder, clock), ReaderSettings(broker.bootstrap)
+    storage, reader = RocksDBStorage(folder, clock), ReaderSettings(broker.kafka)
     with ReplicaSet(specs, storage=storage, reader=reader, clock=clock, listener=logging_listener(clock)) as held:
         yield held
 

@@ -41,7 +41,7 @@ class SystemsPart:
             topics.setdefault(record.topic, []).append(record)
         for topic, records in topics.items():
             publish(
-                self._settings.kafka_bootstrap,
+                self._settings.kafka,
                 topic,
                 records,
                 rate=0,
@@ -73,7 +73,7 @@ class SystemsPart:
         return differences, rows
 
     def _read(self, invoices: frozenset[tuple[bytes | None, bytes | None]], topic: str) -> list[TopicRecord]:
-        records = read_topic(self._settings.kafka_bootstrap, topic)
+        records = read_topic(self._settings.kafka, topic)
         if topic == POS:
             return [record for record in records if (record.key, record.value) in invoices]
         return records

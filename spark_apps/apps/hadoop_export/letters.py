@@ -61,13 +61,13 @@ class LetterWriter:
     def __init__(self, context: StreamContext) -> None:
         settings = context.settings
         self._context = context
-        self._topics = Topics(settings.kafka_bootstrap)
+        self._topics = Topics(settings.kafka)
         self._topic = topics.HADOOP_SINK
         self._letters_topic = dead_letter_topic(self._topic)
         self._markers = markers_topic(context.spec.name, settings.generation, self._topic)
         self._partitions = 0
         self._plan = WriterPlan(
-            bootstrap=settings.kafka_bootstrap,
+            kafka=settings.kafka,
             app=context.spec.name,
             partitions={},
             rules=self._topics.rules([self._letters_topic]),

@@ -18,14 +18,14 @@ pytestmark = pytest.mark.broker
 def _published(broker: Broker, topic: str, records: list[Record], rate: int = 0) -> list[int]:
     seen: list[int] = []
     broker.create_topic(topic, config={"max.message.bytes": "4000000"})
-    publish(broker.bootstrap, topic, records, rate=rate, on_progress=seen.append)
+    publish(broker.kafka, topic, records, rate=rate, on_progress=seen.append)
     return seen
 
 
 def test_each_record_arrives_once_and_in_order(broker: Broker) -> None:
     records: list[Record] = [InvoiceRecord(b"STR%d" % (n % 7), b"%05d" % n) for n in range(3000)]
     assert _published(broker, "publish-all", records)[-1] == 3000
-    found = read_topic(broker.bootstrap, "publish-all")
+    found = read_topic(broker.kafka, "publish-all")
     assert sorted(record.value or b"" for record in found) == [b"%05d" % n for n in range(3000)]
     for first, second in pairwise(record for record in found if record.key == b"STR3"):
         assert (first.value or b"") < (second.value or b"")
@@ -40,7 +40,7 @@ def test_odd_records_arrive_unharmed(broker: Broker) -> None:
         PoisonRecord("big", b"STR1", b"x" * 1_500_000),
     ]
     _published(broker, "publish-odd", odd)
-    found = [(record.key, record.value) for record in read_topic(broker.bootstrap, "publish-odd")]
+    found = [(record.key, record.value) for record in read_topic(broker.kafka, "publish-odd")]
     assert len(found) == 4
     assert {(record.key, record.value) for record in odd} == set(found)
 
@@ -52,4 +52,4 @@ def test_a_rate_makes_small_steps(broker: Broker) -> None:
 
 def test_an_empty_topic_reads_as_nothing(broker: Broker) -> None:
     broker.create_topic("publish-nothing")
-    assert read_topic(broker.bootstrap, "publish-nothing") == []
+    assert read_topic(broker.kafka, "publish-nothing") == []

@@ -37,7 +37,7 @@ class GenerationSteps:
     def content(self, topic: str) -> dict[bytes, bytes]:
         """What a changelog adds up to."""
         rows: dict[bytes, bytes] = {}
-        for key, value in read_changelog(self.broker.bootstrap, topic):
+        for key, value in read_changelog(self.broker.kafka, topic):
             rows.pop(key, None)
             if value is not None:
                 rows[key] = value

@@ -192,7 +192,7 @@ def test_a_store_changes_over_and_back_while_it_is_read(
 
     def publish(generation: int, topic: str, previous: str | None, *, prepare: bool = False) -> None:
         alias = Alias("rewards", generation, topic, previous, next(decided), prepare=prepare)
-        publish_alias(store.broker.bootstrap, secret, alias)
+        publish_alias(store.broker.kafka, secret, alias)
 
     _go_on_reading(readers)
     token = nodes[0].answer(f"/state/keyvalue/rewards/{KEYS[0]}").headers["storekeeper-position"]

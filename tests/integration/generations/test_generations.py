@@ -57,11 +57,11 @@ class Shop(GenerationSteps):
     def serving_topic(self) -> str:
         """The changelog that readers are told of."""
         secret = load_cluster_secret(self.apps.run_dir / "secrets" / "cluster.key")
-        return read_aliases(self.broker.bootstrap, secret)["rewards"].serving_topic
+        return read_aliases(self.broker.kafka, secret)["rewards"].serving_topic
 
     def content(self, topic: str) -> dict[bytes, bytes]:
         """What a changelog adds up to, which never has a deletion: pos deletes no row."""
-        assert all(value is not None for _, value in read_changelog(self.broker.bootstrap, topic))
+        assert all(value is not None for _, value in read_changelog(self.broker.kafka, topic))
         return super().content(topic)
 
     def expected(self, chain: Chain) -> dict[bytes, bytes]:
@@ -109,7 +109,7 @@ def test_a_generation_takes_over_under_writes_whatever_is_killed_and_can_be_roll
     answer = shop.step("seed", "pos", "--migration", "rewards-tier")
     assert (answer["live"], answer["candidate"], answer["standby"]) == (1, 2, None)
     assert shop.serving_topic() == CHANGELOG
-    assert Topics(shop.broker.bootstrap).own_config(SECOND) == {"cleanup.policy": "compact"}
+    assert Topics(shop.broker.kafka).own_config(SECOND) == {"cleanup.policy": "compact"}
     beside = shop.apps.start_next("pos")
     await_batches(beside, 2)
 

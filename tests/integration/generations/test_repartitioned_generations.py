@@ -70,7 +70,7 @@ def changes(place: GenerationSteps) -> int:
 
 
 def own_topics(place: GenerationSteps) -> list[str]:
-    return [name for name in Topics(place.broker.bootstrap).names() if name.endswith("-repartition")]
+    return [name for name in Topics(place.broker.kafka).names() if name.endswith("-repartition")]
 
 
 @pytest.mark.long("test_handover.py has it with played apps")

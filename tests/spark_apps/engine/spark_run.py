@@ -101,7 +101,7 @@ class SparkRun:
         """The committed records of a topic: partition, key, value, timestamp."""
         return [
             (message.partition() or 0, message.key(), message.value(), message.timestamp()[1])
-            for message in read_topic(self.settings.kafka_bootstrap, topic)
+            for message in read_topic(self.settings.kafka, topic)
         ]
 
     def rows(self, changelog: str) -> dict[bytes, bytes]:
@@ -118,15 +118,15 @@ class SparkRun:
     def topics(self) -> list[str]:
         """The topics of the app's own."""
         app = self.context.spec.name
-        return [name for name in Topics(self.settings.kafka_bootstrap).names() if name.startswith(f"{app}-")]
+        return [name for name in Topics(self.settings.kafka).names() if name.startswith(f"{app}-")]
 
     def bounds(self, topic: str) -> tuple[dict[int, int], dict[int, int]]:
         """Where the partitions of a topic begin and end."""
-        found = Topics(self.settings.kafka_bootstrap).bounds([topic])
+        found = Topics(self.settings.kafka).bounds([topic])
         return dict(found.start.offsets[topic]), dict(found.end.offsets[topic])
 
     def _is_caught_up(self) -> bool:
-        ends = Topics(self.settings.kafka_bootstrap).end(read_topics(self.context.spec, self.settings))
+        ends = Topics(self.settings.kafka).end(read_topics(self.context.spec, self.settings))
         done = self.checkpoint.committed_position()
         return all(done.offset(topic, partition) == end for topic, partition, end in ends)
 

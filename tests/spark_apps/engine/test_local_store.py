@@ -10,6 +10,7 @@ from spark_apps.engine import local_store
 from spark_apps.engine.local_store import Changelog, LocalStore, Restored
 from spark_apps.errors import LostChangelogError
 from state.clock import ManualClock
+from state.kafka import Kafka
 from state.serdes.serde import Utf8Serde
 from state.topology.node import TopologyStore
 from state.topology.store import Store, StoreKind
@@ -23,7 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The ranges of the changelog that are read; it has no records in them."""
     read: list[tuple[int, int]] = []
 
-    def read_range(_bootstrap: str, _topic: str, _partition: int, start: int, end: int) -> object:
+    def read_range(_kafka: Kafka, _topic: str, _partition: int, start: int, end: int) -> object:
         read.append((start, end))
         return iter(())
 
@@ -35,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 def used(folder: Path, end: int, changes: int, *, log: Changelog = LOG, partition: int = 0) -> None:
     """Opens the store in a folder at the end of its changelog, and commits a batch with a row."""
     store = LocalStore(SPEC, folder, log, partition, ManualClock())
-    store.catch_up("", end, report)
+    store.catch_up(Kafka(""), end, report)
     store.backend.write([(b"key", b"12345678row")], store.written(changes))
     store.close()
 
@@ -52,7 +53,7 @@ def test_nothing_is_read_if_nobody_else_wrote(tmp_path: Path, asked: list[tuple[
     used(tmp_path / "totals", 7, changes=2)
     asked.clear()
     store = opened(tmp_path / "totals")
-    store.catch_up("", 10, report)  # two changes and the mark of the transaction
+    store.catch_up(Kafka(""), 10, report)  # two changes and the mark of the transaction
     assert asked == []
     assert store.backend.get(b"key") is not None
     store.close()
@@ -62,7 +63,7 @@ def test_what_others_wrote_is_read_from_where_the_store_stood(tmp_path: Path, as
     used(tmp_path / "totals", 7, changes=2)
     asked.clear()
     store = opened(tmp_path / "totals")
-    store.catch_up("", 12, report)
+    store.catch_up(Kafka(""), 12, report)
     assert asked == [(7, 12)]
     assert store.backend.get(b"key") is not None
     store.close()
@@ -77,7 +78,7 @@ def test_a_foreign_store_is_emptied_and_restored(
     used(tmp_path / "totals", 7, changes=2, **foreign)  # type: ignore[arg-type]
     asked.clear()
     store = opened(tmp_path / "totals")
-    store.catch_up("", 10, report)
+    store.catch_up(Kafka(""), 10, report)
     assert asked == [(0, 10)]
     assert store.backend.get(b"key") is None
     store.close()
@@ -87,6 +88,6 @@ def test_a_changelog_that_lost_records_is_not_followed(tmp_path: Path, asked: li
     used(tmp_path / "totals", 7, changes=2)
     store = opened(tmp_path / "totals")
     with pytest.raises(LostChangelogError, match="ends at 5 in partition 0, and the store had followed it to 7"):
-        store.catch_up("", 5, report)
+        store.catch_up(Kafka(""), 5, report)
     assert store.backend.get(b"key") is not None, "nothing is thrown away"
     store.close()

@@ -15,6 +15,7 @@ from spark_apps.engine.task_run import TaskRun
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
 from state.errors import StoreCorruptedError
+from state.kafka import Kafka
 from state.stores.rocksdb import open_rocksdb
 from tests.spark_apps.engine import topologies
 
@@ -40,7 +41,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRun:
     app = SimpleNamespace(
         slot=lambda *_: None,
         store_dir=lambda *_: tmp_path,
-        writer=SimpleNamespace(bootstrap=""),
+        writer=SimpleNamespace(kafka=Kafka("")),
         changelogs={STORE: Changelog("changelog", "AAA", 60_000, 1)},
         progress_dir=tmp_path,
     )

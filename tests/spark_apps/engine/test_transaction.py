@@ -55,8 +55,8 @@ class App:
 
     def committed(self, topic: str) -> list[Message]:
         name = f"{self.plan.app}-{topic}"
-        Topics(self.broker.bootstrap).still_end([name])  # a commit is answered before each partition has its mark
-        return list(read_topic(self.broker.bootstrap, name))
+        Topics(self.broker.kafka).still_end([name])  # a commit is answered before each partition has its mark
+        return list(read_topic(self.broker.kafka, name))
 
     def seen(self, topic: str = "out") -> list[str]:
         return sorted((message.value() or b"").decode() for message in self.committed(topic))
@@ -69,7 +69,7 @@ def app(broker: Broker) -> App:
     broker.create_topic(f"{name}-dlq", 1)
     broker.create_topic(f"{name}-markers", 3, MARKER_TOPIC_CONFIG)
     plan = WriterPlan(
-        bootstrap=broker.bootstrap,
+        kafka=broker.kafka,
         app=name,
         partitions={},
         rules={f"{name}-out": TopicRule(20_000), f"{name}-dlq": TopicRule(1_000_000)},

@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_removed_says_why(
 @pytest.mark.broker
 def test_nothing_is_left_of_a_generation_whose_seed_broke_off(broker: Broker, tmp_path: Path) -> None:
     spec, settings = app_named("pos"), AppSettings(run_dir=tmp_path, kafka_bootstrap=broker.bootstrap)
-    topics = Topics(broker.bootstrap)
+    topics = Topics(broker.kafka)
     taken = GenerationController(
         spec, settings, SystemClock(), lambda _: None, lambda _: None, _not_compared, topics.still_end
     )

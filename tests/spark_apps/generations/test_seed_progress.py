@@ -80,7 +80,7 @@ def test_the_progress_after_a_batch_is_that_of_each_tasks_newest_marker_before_i
 
 
 def told(broker: Broker, live: Layout) -> dict[str, dict[int, bytes]]:
-    found = live_progress(broker.bootstrap, "progress", 1, live, query_id=QUERY, batch_id=4)
+    found = live_progress(broker.kafka, "progress", 1, live, query_id=QUERY, batch_id=4)
     return {slot: dict(by_partition) for slot, by_partition in found.items()}
 
 

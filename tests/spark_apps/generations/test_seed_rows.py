@@ -90,7 +90,7 @@ def test_rows_are_written_with_their_times_and_headers_to_their_partitions(broke
     broker.create_topic("seed-rows-changelog", 4)
     headers = ChangelogHeaders("counted", "totals", 2, 0, {"events": {0: (9, 9)}}, 2)
     target = SeedTarget(
-        broker.bootstrap,
+        broker.kafka,
         {},
         {"totals": "seed-rows-changelog"},
         {"totals": headers.encode()},
@@ -100,7 +100,7 @@ def test_rows_are_written_with_their_times_and_headers_to_their_partitions(broke
     columns = [pa.array(column, field.type) for column, field in zip(zip(*content, strict=True), ROWS, strict=True)]
     (told,) = written_rows(iter([pa.record_batch(columns, schema=ROWS)]), target=target)
     assert told.to_pylist() == [{"written": 200}]
-    found = list(read_topic(broker.bootstrap, "seed-rows-changelog"))
+    found = list(read_topic(broker.kafka, "seed-rows-changelog"))
     assert {(one.partition(), one.key(), one.timestamp()[1]) for one in found} == {
         (partition, key, time_ms) for _, partition, key, _, time_ms, _ in content
     }

@@ -145,8 +145,8 @@ class Shop:
     def compared(self) -> ComparisonVerdict:
         """What the two hold."""
         journal, folder = self.caught_up(), self.run.settings.run_dir / "compared"
-        bootstrap = self.run.settings.kafka_bootstrap
-        return compare_generations(bootstrap, folder, journal.generation(1), journal.generation(2))
+        kafka = self.run.settings.kafka
+        return compare_generations(kafka, folder, journal.generation(1), journal.generation(2))
 
     def _run(self, generation: Generation) -> None:
         settings = settings_of(self.run.settings, generation)
@@ -204,7 +204,7 @@ def test_changelogs_that_have_lost_records_are_not_copied(shop: Shop, monkeypatc
     journal = steps.planned(first_journal(shop.spec), shop.spec, [])
     seeding = Seeding(shop.spec, shop.run.settings, journal.generation(1), journal.generation(2))
     topic = "seeded-totals-changelog"
-    end = Topics(shop.run.settings.kafka_bootstrap).end([topic])
+    end = Topics(shop.run.settings.kafka).end([topic])
     reached = {partition: offset for _, partition, offset in end}
     snapshot = SnapshotManifest("totals", "seeded", 1, 1, topic, reached, Position(), 0, {}, "test", 1)
     snapshots = {"totals": snapshot}

@@ -15,6 +15,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import ConfigurationError
+from state.kafka import Kafka
 
 BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
 
@@ -85,7 +86,7 @@ def test_a_broker_that_stays_away_is_no_fault_of_the_settings() -> None:
 
 def test_nobody_listening_is_reported_as_such() -> None:
     with pytest.raises(BrokerUnavailableError, match=r"127\.0\.0\.1:1 does not answer"):
-        await_topics(Topics("127.0.0.1:1"), ["pos"], timeout_s=0, clock=ManualClock(), wait=lambda _: None)
+        await_topics(Topics(Kafka("127.0.0.1:1")), ["pos"], timeout_s=0, clock=ManualClock(), wait=lambda _: None)
 
 
 SOURCE, CHANGELOG = "pos", "pos-rewards-changelog"

@@ -24,14 +24,14 @@ def write(broker: Broker, topic: str, *times: int) -> None:
 def test_a_time_is_the_place_of_the_first_record_from_then_on_or_the_end(broker: Broker) -> None:
     broker.create_topic("timed", 2)
     write(broker, "timed", 1_000, 2_000, 3_000)
-    topics = Topics(broker.bootstrap)
+    topics = Topics(broker.kafka)
     assert topics.offsets_at(["timed"], 1_001) == Position({"timed": {0: 1, 1: 0}})
     assert topics.offsets_at(["timed"], 0) == Position({"timed": {0: 0, 1: 0}})
     assert topics.offsets_at(["timed"], 3_001) == Position({"timed": {0: 3, 1: 0}})
 
 
 def test_a_topic_that_is_made_anew_is_another_one_and_empty(broker: Broker) -> None:
-    topics = Topics(broker.bootstrap)
+    topics = Topics(broker.kafka)
     topics.make_anew("anew", 2, {"cleanup.policy": "compact"})
     write(broker, "anew", 1_000)
     [before] = topics.ids(["anew"]).values()
@@ -48,7 +48,7 @@ def test_the_end_is_told_once_no_transaction_is_open(broker: Broker) -> None:
     producer.begin_transaction()
     producer.produce("still", b"v")
     producer.flush(30)
-    topics = Topics(broker.bootstrap)
+    topics = Topics(broker.kafka)
     assert topics.end(["still"]) == Position({"still": {0: 0}})
     committing = threading.Timer(0.3, producer.commit_transaction)
     committing.start()

@@ -23,7 +23,7 @@ def test_deleted_rows_leave_the_snapshot_and_restored_ones_return(app: App, tmp_
     app.check(app.snapshot()[0])
 
     cleanup = Cleanup(
-        app.broker.bootstrap,
+        app.broker.kafka,
         tmp_path / "cleanups",
         app.store.name,
         app.store.changelog_topic,

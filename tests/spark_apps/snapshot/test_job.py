@@ -91,7 +91,7 @@ class App:
 
         checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(self.store.app))
         batch = CommittedBatch.of(checkpoint, self.settings.generation)
-        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.bootstrap)).take(batch)
+        return Snapshot(self.spark, self.settings, self.store, Topics(self.broker.kafka)).take(batch)
 
     def rows(self) -> dict[bytes, bytes]:
         """The table, by key."""
@@ -302,7 +302,7 @@ def proven(app: App) -> tuple[str, ...]:
     vouched = vouched_version(path)
     assert vouched is not None
     copies = SnapshotCopies.of(path, vouched, app.store.value_fields)
-    changelog = Changelog(app.broker.bootstrap, app.store.changelog_topic)
+    changelog = Changelog(app.broker.kafka, app.store.changelog_topic)
     return (*copies.flaws, *verify_copies(changelog, copies.of_partition).reasons)
 
 

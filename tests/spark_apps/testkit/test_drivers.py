@@ -31,7 +31,7 @@ def test_an_app_that_is_no_topology_has_no_driver() -> None:
 
 @pytest.mark.broker
 def test_a_driver_on_spark_leaves_no_topic_and_takes_nobodys(broker: Broker, tmp_path: Path) -> None:
-    topics = Topics(broker.bootstrap)
+    topics = Topics(broker.kafka)
     driver = idle_driver(broker, tmp_path / "run")
     assert topics.missing([EVENTS, f"{EVENTS}-dlq"]) == []
     with pytest.raises(ConfigurationError, match=f"topics of template_app are there already.*{EVENTS}"):

@@ -12,6 +12,7 @@ import pytest
 from state.changelog import bounded_reader
 from state.changelog.bounded_reader import read_range
 from state.changelog.errors import BrokerUnavailableError
+from state.kafka import Kafka
 
 
 @dataclass
@@ -59,7 +60,7 @@ def read(monkeypatch: pytest.MonkeyPatch, *script: Sent) -> list[int | None]:
     clock = [0.0]
     monkeypatch.setattr(bounded_reader, "_consumer", lambda *_: SlowConsumer(iter(script), clock))
     monkeypatch.setattr(bounded_reader, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    return [message.offset() for message in read_range("nowhere:1", "topic", 0, 0, 10)]
+    return [message.offset() for message in read_range(Kafka("nowhere:1"), "topic", 0, 0, 10)]
 
 
 def test_silence_is_no_end_and_offsets_without_records_are_progress(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +89,7 @@ def test_bounds_are_asked_for_through_a_client_that_is_kept(monkeypatch: pytest.
     numbers = itertools.count(1)
     monkeypatch.setattr("state.changelog.log_bounds.offset_client", lambda *_, **__: next(numbers))
     monkeypatch.setattr(bounded_reader, "log_bounds", lambda client, *_: (client, client))
-    assert [bounded_reader.bounds_of(f"kept:{port}", "t", 0) for port in (1, 1, 2, 1)] == [
+    assert [bounded_reader.bounds_of(Kafka(f"kept:{port}"), "t", 0) for port in (1, 1, 2, 1)] == [
         (1, 1),
         (1, 1),
         (2, 2),

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, FIRST, TopicAndPartition, known_offsets, log_bounds, log_offsets, offsets_of
+from state.kafka import Kafka
 
 NOT_TOLD = -1001
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,7 +78,7 @@ def test_no_answer_to_the_kept_client_means_that_no_broker_is_there(monkeypatch:
     monkeypatch.setattr("state.changelog.log_bounds.kept_offset_client", lambda _: silent)
     monkeypatch.setattr("state.changelog.log_bounds._TIMEOUT_S", 7)
     with pytest.raises(BrokerUnavailableError, match="the offsets of t"):
-        offsets_of("broker:9092", {("t", 0): END})
+        offsets_of(Kafka("broker:9092"), {("t", 0): END})
 
 
 def test_a_partition_that_is_not_known_is_no_offset() -> None:

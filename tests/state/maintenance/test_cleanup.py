@@ -8,6 +8,7 @@ import pytest
 
 from state.clock import SystemClock
 from state.errors import InvalidArgumentError
+from state.kafka import Kafka
 from state.maintenance.cleanup import Cleanup
 from state.maintenance.cleanup_plan import CleanupOptions, CleanupPlan
 from state.maintenance.expiry import no_ages
@@ -22,7 +23,7 @@ def cleanup(tmp_path: Path) -> Cleanup:
     )
     (tmp_path / ID).mkdir()
     (tmp_path / ID / "plan.json").write_bytes(plan.to_json())
-    return Cleanup("127.0.0.1:1", tmp_path, "prices", "t", clock=SystemClock(), wait=lambda _: None)
+    return Cleanup(Kafka("127.0.0.1:1"), tmp_path, "prices", "t", clock=SystemClock(), wait=lambda _: None)
 
 
 def test_a_preview_that_was_not_run_has_nothing_to_report_or_undo(cleanup: Cleanup) -> None:

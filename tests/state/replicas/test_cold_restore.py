@@ -10,6 +10,7 @@ import pytest
 
 from state.changelog.listener import logging_listener
 from state.clock import ManualClock
+from state.kafka import Kafka
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore, spread
 from state.replicas.cold_worker import ColdReport, ColdRequest
 from state.replicas.replica import Replica
@@ -46,14 +47,14 @@ def test_work_is_spread_evenly(behind: list[int], groups: int, expected: list[li
 
 
 def test_messages_come_back() -> None:
-    request = ColdRequest("/x", "b:1", [("rewards", 2, "topic")])
+    request = ColdRequest("/x", Kafka("b:1", Path("/k.properties")), [("rewards", 2, "topic")])
     assert ColdRequest.decode(request.encode()) == request
     report = ColdReport("rewards", 2, 100, 7)
     assert ColdReport.decode(report.encode()) == report
 
 
 def test_only_replicas_far_behind_are_taken(tmp_path: Path) -> None:
-    cold = WorkerColdRestore(tmp_path, "b:1", ColdRestoreSettings(threshold_records=100))
+    cold = WorkerColdRestore(tmp_path, Kafka("b:1"), ColdRestoreSettings(threshold_records=100))
     replica = replica_behind(0, 100)
     assert cold.takes(replica, 100)
     assert not cold.takes(replica, 99)
@@ -64,7 +65,7 @@ def test_what_no_worker_could_take_or_one_that_talks_nonsense_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setattr("state.replicas.cold_restore.sys", SimpleNamespace(executable=command))
-    cold = WorkerColdRestore(tmp_path, "b:1", ColdRestoreSettings(threshold_records=1))
+    cold = WorkerColdRestore(tmp_path, Kafka("b:1"), ColdRestoreSettings(threshold_records=1))
     replica = replica_behind(0, 100)
     for _ in range(2):
         given_back: queue.SimpleQueue[Replica] = queue.SimpleQueue()

@@ -6,6 +6,7 @@ import threading
 
 from state.changelog.log_ends import LogEnds
 from state.clock import SystemClock
+from state.kafka import Kafka
 from state.replicas.end_offset_poller import EndOffsetPoller
 
 
@@ -17,7 +18,7 @@ def test_an_error_at_its_start_does_not_end_it() -> None:
         if failures:
             raise failures.pop()
         asked.set()
-        return LogEnds("127.0.0.1:1")
+        return LogEnds(Kafka("127.0.0.1:1"))
 
     watch = EndOffsetPoller(list, ends, SystemClock(), every_s=0.01)
     watch.start()

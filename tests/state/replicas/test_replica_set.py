@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from state.changelog.reader import ReaderSettings
 from state.clock import ManualClock
+from state.kafka import Kafka
 from state.replicas.replica_set import ReplicaSet, ReplicaSpec
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId, ReplicaRole
@@ -21,7 +22,7 @@ def test_what_is_written_by_the_same_batches_shares_what_is_seen_of_them() -> No
     held = ReplicaSet(
         specs,
         storage=MemoryStorage(),
-        reader=ReaderSettings("127.0.0.1:1"),
+        reader=ReaderSettings(Kafka("127.0.0.1:1")),
         clock=clock,
         listener=RecordingListener(),
     )
