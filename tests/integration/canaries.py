@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from harness.sales import sale
 
-CANARIES = 1000
+CANARIES = 1000  # the shapes below have three digits for them
 
 
 def _card(number: int) -> str:
@@ -36,7 +36,8 @@ KINDS: dict[str, Callable[[int], str]] = {
     "email": lambda number: f"canary{number:04d}@kanarienvogel.example",
     "card": _card,
 }
-_SHAPES = re.compile(rb"(?i)Kanarya\d{4}|97004\d{5}|canary\d{4}@kanarien|40077\d{11}")
+# All zeros of the numbers are in the shapes: a time in microseconds beside a thread's number looked like a phone once.
+_SHAPES = re.compile(rb"(?i)Kanarya\d{4}|9700400\d{3}|canary\d{4}@kanarien|400770000000\d{4}")
 
 SPELLINGS: dict[str, Callable[[str], str]] = {
     "plain": str,
