@@ -1,21 +1,23 @@
 """Check what the stores' snapshots hold.
 
 **What it does.** Checks the newest snapshot of each store with Great Expectations: no field is missing, nothing that is
-counted is negative, and nothing that only grows (totals, counts, last times) is less than in the snapshot before. The
-check never changes the table.
+counted is negative, nothing that only grows (totals, counts, last times) is less than in the snapshot before, and what
+the store's app declares beside that. The check never changes the table. A snapshot that fails is quarantined:
+`storekeeper sql --at <store>=good` goes on reading the last good one.
 
-**When it runs.** After each snapshot, for the stores that it updated, and on demand.
+**When it runs.** After each snapshot, for the stores that it updated, and on demand. If there is no new snapshot, it
+repeats the last verdict.
 
 | param | values | meaning |
 |---|---|---|
 | `store` | `all` or one store | which stores |
 
-**Where to look.** `quality/verdicts/snapshot/<store>/` in the run directory has a JSON file per verdict: rules and
-numbers of rows, no value of the data.
+**Where to look.** `quality/verdicts/<store>/` in the run directory has a JSON file per verdict: rules and numbers of
+rows, no value of the data. `quality/data_docs/<store>/index.html` has the Data Docs of the newest.
 
 **If it fails.** *Breaks its expectations*: the reasons name columns and numbers of rows. Find them with
-`storekeeper sql`, compare with `--at`, and follow `_partition` and `_offset` to the changelog. *Anything else*:
-the task is retried.
+`storekeeper sql`, compare with `--at`, and follow `_partition` and `_offset` to the changelog. Then release or discard
+the snapshot with DAG `release_quarantined`, or wait for a better one. *Anything else*: the task is retried.
 """
 
 from __future__ import annotations
@@ -23,20 +25,20 @@ from __future__ import annotations
 from airflow.sdk import DAG, AssetAny
 
 from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
-from dags.operators.tables import snapshots_of
+from dags.operators.tables import table_asset
 
 with DAG(
     "check_stores",
     dag_display_name="Stores: check snapshots (check_stores)",
     description="Check what the stores' newest snapshots hold.",
     doc_md=__doc__,
-    schedule=AssetAny(*map(snapshots_of, EVERY_STORE)),
+    schedule=AssetAny(*map(table_asset, EVERY_STORE)),
     tags=["stores", "quality"],
     **per_store(),
 ):
     for_each_store(
         "check",
-        "snapshot",
+        "table",
         task_id="check",
         display_name="Check the snapshot",
         finding="breaks its expectations",

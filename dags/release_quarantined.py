@@ -1,20 +1,21 @@
-"""Release a quarantined batch of the masked export, or discard it.
+"""Release a quarantined batch of a table or a store, or discard it.
 
 **What it does.** Checks the batch again with the current rules and settings and reports the rules that it breaks. It
-waits for **your approval**. A release checks once more and appends the rows to `hadoop_export` in one commit, which
-says who approved and why; a discard decides that they are never published. Either is final, and recorded in
-`quality/resolutions/hadoop_export/` of the run directory.
+waits for **your approval**. A release checks once more and appends the rows to the table in one commit, which
+says who approved and why; a discard decides that they are never published. A store's snapshot stays where it is: a
+release makes it a good version. Either is final, and recorded in `quality/resolutions/<table>/` of the run directory.
 
-**When to run it.** On demand, when `check_hadoop_export` has failed with *quarantined, not published*. Its message, and
-`storekeeper quarantine list`, name the batch.
+**When to run it.** On demand, when `check_tables` has failed with *quarantined, not published*, or `check_stores` with
+*breaks its expectations*. `storekeeper quarantine list` names the batch.
 
 | param | values | meaning |
 |---|---|---|
+| `table` | a table or a store | whose batch it is |
 | `batch` | such as `12-14` | which batch |
 | `action` | `release` | publish its rows after all |
 | | `discard` | never publish them |
 | `reason` | a sentence, in one line | why; it is recorded for good |
-| `accept` | none or more of `presence`, `values`, `totals`, `completeness`, `drift` | rules that the batch may break |
+| `accept` | of `presence`, `values`, `conditions`, `completeness`, `drift`, `only_grows` | rules that it may break |
 
 Columns, masking and uniqueness can't be accepted: a batch that breaks them is discarded, or its rules are corrected
 (such as `CODE_DIGITS`) and it is released then.
@@ -32,25 +33,28 @@ from airflow.sdk import DAG, Param
 
 from dags.operators.deadlines import done_within
 from dags.operators.params import TEXT_END, task_defaults
+from dags.operators.per_store import EVERY_STORE
+from dags.operators.per_table import TableOperator, table_param
 from dags.operators.storekeeper import StorekeeperOperator
-from dags.operators.tables import PUBLISHED_EXPORT, STAGED_EXPORT
+from dags.operators.tables import EVERY_TABLE, UPDATED_TABLES
 from quality.verdict import WAIVABLE
 
 _APPROVER = "{{ (ti.xcom_pull(task_ids='approve')['responded_by_user'] or {}).get('name', 'unknown') }}"
 
 with DAG(
     "release_quarantined",
-    dag_display_name="Masked export: release a quarantined batch (release_quarantined)",
-    description="Publish a quarantined batch of the masked export after all, or never.",
+    dag_display_name="Tables: release a quarantined batch (release_quarantined)",
+    description="Publish a quarantined batch of a table after all, or never.",
     doc_md=__doc__,
     schedule=None,
     catchup=False,
     max_active_runs=1,
-    tags=["export", "quality", "operate"],
+    tags=["tables", "quality", "operate"],
     default_args=task_defaults(retries=2),
     dagrun_timeout=timedelta(days=3),
     deadline=done_within(timedelta(days=1)),
     params={
+        "table": table_param("The table, or the store, whose batch it is.", [*EVERY_TABLE, *EVERY_STORE]),
         "batch": Param(
             type="string",
             pattern=r"^[0-9]+-[0-9]+" + TEXT_END,
@@ -85,14 +89,13 @@ with DAG(
     explain = StorekeeperOperator(
         task_id="explain",
         task_display_name="Check again and explain",
-        arguments=["quarantine", "show", "{{ params.batch }}", "--check-again"],
-        inlets=[STAGED_EXPORT],
+        arguments=["quarantine", "show", "{{ params.table }}", "{{ params.batch }}", "--check-again"],
         execution_timeout=timedelta(minutes=30),
     )
     approve = ApprovalOperator(
         task_id="approve",
         task_display_name="Approve",
-        subject="{{ params.action | capitalize }} batch {{ params.batch }} of the masked export?",
+        subject="{{ params.action | capitalize }} batch {{ params.batch }} of {{ params.table }}?",
         body=(
             "{{ ti.xcom_pull(task_ids='explain')['rows'] }} rows. Why: {{ params.reason }}\n\n"
             "Broken now: {% for rule in ti.xcom_pull(task_ids='explain')['broken_now'] %}\n"
@@ -102,15 +105,16 @@ with DAG(
         response_timeout=timedelta(days=2),
         retries=0,
     )
-    resolve = StorekeeperOperator(
+    resolve = TableOperator(
         task_id="resolve",
         task_display_name="Release or discard",
         arguments=[
-            *("quarantine", "{{ params.action }}", "{{ params.batch }}"),
+            *("quarantine", "{{ params.action }}", "{{ params.table }}", "{{ params.batch }}"),
             *("--by", _APPROVER, "--reason", "{{ params.reason }}"),
             "{% if params.action == 'release' %}--accept={{ params.accept | join(',') }}{% endif %}",
         ],
-        outlets=[PUBLISHED_EXPORT],
+        table="{{ params.table }}",
+        outlets=[UPDATED_TABLES],
         execution_timeout=timedelta(minutes=30),
     )
     explain >> approve >> resolve

@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
-from dags.operators.per_store import SnapshotStoreOperator, for_each_store, per_store
+from dags.operators.per_store import for_each_store, per_store
+from dags.operators.per_table import TableOperator
 from dags.operators.tables import UPDATED_SNAPSHOTS
 
 with DAG(
@@ -38,7 +39,7 @@ with DAG(
     for_each_store(
         "snapshot",
         "create",
-        operator=SnapshotStoreOperator,
+        operator=TableOperator,
         task_id="snapshot",
         display_name="Take a snapshot",
         outlets=[UPDATED_SNAPSHOTS],

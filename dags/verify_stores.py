@@ -28,7 +28,7 @@ from __future__ import annotations
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable
 
 from dags.operators.per_store import EVERY_STORE, for_each_store, per_store
-from dags.operators.tables import snapshots_of
+from dags.operators.tables import table_asset
 
 with DAG(
     "verify_stores",
@@ -36,7 +36,7 @@ with DAG(
     description="Prove that changelog, snapshot and query nodes hold the same rows.",
     doc_md=__doc__,
     schedule=AssetOrTimeSchedule(
-        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(snapshots_of, EVERY_STORE))
+        timetable=CronTriggerTimetable("15 3 * * *", timezone="UTC"), assets=AssetAny(*map(table_asset, EVERY_STORE))
     ),
     tags=["stores", "quality"],
     **per_store(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,17 +78,26 @@ def status(output: AnswerOption = AnswerOutput.TABLE) -> None:
 def sql(
     statement: Annotated[str, typer.Argument(help="One statement that reads, in DuckDB's dialect.")],
     output: ListOption = ListOutput.TABLE,
-    at: Annotated[list[str] | None, typer.Option(help="Read a table as it was: <table>=<version>.")] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option(help="Read a table as it was, <table>=<version>; or its last good version, <table>=good."),
+    ] = None,
 ) -> None:
     """Run SQL over the Delta tables, without a JVM. Example: storekeeper sql "SELECT count(*) FROM rewards"."""
     from state.cli.sql_output import parse_versions, run_sql  # noqa: PLC0415
 
+    run_dir = PlatformSettings.of_platform().run_dir
     try:
-        versions = parse_versions(at or [])
+        versions = parse_versions(at or [], partial(_last_good_version, run_dir))
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
-    root = PlatformSettings.of_platform().run_dir / "delta"
-    run_sql(root, statement, output=output, console=Console(), at_version=versions)
+    run_sql(run_dir / "delta", statement, output=output, console=Console(), at_version=versions)
+
+
+def _last_good_version(run_dir: Path, table: str) -> int | None:
+    from quality.good_version import last_good_version  # noqa: PLC0415 (for the few that ask)
+
+    return last_good_version(run_dir, table)
 
 
 def jars() -> None:

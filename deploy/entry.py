@@ -96,8 +96,7 @@ _SECTIONS: dict[str, dict[str, str]] = {
     },
 }
 _CHECKS = {
-    "export": "quality.cli:check_export",
-    "snapshot": "quality.cli:check_snapshot",
+    "table": "quality.cli:check_table",
     "growth": "spark_apps.cli:check_growth",
     "upgrade": "spark_apps.cli:check_upgrade",
 }

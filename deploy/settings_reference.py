@@ -35,7 +35,7 @@ ROLES: tuple[tuple[str, str, type[Settings]], ...] = (
         "read by `storekeeper verify`, `check growth` and `snapshot optimize`",
         MaintenanceSettings,
     ),
-    ("The quality gate", "read by `storekeeper check export` and `quarantine`", QualitySettings),
+    ("The quality gate", "read by `storekeeper check table` and `quarantine`", QualitySettings),
 )
 Value = str | int | float | bool | list[str] | None
 """A setting's value as a configuration file has it."""

@@ -37,7 +37,7 @@ from state.run_dir import last_started, make_private
 
 START_APPS_DAG = "stream_apps"
 SCHEDULED_DAGS = (
-    *("watch_streams", "snapshot_stores", "check_hadoop_export"),
+    *("watch_streams", "snapshot_stores", "check_tables"),
     *("verify_stores", "check_stores", "watch_growth", "maintain_tables", "cleanup_stores", "undo_cleanup"),
     *("migrate_state", "rollback_state", "release_quarantined", "upgrade_nodes"),
 )

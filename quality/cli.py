@@ -6,113 +6,94 @@ Delta and Great Expectations are loaded when a command needs them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import structlog
 import typer
 
-from quality.line_topic import KafkaLineTopic
+from quality.resolution import Action, Resolution
 from quality.settings import QualitySettings
-from quality.verdict import WAIVABLE, Verdict
+from quality.verdict import WAIVABLE, Status, Verdict
 from spark_apps.generations.live import live_store
 from spark_apps.priority import begin_job
+from spark_apps.registry import gated_tables, stores
 from spark_apps.runtime.lease import Lease
 from state.cli.output import AnswerOption, AnswerOutput, ListOption, ListOutput, write_answer, write_rows
 from state.clock import SystemClock
-from state.maintenance.check_verdict import put_verdict
+from state.errors import InvalidArgumentError
 from state.program import ExitCode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from quality.gate import Batch, Gate
+    from quality.gate import Gate
     from quality.quarantine import Quarantine
-    from quality.resolution import Resolution
-
-_JOB = "quality-hadoop_export"
 
 quarantine_commands = typer.Typer(
     help="Show, release or discard what is held back.", no_args_is_help=True, rich_markup_mode=None
 )
 _log = structlog.get_logger(__name__)
 
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="The table's name, or a store's.")]
 BatchName = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's name, such as 12-14.")]
 By = Annotated[str, typer.Option("--by", help="Who decides; it is recorded.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is recorded.")]
 
 
-def check_export(output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Check what was staged of the masked export, and publish it. Example: storekeeper check export.
+def check_table(table: TableName, output: AnswerOption = AnswerOutput.TABLE) -> None:
+    """Check what is new in a table, and publish it. Example: storekeeper check table hadoop_export.
 
-    If nothing is new, the last verdict is repeated. Exit code 4: the batch is quarantined, and nobody has released or
-    discarded it.
+    For a store its newest snapshot is checked. If nothing is new, the last verdict is repeated. Exit code 4: the batch
+    is quarantined, and nobody has released or discarded it.
     """
     begin_job()
     settings = QualitySettings.of_platform()
-    from quality.gate import TABLE, Gate  # noqa: PLC0415 (loads Delta)
-
-    with _lease(settings) as lease:
-        gate, quarantine = Gate(settings, SystemClock(), _topic(settings)), _quarantine(settings)
+    with _gating(table, settings) as (gate, quarantine):
         batch = gate.pending()
-        verdict = gate.last_verdict() if batch is None else _decide(gate, batch, settings, lease)
+        verdict = gate.last_verdict() if batch is None else gate.decide(batch)
         resolution = None if verdict is None or verdict.passed else quarantine.resolution_of(verdict)
     if verdict is None:
-        write_answer({"table": TABLE, "passed": None, "status": "nothing_staged", "reasons": [], "new": False}, output)
+        nothing: dict[str, Any] = {"table": table, "passed": None, "status": "nothing_to_check", "reasons": []}
+        write_answer({**nothing, "new": False, "published": False}, output)
         return
-    docs = settings.data_docs_dir(TABLE) / "index.html"
-    write_answer({**_report(verdict, resolution), "new": batch is not None, "data_docs": str(docs)}, output)
+    _log.info("decided", table=table, status=verdict.status, batch=verdict.batch, rows=verdict.rows)
+    docs = settings.data_docs_dir(table) / "index.html"
+    new = batch is not None
+    published = new and verdict.status is Status.PUBLISHED
+    write_answer({**_report(verdict, resolution), "new": new, "published": published, "data_docs": str(docs)}, output)
     if not verdict.passed and resolution is None:
-        raise typer.Exit(ExitCode.FINDING)
-
-
-def check_snapshot(
-    store: Annotated[str, typer.Argument(help="The store's name.")], output: AnswerOption = AnswerOutput.TABLE
-) -> None:
-    """Check the newest snapshot of a store against what is expected. Example: storekeeper check snapshot rewards.
-
-    Exit code 4: an expectation isn't met.
-    """
-    begin_job()
-    from quality import snapshot_check  # noqa: PLC0415 (loads Great Expectations)
-
-    settings = QualitySettings.of_platform()
-    spec, _ = live_store(store, settings)
-    now_ms = SystemClock().now_ms()
-    verdict = snapshot_check.check_snapshot(spec, settings.delta_table(spec.table_name), now_ms, settings)
-    if verdict is None:
-        write_answer({"check": snapshot_check.CHECK, "subject": store, "passed": None, "reasons": []}, output)
-        return
-    put_verdict(settings.run_dir, verdict)
-    write_answer(verdict.as_dict(), output)
-    if not verdict.passed:
         raise typer.Exit(ExitCode.FINDING)
 
 
 @quarantine_commands.command("list")
 def list_batches(output: ListOption = ListOutput.TABLE) -> None:
     """List all quarantined batches and what became of them. Example: storekeeper quarantine list."""
-    found = _quarantine(QualitySettings.of_platform()).batches()
+    settings = QualitySettings.of_platform()
+    judged = [name for name in _checked_names() if settings.verdict_dir(name).exists()]
+    found = [each for name in judged for each in _looking(name, settings).batches()]
     rows = (_summary(verdict, resolution) for verdict, resolution in found)
     write_rows(rows if output is ListOutput.JSON else map(_in_words, rows), output)
 
 
 @quarantine_commands.command("show")
 def show_batch(
+    table: TableName,
     batch: BatchName,
     check_again: Annotated[bool, typer.Option("--check-again", help="Also by the rules and settings of now.")] = False,
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Show why a batch was quarantined. Example: storekeeper quarantine show 12-14 --check-again."""
+    """Show why a batch was quarantined. Example: storekeeper quarantine show hadoop_export 12-14 --check-again."""
     begin_job()
     settings = QualitySettings.of_platform()
-    summary = _summary(*_quarantine(settings).find(batch))
+    summary = _summary(*_looking(table, settings).find(batch))
     if check_again:
-        with _lease(settings) as lease, _session(settings, lease) as spark:
-            outcomes = _quarantine(settings, _topic(settings)).check_again(spark, batch)
+        with _gating(table, settings) as (_, quarantine):
+            outcomes = quarantine.check_again(batch)
         summary["broken_now"] = [
             {"rule": outcome.rule, "reason": outcome.reason, "waivable": outcome.rule in WAIVABLE}
             for outcome in outcomes
@@ -123,70 +104,104 @@ def show_batch(
 
 @quarantine_commands.command("release")
 def release_batch(
+    table: TableName,
     batch: BatchName,
     by: By,
     reason: Reason,
+    *,
     accept: Annotated[
         str, typer.Option(metavar="RULES", help=f"Rules that it may break, comma-separated, of: {', '.join(WAIVABLE)}.")
     ] = "",
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Check a batch again and publish it. Example: storekeeper quarantine release 12-14 --by meera --reason "...".
+    """Check a batch again and publish it. Example: storekeeper quarantine release orders 12-14 --by me --reason "...".
 
-    Exit code 5: it breaks a rule that isn't accepted.
+    A store's snapshot stays where it is, and counts as good. Exit code 5: it breaks a rule that isn't accepted.
     """
     begin_job()
-    settings = QualitySettings.of_platform()
     from quality.quarantine import Decision  # noqa: PLC0415 (loads Delta)
 
     decision = Decision(by, reason, tuple(filter(None, accept.split(","))))
-    with _lease(settings) as lease:
-        quarantine = _quarantine(settings, _topic(settings))
-        quarantine.find(batch)  # fails before a JVM is started
-        with _session(settings, lease) as spark:
-            resolution = quarantine.release(spark, batch, decision)
-    _resolved(resolution, output)
+    with _gating(table, QualitySettings.of_platform()) as (_, quarantine):
+        _resolved(quarantine.release(batch, decision), output)
 
 
 @quarantine_commands.command("discard")
-def discard_batch(batch: BatchName, by: By, reason: Reason, output: AnswerOption = AnswerOutput.TABLE) -> None:
-    """Decide that a batch is never published. Example: storekeeper quarantine discard 12-14 --by me --reason "..."."""
+def discard_batch(
+    table: TableName, batch: BatchName, by: By, reason: Reason, output: AnswerOption = AnswerOutput.TABLE
+) -> None:
+    """Never publish a batch. Example: storekeeper quarantine discard orders 12-14 --by me --reason "..."."""
     begin_job()
-    settings = QualitySettings.of_platform()
     from quality.quarantine import Decision  # noqa: PLC0415 (loads Delta)
 
-    with _lease(settings):
-        _resolved(_quarantine(settings).discard(batch, Decision(by, reason)), output)
+    with _gating(table, QualitySettings.of_platform()) as (_, quarantine):
+        _resolved(quarantine.discard(batch, Decision(by, reason)), output)
 
 
 def _resolved(resolution: Resolution, output: AnswerOutput) -> None:
     _log.info("resolved", batch=resolution.batch, action=resolution.action, by=resolution.by, rows=resolution.rows)
-    write_answer(orjson.loads(resolution.to_json()), output)
+    published = resolution.action is Action.RELEASED and resolution.table in gated_tables()
+    write_answer({**orjson.loads(resolution.to_json()), "published": published}, output)
+
+
+def _checked_names() -> list[str]:
+    """The tables and stores that there are checks of."""
+    return [*gated_tables(), *stores()]
 
 
 @contextmanager
-def _lease(settings: QualitySettings) -> Iterator[Lease]:
-    lease = Lease(settings.lease_file(_JOB), clock=SystemClock(), wait=threading.Event().wait)
+def _gating(table: str, settings: QualitySettings) -> Iterator[tuple[Gate, Quarantine]]:
+    """The gate of a table and its quarantined batches, for the one who holds the lease. Spark starts at its first use.
+
+    Raises:
+        InvalidArgumentError: there is no such table or store.
+        LeaseHeldError: another process decides on the table.
+    """
+    job = f"quality-{_known(table)}"
+    lease = Lease(settings.lease_file(job), clock=SystemClock(), wait=threading.Event().wait)
     lease.acquire(timeout_s=0)
-    with lease:
-        yield lease
+    with lease, ExitStack() as stack:
+        gate = _gate(table, settings, cache(lambda: stack.enter_context(_session(job, settings, lease))))
+        yield gate, _quarantine(table, gate, settings)
 
 
-def _quarantine(settings: QualitySettings, topic: KafkaLineTopic | None = None) -> Quarantine:
+def _looking(table: str, settings: QualitySettings) -> Quarantine:
+    """The quarantined batches of a table, for one who only reads."""
+    return _quarantine(table, _gate(_known(table), settings, _no_session), settings)
+
+
+def _known(table: str) -> str:
+    if table not in _checked_names():
+        msg = f"there are no checks of a table {table[:140]!r}: choose one of {', '.join(_checked_names())}"
+        raise InvalidArgumentError(msg)
+    return table
+
+
+def _gate(table: str, settings: QualitySettings, spark: Callable[[], SparkSession]) -> Gate:
+    if table in gated_tables():
+        from quality.table_gate import TableGate  # noqa: PLC0415 (loads Delta)
+
+        return TableGate(gated_tables()[table], settings, SystemClock(), spark)
+    from quality.snapshot_gate import SnapshotGate  # noqa: PLC0415 (loads Delta)
+
+    return SnapshotGate(live_store(table, settings)[0], settings, SystemClock())
+
+
+def _quarantine(table: str, gate: Gate, settings: QualitySettings) -> Quarantine:
     from quality.quarantine import Quarantine  # noqa: PLC0415 (loads Delta)
 
-    return Quarantine(settings, SystemClock(), topic)
+    return Quarantine(table, gate, settings, SystemClock())
 
 
-def _topic(settings: QualitySettings) -> KafkaLineTopic | None:
-    return KafkaLineTopic(settings) if settings.quality_reconcile else None
+def _no_session() -> SparkSession:
+    raise AssertionError("looking at batches needs no Spark")
 
 
 @contextmanager
-def _session(settings: QualitySettings, lease: Lease) -> Iterator[SparkSession]:
+def _session(job: str, settings: QualitySettings, lease: Lease) -> Iterator[SparkSession]:
     from spark_apps.runtime.session import jvm_pid, start_session, stop_session  # noqa: PLC0415 (only some commands need a JVM)
 
-    spark = start_session(_JOB, settings)
+    spark = start_session(job, settings)
     try:
         if (pid := jvm_pid(spark)) is not None:
             lease.record_jvm(pid)
@@ -195,16 +210,9 @@ def _session(settings: QualitySettings, lease: Lease) -> Iterator[SparkSession]:
         stop_session(spark)
 
 
-def _decide(gate: Gate, batch: Batch, settings: QualitySettings, lease: Lease) -> Verdict:
-    gate.last_verdict()  # completes the archive before a verdict is added
-    with _session(settings, lease) as spark:
-        verdict = gate.decide(spark, batch)
-    _log.info("decided", status=verdict.status, first=batch.first_version, last=batch.last_version, rows=verdict.rows)
-    return verdict
-
-
 def _summary(verdict: Verdict, resolution: Resolution | None) -> dict[str, Any]:
     return {
+        "table": verdict.table,
         "batch": verdict.batch,
         "rows": verdict.rows,
         "decided_at_ms": verdict.decided_at_ms,
@@ -217,6 +225,7 @@ def _in_words(summary: dict[str, Any]) -> dict[str, Any]:
     """A quarantined batch as a row for people."""
     decided, became = datetime.fromtimestamp(summary["decided_at_ms"] / 1000, UTC), summary["resolution"]
     return {
+        "table": summary["table"],
         "batch": summary["batch"],
         "rows": summary["rows"],
         "decided": decided.strftime("%Y-%m-%d %H:%M UTC"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from great_expectations.data_context import EphemeralDataContext
+from great_expectations.data_context import AbstractDataContext
 from great_expectations.render.view import DefaultJinjaPageView
 
 _TEMPLATES = Path(__file__).with_name("docs_templates")
@@ -39,7 +39,7 @@ def site(docs_dir: Path) -> dict[str, object]:
     }
 
 
-def build(context: EphemeralDataContext, docs_dir: Path) -> None:
+def build(context: AbstractDataContext, docs_dir: Path) -> None:
     """Replaces the Data Docs in `docs_dir` when the new ones are whole. `context` has the `site` of that folder."""
     new, old = _new(docs_dir), docs_dir.with_name(f".{docs_dir.name}.old")
     for left in (new, old):

@@ -16,6 +16,12 @@ class ValidationError(StateError):
     """The batch couldn't be evaluated. Nothing was decided: the next check tries again."""
 
 
+def wrong_condition(table: str, sql: str, reason: object) -> ValidationError:
+    """The error of a condition that isn't SQL over the table's columns. `reason` holds no value of the data."""
+    lines = str(reason).splitlines() or [""]
+    return ValidationError(f"condition {sql!r} of table {table} can't be evaluated: {lines[0]}")
+
+
 class StagedTableError(StateError):
     """The staged table was rewritten or has no change data feed. Nothing was decided; the message has the remedy."""
 

@@ -1,8 +1,8 @@
-"""What a batch looks like as a whole, in shares, and how far that is from the batches before it.
+"""What a batch looks like as a whole, in shares, and how far that is from the good batches before it.
 
-A profile counts the rows of a batch by customer type, delivery type, order of magnitude of the total, and quantity: all
-of them buckets that this module defines, so that a profile holds no value of the data. Two profiles are compared by
-the population stability index, the sum over buckets of (p - q) ln(p / q); by convention, above 0.25 they differ.
+A profile counts the rows of a batch by bucket for each column that is declared with `drift`: buckets of
+`quality.measures.bucket_sql`, so that a profile holds no value of the data. Two profiles are compared by the population
+stability index, the sum over buckets of (p - q) ln(p / q); by convention, above 0.25 they differ.
 """
 
 from __future__ import annotations
@@ -12,38 +12,37 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from quality.measures import SPARK_QUOTE, bucket_sql
 from quality.verdict import Outcome, Profile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from spark_apps.checked_table import CheckedTable
+
 MIN_ROWS = 500
 """Fewer rows say nothing about shares."""
 
 _LEAST_SHARE = 0.0005  # of a bucket that one side lacks
-_DIMENSIONS = ("CustomerType", "DeliveryType", "TotalValue", "ItemQty")
-_MOST_QUANTITY = 10
 
 
-def profile_of(batch: DataFrame) -> Profile:
-    """The batch's profile; an empty one if it lacks a column. Reads it once."""
+def profile_of(batch: DataFrame, table: CheckedTable, usable: frozenset[str]) -> Profile:
+    """The batch's profile by the columns that are `usable`. Reads it once."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark's own custom; only a batch is worth the import)
 
-    if not set(_DIMENSIONS) <= set(batch.columns):
+    columns = [column for column in table.columns if column.drift and column.name in usable]
+    if not columns:
         return {}
-    known = {
-        name: F.when(F.lower(name).isin(*values), F.lower(name)).otherwise("other")
-        for name, values in (("CustomerType", ("prime", "nonprime")), ("DeliveryType", ("home-delivery", "takeaway")))
-    }
-    total, quantity = F.col("TotalValue").cast("double"), F.col("ItemQty")
-    magnitude = F.floor(F.log2(F.greatest(F.abs(total), F.lit(0.01)))).cast("string")
-    known["TotalValue"] = F.when(total < 0, "negative").otherwise(magnitude)
-    known["ItemQty"] = F.greatest(F.lit(-1), F.least(F.lit(_MOST_QUANTITY), quantity)).cast("string")
-    buckets = F.array(*(F.struct(F.lit(name).alias("name"), known[name].alias("bucket")) for name in _DIMENSIONS))
+    buckets = F.array(
+        *(
+            F.struct(F.lit(column.name).alias("name"), F.expr(bucket_sql(column, SPARK_QUOTE)).alias("bucket"))
+            for column in columns
+        )
+    )
     rows = batch.select(F.explode(buckets).alias("in")).groupBy("in.name", "in.bucket").count().collect()
-    profile: dict[str, dict[str, int]] = {name: {} for name in _DIMENSIONS}
+    profile: dict[str, dict[str, int]] = {column.name: {} for column in columns}
     for name, bucket, count in rows:
-        profile[name][str(bucket)] = count
+        profile[name][bucket] = count
     return profile
 
 

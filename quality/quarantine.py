@@ -2,24 +2,20 @@
 
 A release checks the batch again with the current rules and settings. It is refused if the batch breaks a rule that
 isn't waived; columns, masking and uniqueness can't be waived. A released batch is appended in one commit of its own,
-which records who decided and why. A release may be repeated.
+which records who decided and why; a released snapshot stays where it is, and counts as good. A release may be repeated.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from quality.errors import ReleaseRefusedError
-from quality.gate import PUBLISHER, TABLE, Batch, Gate, Publication
-from quality.reconciliation import LineTopic
+from quality.gate import Batch, Gate, Publication
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.settings import QualitySettings
+from quality.table_gate import PUBLISHER
 from quality.verdict import WAIVABLE, Outcome, Verdict, VerdictArchive
 from state.clock import Clock
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +28,14 @@ class Decision:
 
 
 class Quarantine:
-    """The quarantined batches of one run directory. Hold the gate's lease while you decide."""
+    """The quarantined batches of one table. Hold the gate's lease while you decide."""
 
-    def __init__(self, settings: QualitySettings, clock: Clock, topic: LineTopic | None = None) -> None:
-        self._gate = Gate(settings, clock, topic)
+    def __init__(self, table: str, gate: Gate, settings: QualitySettings, clock: Clock) -> None:
+        self._table = table
+        self._gate = gate
         self._clock = clock
-        self._verdicts = VerdictArchive(settings.verdict_dir(TABLE))
-        self._resolutions = ResolutionArchive(settings.resolution_dir(TABLE))
+        self._verdicts = VerdictArchive(settings.verdict_dir(table))
+        self._resolutions = ResolutionArchive(settings.resolution_dir(table))
 
     def batches(self) -> list[tuple[Verdict, Resolution | None]]:
         """All quarantined batches, the oldest first, each with the decision on it; None if there is none yet."""
@@ -62,15 +59,15 @@ class Quarantine:
             if verdict.batch == batch:
                 return verdict, resolution
         open_ones = [verdict.batch for verdict, resolution in self.batches() if resolution is None]
-        msg = f"there is no quarantined batch {batch}; undecided ones: {', '.join(open_ones) or 'none'}"
+        msg = f"table {self._table} has no quarantined batch {batch}; undecided ones: {', '.join(open_ones) or 'none'}"
         raise ReleaseRefusedError(msg)
 
-    def check_again(self, spark: SparkSession, batch: str) -> tuple[Outcome, ...]:
+    def check_again(self, batch: str) -> tuple[Outcome, ...]:
         """The outcomes with the current rules. Changes nothing; raises what `find` and `Gate.check_again` raise."""
         verdict, _ = self.find(batch)
-        return self._gate.check_again(spark, _versions(verdict), lambda _: None)
+        return self._gate.check_again(_versions(verdict), lambda _: None)
 
-    def release(self, spark: SparkSession, batch: str, decision: Decision) -> Resolution:
+    def release(self, batch: str, decision: Decision) -> Resolution:
         """Publishes a batch after checking it again. Repeating a release returns what was decided.
 
         Raises:
@@ -90,12 +87,12 @@ class Quarantine:
             decided.append(made)
             return Publication(_publisher(batch), 1, made.to_json())
 
-        self._gate.check_again(spark, _versions(verdict), publication)
+        self._gate.check_again(_versions(verdict), publication)
         self._resolutions.put(decided[0])
         return decided[0]
 
     def discard(self, batch: str, decision: Decision) -> Resolution:
-        """Decides that a batch is never published. Its rows stay in the staged table. May be repeated.
+        """Decides that a batch is never published. Its rows stay where they are. May be repeated.
 
         Raises:
             ReleaseRefusedError: no such batch, or it was released before.
@@ -112,7 +109,7 @@ class Quarantine:
         self, verdict: Verdict, action: Action, decision: Decision, outcomes: tuple[Outcome, ...]
     ) -> Resolution:
         return Resolution(
-            table=TABLE,
+            table=self._table,
             action=action,
             first_version=verdict.first_version,
             last_version=verdict.last_version,

@@ -1,55 +1,57 @@
-"""Checks that a batch holds exactly its line items of topic `hadoop-sink`, by count and sum per store.
+"""Checks that rows are those of a topic or of another table, by count and sum in each group.
 
-Each commit of the export has the topic position that the table reaches. So the records of a batch are known,
-and are read again from the topic itself, bypassing the export.
+Each commit of a staged table has the topic position that the table reaches. So the records of a batch are known, and
+are read again from the topic itself, bypassing the app.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
+from quality.topic import Topic
 from quality.verdict import Outcome
-from spark_apps.apps.records.masked import parse_hadoop_record
-from spark_apps.apps.records.money import to_units
-from spark_apps.records import PoisonRecordError
+from spark_apps.checked_table import WithTable, WithTopic
+from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_RULE = "completeness"
+RULE = "completeness"
 
-PartitionStore = tuple[int, str]
+Group = tuple[Any, ...]
 Reach = dict[int, tuple[int, int]]
 """The offsets that a batch covers: by partition the first offset, and the end, exclusive."""
 
 
-class LineTopic(Protocol):
-    """Where line items are read again."""
-
-    def first_offset(self, partition: int) -> int:
-        """The oldest offset that the topic still has."""
-        ...
-
-    def read(self, partition: int, start: int, end: int) -> Iterator[tuple[bytes | None, bytes | None]]:
-        """Key and value of the records from `start` to `end`, exclusive, in order."""
-        ...
-
-
 @dataclass(slots=True)
-class LineTotals:
-    """Line items by partition and store: how many, and the sum of TotalValue in 1/10,000."""
+class Totals:
+    """Rows by group: how many, and the sum of a column; 0 if none is summed up."""
 
-    lines: Counter[PartitionStore] = field(default_factory=Counter)
-    units: Counter[PartitionStore] = field(default_factory=Counter)
+    rows: Counter[Group] = field(default_factory=Counter)
+    sums: dict[Group, Decimal] = field(default_factory=dict)
 
-    def add(self, where: PartitionStore, lines: int, units: int) -> None:
-        """Adds line items."""
-        self.lines[where] += lines
-        self.units[where] += units
+    def add(self, group: Group, rows: int, amount: Decimal | int = 0) -> None:
+        """Adds rows to a group."""
+        self.rows[group] += rows
+        self.sums[group] = self.sums.get(group, Decimal(0)) + amount
+
+    def sum(self, group: Group) -> Decimal:
+        """The sum of a group; 0 if it has no rows."""
+        return self.sums.get(group, Decimal(0))
+
+    @staticmethod
+    def of(found: Iterable[Sequence[Any]]) -> Totals:
+        """The totals of rows that hold the group's columns, the number of rows, and the sum."""
+        totals = Totals()
+        for *group, rows, amount in found:
+            if rows:
+                totals.add(tuple(group), rows, amount or 0)
+        return totals
 
 
 def reach_of(before: Position | None, after: Position, topic: str) -> Reach:
@@ -59,52 +61,64 @@ def reach_of(before: Position | None, after: Position, topic: str) -> Reach:
     return {at: (start, end) for at, (start, end) in ranges.items() if start < end}
 
 
-def expected_totals(reach: Reach, topic: LineTopic, *, max_record_bytes: int) -> LineTotals:
-    """The expected totals of a batch with this reach, from the topic itself. Poison records don't count."""
-    totals = LineTotals()
+def expected_totals(rule: WithTopic, reach: Reach, topic: Topic, settings: AppSettings) -> Totals:
+    """The expected totals of a batch with this reach, from the topic itself. Records that become no row don't count."""
+    totals = Totals()
     for partition, (start, end) in reach.items():
         for key, value in topic.read(partition, start, end):
-            try:
-                line = parse_hadoop_record(key, value, max_record_bytes=max_record_bytes)
-            except PoisonRecordError:
-                continue
-            totals.add((partition, line.store_id), 1, to_units(line.total_value))
+            row = rule.row(key, value, settings)
+            if row is not None:
+                known = {"_partition": partition, **row}
+                group = tuple(known[name] for name in rule.group_by)
+                totals.add(group, 1, 0 if rule.sum is None else known[rule.sum] or 0)
     return totals
 
 
-def staged_totals(batch: DataFrame) -> LineTotals:
-    """The totals of a batch. Reads it once."""
+def totals_of(rows: DataFrame, rule: WithTopic | WithTable) -> Totals:
+    """The totals of rows. Reads them once."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark's own custom; only a batch is worth the import)
 
-    totals = LineTotals()
-    sums = batch.groupBy("_partition", "StoreID").agg(F.count("*"), F.sum("TotalValue"))
-    for partition, store, lines, total in sums.collect():
-        totals.add((partition, store), lines, int((total or 0) * 10_000))
-    return totals
+    amount = F.lit(0) if rule.sum is None else F.sum(rule.sum)
+    return Totals.of(rows.groupBy(*rule.group_by).agg(F.count("*"), amount).collect())
 
 
-def compare(expected: LineTotals, staged: LineTotals) -> tuple[Outcome, Outcome]:
-    """Whether the numbers of lines and the totals are the same for each partition and store."""
-    places = expected.lines.keys() | staged.lines.keys()
-    lines = sum(abs(expected.lines[where] - staged.lines[where]) for where in places)
-    stores = sum(expected.units[where] != staged.units[where] for where in places)
-    return (
-        _outcome("_offset", "Every line item of the topic that the batch reaches to is there, once.", lines),
-        _outcome("StoreID", "Each store's TotalValue adds up to that in the topic; failing are stores.", stores),
-    )
+def compare(rule: WithTopic | WithTable, expected: Totals, found: Totals) -> list[Outcome]:
+    """Whether numbers of rows, and sums if the rule has one, are the same in each group."""
+    groups = expected.rows.keys() | found.rows.keys()
+    rows = sum(abs(expected.rows[group] - found.rows[group]) for group in groups)
+    if isinstance(rule, WithTopic):
+        meaning = f"Each record of topic {rule.topic} that the batch reaches to is there, once."
+    else:
+        meaning = f"There are as many rows as in table {rule.table}{_each(rule)}."
+    outcomes = [_outcome(None, meaning, rows)]
+    if rule.sum is not None:
+        sums = sum(expected.sum(group) != found.sum(group) for group in groups)
+        meaning = f"{rule.sum} adds up to that of {_other(rule)}{_each(rule)}; failing are groups."
+        outcomes.append(_outcome(rule.sum, meaning, sums))
+    return outcomes
 
 
-def source_is_gone() -> Outcome:
-    """The failed outcome if the topic no longer has the batch's records."""
-    meaning = "The line items of the batch are still in their topic, to compare with."
-    return Outcome("reconcile", None, meaning, passed=False, rule=_RULE)
+def other_is_gone(rule: WithTopic | WithTable) -> list[Outcome]:
+    """The failed outcome if there is nothing to compare with any more, or not yet."""
+    return [_failed(f"There is what the batch is compared with: {_other(rule)}.")]
 
 
-def not_announced() -> Outcome:
+def not_announced(rule: WithTopic) -> list[Outcome]:
     """The failed outcome if a batch has rows and no commit says which offsets they came from."""
-    meaning = "The batch was staged by the export, which says how far it came."
-    return Outcome("reconcile", None, meaning, passed=False, rule=_RULE)
+    return [_failed(f"The batch's commits say how far they reach in topic {rule.topic}.")]
 
 
-def _outcome(column: str, meaning: str, failing: int) -> Outcome:
-    return Outcome("reconcile", column, meaning, failing == 0, failing or None, _RULE)
+def _other(rule: WithTopic | WithTable) -> str:
+    return f"topic {rule.topic}" if isinstance(rule, WithTopic) else f"table {rule.table}"
+
+
+def _each(rule: WithTopic | WithTable) -> str:
+    return f" for each {', '.join(rule.group_by)}" if rule.group_by else ""
+
+
+def _failed(meaning: str) -> Outcome:
+    return Outcome("reconcile", None, meaning, passed=False, rule=RULE)
+
+
+def _outcome(column: str | None, meaning: str, failing: int) -> Outcome:
+    return Outcome("reconcile", column, meaning, failing == 0, failing or None, RULE)

@@ -78,5 +78,10 @@ class ResolutionArchive:
         """Keeps a decision, replacing an equal one in one step."""
         write_whole(self._path(resolution.first_version, resolution.last_version), resolution.to_json())
 
+    def forget(self) -> None:
+        """Removes all decisions: the table began anew."""
+        for path in self._folder.glob("*-*.json"):
+            path.unlink()
+
     def _path(self, first_version: int, last_version: int) -> Path:
         return self._folder / f"{first_version:012d}-{last_version:012d}.json"

@@ -16,7 +16,7 @@ class QualitySettings(AppSettings):
     change = LIVE
 
     quality_reconcile: bool = Field(
-        True, description="Whether batches are compared with the line items in their topic, store by store."
+        True, description="Whether batches are compared with the topics and tables that their declarations name."
     )
     quality_drift_limit: float = Field(
         0.25,

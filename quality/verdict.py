@@ -6,7 +6,7 @@ never a value of the data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -21,16 +21,20 @@ _KEPT_PUBLISHED = 500
 
 
 class Status(StrEnum):
-    """The decision on a batch. A quarantined one stays in the staged table and isn't published."""
+    """The decision on a batch. A quarantined one stays in the staged table and isn't published.
+
+    A store's snapshot is checked where it is: it is never published, and passes.
+    """
 
     PUBLISHED = "published"
+    PASSED = "passed"
     QUARANTINED = "quarantined"
 
 
 Profile = Mapping[str, Mapping[str, int]]
 """Rows by dimension and bucket; see `quality.profile`."""
 
-WAIVABLE = ("presence", "values", "totals", "completeness", "drift")
+WAIVABLE = ("presence", "values", "conditions", "completeness", "drift", "only_grows")
 """The rules that a release may waive, with a reason. Columns, masking and uniqueness can't be waived."""
 
 
@@ -61,7 +65,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision on the rows that the staged versions `first_version` to `last_version`, both inclusive, added."""
+    """The decision on the rows that the staged versions `first_version` to `last_version`, both inclusive, added.
+
+    For a store both are the version of its snapshot.
+    """
 
     table: str
     status: Status
@@ -75,7 +82,7 @@ class Verdict:
     @property
     def passed(self) -> bool:
         """Whether the batch met every expectation."""
-        return self.status is Status.PUBLISHED
+        return self.status is not Status.QUARANTINED
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -127,16 +134,12 @@ class VerdictArchive:
 
     def published_before(self, version: int, most: int) -> list[Verdict]:
         """The newest verdicts, at most `most`, on published batches before a staged version."""
-        verdicts = (
-            Verdict.from_json(path.read_bytes()) for path in sorted(self._folder.glob("*-*.json"), reverse=True)
-        )
-        earlier = (verdict for verdict in verdicts if verdict.passed and verdict.last_version < version)
+        earlier = (verdict for verdict in self.newest_first() if verdict.passed and verdict.last_version < version)
         return list(islice(earlier, most))
 
     def last(self) -> Verdict | None:
         """The verdict on the newest staged versions; None if there is none."""
-        files = sorted(self._folder.glob("*-*.json"), key=_last_version)
-        return Verdict.from_json(files[-1].read_bytes()) if files else None
+        return next(self.newest_first(), None)
 
     def last_version(self) -> int:
         """The newest staged version that a verdict is kept of; -1 if there is none."""
@@ -148,6 +151,16 @@ class VerdictArchive:
         write_whole(path, verdict.to_json())
         self._prune()
         return path
+
+    def forget(self) -> None:
+        """Removes all verdicts: the table began anew."""
+        for path in self._folder.glob("*-*.json"):
+            path.unlink()
+
+    def newest_first(self) -> Iterator[Verdict]:
+        """All verdicts, that on the newest version first."""
+        for path in sorted(self._folder.glob("*-*.json"), key=_last_version, reverse=True):
+            yield Verdict.from_json(path.read_bytes())
 
     def _prune(self) -> None:
         for path in sorted(self._folder.glob("*-*.json"))[:-_KEPT_PUBLISHED]:

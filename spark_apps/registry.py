@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from spark_apps.checked_table import CheckedTable
 from spark_apps.spec import AppSpec, StoreSpec
 from spark_apps.user_apps import check_distinct, imported_app, user_apps
 from state.errors import ConfigurationError, UnknownStoreError
@@ -62,6 +63,12 @@ APPS = Apps({**_POS, **_USER, **_ON_DEMAND})
 def stores() -> Mapping[str, StoreSpec]:
     """The stores of all apps, by name."""
     return {store.name: store for app in APPS.values() for store in app.stores}
+
+
+@cache
+def gated_tables() -> Mapping[str, CheckedTable]:
+    """The tables of all apps that the quality gate publishes, by name."""
+    return {table.name: table for app in APPS.values() for table in app.gated_tables}
 
 
 def apps_of(program: str) -> tuple[str, ...]:

@@ -1,11 +1,13 @@
-"""The description of an app, as data: its topics and stores. It suffices to start, watch and snapshot an app."""
+"""The description of an app, as data: topics, stores, tables. It suffices to start, watch and check an app."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 
+from spark_apps.checked_table import CheckedTable, WithTopic
 from spark_apps.settings import AppSettings
+from state.errors import ConfigurationError
 from state.names import changelog_topic, checked_name
 from state.store_definitions import ServedKind, StoreDefinition
 from state.topology.builder import StreamsBuilder
@@ -91,7 +93,8 @@ class AppSpec:
     describes the app's topology: see `topology_app`. An app without one has a `module` with the function `open_stream`,
     which is imported only by the process that runs the app. `resources` are its own, instead of the settings.
     `migrations` is `<module>:<variable>` of a tuple of the `StoreMigration`s that its stores can undergo: so plans and
-    steps find them by name. `why_no_generations` says why its state can't be changed by a new generation; None if it
+    steps find them by name. `tables` says what the rows of its tables, and of its stores' snapshots, must be.
+    `why_no_generations` says why its state can't be changed by a new generation; None if it
     can.
 
     Where it keeps its progress follows from its name and the settings: `AppSettings.checkpoint_dir`.
@@ -106,11 +109,19 @@ class AppSpec:
     module: str | None = None
     describe: Callable[[StreamsBuilder, AppSettings], None] | None = None
     migrations: str | None = None
+    tables: tuple[CheckedTable, ...] = ()
     resources: Resources = field(default_factory=Resources)
     why_no_generations: str | None = "it is no topology"
 
     def __post_init__(self) -> None:
         checked_name(self.name)
+        _check_tables(self)
+
+    @property
+    def gated_tables(self) -> tuple[CheckedTable, ...]:
+        """The tables that the quality gate publishes: those that aren't about one of the app's stores."""
+        stores = {store.name for store in self.stores}
+        return tuple(table for table in self.tables if table.name not in stores)
 
     @property
     def has_generations(self) -> bool:
@@ -132,3 +143,43 @@ class AppSpec:
         changelogs = tuple(store.changelog_topic for store in self.stores)
         named = self.sources(settings) + self.sinks(settings) + self.dead_letters(settings) + changelogs
         return tuple(dict.fromkeys(named))  # an app may read what it writes
+
+
+def _check_tables(app: AppSpec) -> None:
+    """Checks that an app declares each table once, and what it says about a store's snapshots fits the store.
+
+    Raises:
+        ConfigurationError: it doesn't. The message names the table, and the column if it is about one.
+    """
+    names = [table.name for table in app.tables]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        msg = f"app {app.name} declares table {twice} more than once: declare it once"
+        raise ConfigurationError(msg)
+    stores = {store.name: store for store in app.stores}
+    for table in app.tables:
+        if table.name in stores:
+            _check_store(stores[table.name], table)
+        elif not table.published_columns:
+            msg = f"the declaration of table {table.name} is wrong: no column is published"
+            raise ConfigurationError(msg)
+
+
+def _check_store(store: StoreSpec, table: CheckedTable) -> None:
+    mistake = misfit(store, table)
+    if mistake is not None:
+        msg = f"the declaration of table {table.name} doesn't fit store {store.name}: {mistake}"
+        raise ConfigurationError(msg)
+
+
+def misfit(store: StoreSpec, table: CheckedTable) -> str | None:
+    """Why a declaration doesn't fit the snapshots of a store; None if it does."""
+    types = {item.name: item.sql_type for item in store.value_fields}
+    for column in table.columns:
+        if column.name not in types:
+            return f"it has no field {column.name}; its fields are {', '.join(types) or 'none'}"
+        if column.sql_type != types[column.name]:
+            return f"column {column.name} is declared as {column.sql_type}, and the field is {types[column.name]}"
+    if table.partition_by or any(isinstance(each, WithTopic) for each in table.reconcile):
+        return "snapshots are checked where they are: it has neither partition_by nor WithTopic"
+    return None

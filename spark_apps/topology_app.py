@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from spark_apps.checked_table import CheckedTable
 from spark_apps.engine.layout import markers_topic, slot_name
 from spark_apps.settings import AppSettings
-from spark_apps.spec import AppSpec, Resources, StoreSpec
+from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
 from spark_apps.value_fields import value_fields
 from state.names import changelog_topic, dead_letter_topic
 from state.serdes.struct import StructSerde
@@ -41,6 +42,7 @@ def topology_app(
     dead_letters: bool = True,
     resources: Resources | None = None,
     migrations: str | None = None,
+    tables: tuple[CheckedTable, ...] = (),
 ) -> AppSpec:
     """The spec of an app that is a topology.
 
@@ -52,9 +54,10 @@ def topology_app(
             so for all of its sources, and this one only counts them.
         resources: where it differs from the settings' defaults.
         migrations: `<module>:<variable>` of the migrations that its stores can undergo.
+        tables: what the rows of its stores' snapshots must be, beyond what their types say.
 
     Raises:
-        ConfigurationError: the topology can't be built.
+        ConfigurationError: the topology can't be built, or a table doesn't fit its store.
     """
     topics = _Topics(name, describe)
     topology = described(name, describe, _default_settings())
@@ -68,6 +71,7 @@ def topology_app(
         stores=served_stores(name, topology),
         resources=resources or Resources(),
         migrations=migrations,
+        tables=tables,
         why_no_generations=_why_no_generations(topology),
     )
 
@@ -93,13 +97,20 @@ def kept_inside(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
 def with_topology(spec: AppSpec, describe: Describe) -> AppSpec:
     """An app with another topology, which reads the same topics.
 
+    What is declared about stores whose rows are others there is left out.
+
     Raises:
         ConfigurationError: the topology can't be built.
     """
-    topology = described(spec.name, describe, _default_settings())
-    return replace(
-        spec, describe=describe, sinks=_Topics(spec.name, describe).sinks, stores=served_stores(spec.name, topology)
+    stores = served_stores(spec.name, described(spec.name, describe, _default_settings()))
+    by_name = {store.name: store for store in stores}
+    declared = {store.name for store in spec.stores}
+    tables = tuple(
+        table
+        for table in spec.tables
+        if table.name not in declared or (table.name in by_name and misfit(by_name[table.name], table) is None)
     )
+    return replace(spec, describe=describe, sinks=_Topics(spec.name, describe).sinks, stores=stores, tables=tables)
 
 
 def internal_name(app: str, generation: int) -> str:

@@ -78,7 +78,7 @@ def imported_app(name: str) -> AppSpec:
 
 
 def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: Collection[str]) -> None:
-    """Checks that the names of an own app and of its stores are unique.
+    """Checks that the names of an own app, and of its stores and tables, are unique.
 
     Args:
         app: the own app.
@@ -86,7 +86,7 @@ def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: Collec
         reserved: more names that an app can't have.
 
     Raises:
-        ConfigurationError: another app has the same name, or another store.
+        ConfigurationError: another app has the same name, or another store or table.
     """
     if app.name in others or app.name in reserved:
         msg = f"STOREKEEPER_OWN_APPS has an app {app.name}, and there is another of that name: rename yours"
@@ -97,3 +97,15 @@ def check_distinct(app: AppSpec, others: Mapping[str, AppSpec], reserved: Collec
             msg = f"apps {keepers[store.name]} and {app.name} both have a store {store.name}: rename one of them"
             raise ConfigurationError(msg)
         keepers[store.name] = app.name
+    writers = {name: other.name for other in others.values() for name in _folders(other)}
+    for name in _folders(app):
+        if name in writers:
+            msg = f"apps {writers[name]} and {app.name} both write a table {name}: rename one of them"
+            raise ConfigurationError(msg)
+        writers[name] = app.name
+
+
+def _folders(app: AppSpec) -> list[str]:
+    """The Delta tables of an app."""
+    gated = (name for table in app.gated_tables for name in (table.name, table.staged_name))
+    return [*gated, *(store.table_name for store in app.stores)]

@@ -10,6 +10,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, write_deltalake
 
 from quality.settings import QualitySettings
+from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.hadoop_export.table import COLUMNS
 
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
@@ -60,7 +61,7 @@ def stage(settings: QualitySettings, *lines: dict[str, Any], extra: str = "", me
     kinds = COLUMNS | ({extra: "string"} if extra else {})
     schema = pa.schema([(name, _KINDS[kind]) for name, kind in kinds.items()])
     write_deltalake(
-        settings.delta_table("hadoop_export_staged"),
+        settings.delta_table(EXPORT.staged_name),
         pa.Table.from_pylist(list(lines), schema=schema),
         mode="append",
         schema_mode="merge" if extra else None,

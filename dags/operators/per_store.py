@@ -12,7 +12,7 @@ from dags.operators.deadlines import done_within
 from dags.operators.params import task_defaults
 from dags.operators.settings import OperationsSettings
 from dags.operators.storekeeper import StorekeeperOperator
-from dags.operators.tables import UPDATED_SNAPSHOTS, snapshots_of
+from dags.operators.tables import table_asset
 from spark_apps.registry import store_named, stores
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class ChooseStoresOperator(BaseOperator):
         """The arguments by store."""
         updated = [asset.name for asset in (context.get("triggering_asset_events") or {}) if hasattr(asset, "name")]
         if updated:
-            chosen = [store for store in EVERY_STORE if snapshots_of(store).name in updated]
+            chosen = [store for store in EVERY_STORE if table_asset(store).name in updated]
         else:
             chosen = chosen_stores(EVERY_STORE, self.selected)
         self.log.info("stores: %s", ", ".join(chosen) or "none, as no app has run here yet")
@@ -116,16 +116,3 @@ def chosen_stores(names: Iterable[str], selected: str) -> list[str]:
         return [store for store in names if store == selected]
     settings = OperationsSettings()  # type: ignore[call-arg]
     return [store for store in names if settings.checkpoint_dir(store_named(store).app).parent.exists()]
-
-
-class SnapshotStoreOperator(StorekeeperOperator):
-    """Runs the snapshot job of a store, the last of `arguments`, and updates the store's asset.
-
-    `UPDATED_SNAPSHOTS` must be among its outlets.
-    """
-
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Takes the snapshot; raises what `StorekeeperOperator` raises."""
-        summary = super().execute(context)
-        context["outlet_events"][UPDATED_SNAPSHOTS].add(snapshots_of(self.arguments[-1]))
-        return summary

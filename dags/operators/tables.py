@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from airflow.sdk import Asset, AssetAlias
 
-STAGED_EXPORT = Asset("delta_hadoop_export_staged", group="delta")
-PUBLISHED_EXPORT = Asset("delta_hadoop_export", group="delta")
+from spark_apps.registry import gated_tables
+
+EVERY_TABLE = tuple(gated_tables())
+"""The names of all tables that the quality gate publishes."""
 UPDATED_SNAPSHOTS = AssetAlias("delta_snapshots", group="delta")
 """Stands for the tables that a run of DAG `snapshot_stores` updates."""
+UPDATED_TABLES = AssetAlias("delta_published", group="delta")
+"""Stands for the tables that a run of DAG `check_tables` or `release_quarantined` updates."""
 
 
-def snapshots_of(store: str) -> Asset:
-    """The table of a store's snapshots."""
-    return Asset(f"delta_{store}", group="delta")
+def table_asset(name: str) -> Asset:
+    """A Delta table, such as that of a store's snapshots, which has the store's name."""
+    return Asset(f"delta_{name}", group="delta")
+
+
+def staged(table: str) -> Asset:
+    """The table that an app appends to, for the quality gate to publish."""
+    return table_asset(gated_tables()[table].staged_name)

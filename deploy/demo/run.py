@@ -42,8 +42,8 @@ from state.run_dir import make_private
 from state.snapshots.sql import query
 
 SNAPSHOT_DAG = "snapshot_stores"
-QUALITY_DAG = "check_hadoop_export"
-_DAG_PARAMS = {SNAPSHOT_DAG: {"store": "rewards"}, QUALITY_DAG: {}}
+QUALITY_DAG = "check_tables"
+_DAG_PARAMS = {SNAPSHOT_DAG: {"store": "rewards"}, QUALITY_DAG: {"table": "hadoop_export"}}
 
 _PROCESSING_TIMEOUT_S = 600.0
 _DAG_TIMEOUT_S = 300.0

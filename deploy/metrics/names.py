@@ -57,17 +57,18 @@ SNAPSHOT = Metric(
     "state_snapshot_timestamp_seconds", Kind.GAUGE, "Commit time of the newest snapshot of a store.", ("store",)
 )
 VERDICT_TIME = Metric(
-    "quality_verdict_timestamp_seconds", Kind.GAUGE, "Time of the quality gate's last verdict on new rows.", ("table",)
-)
+    "quality_verdict_timestamp_seconds", Kind.GAUGE,
+    "Time of the quality gate's last verdict on new rows of a table, or on a snapshot of a store.", ("table",),
+)  # fmt: skip
 VERDICT_PASSED = Metric(
     "quality_verdict_passed", Kind.GAUGE,
-    "0 while the newest rows are in quarantine, 1 otherwise.", ("table",),
+    "0 while the newest rows, or the newest snapshot, are in quarantine, 1 otherwise.", ("table",),
 )  # fmt: skip
 VERDICT_ROWS = Metric("quality_verdict_rows", Kind.GAUGE, "Rows of the last verdict.", ("table",))
 _CHECK = ("check", "store")
 CHECK_TIME = Metric(
     "quality_check_timestamp_seconds", Kind.GAUGE,
-    "Time of the last verdict of a check: `verify`, `snapshot`, `growth` or `cleanup`.", _CHECK,
+    "Time of the last verdict of a check: `verify`, `growth` or `cleanup`.", _CHECK,
 )  # fmt: skip
 CHECK_PASSED = Metric("quality_check_passed", Kind.GAUGE, "1 if that verdict was good.", _CHECK)
 GROWTH_ROWS = Metric(

@@ -16,12 +16,12 @@ from decimal import Decimal
 from functools import partial
 
 from spark_apps.apps.records.invoice import InvoiceSerde, Sale
-from spark_apps.apps.records.leaks import masked_code
-from spark_apps.apps.records.masked import CODE_DIGITS, masked_values
+from spark_apps.apps.records.masked import masked_values
 from spark_apps.apps.records.money import PointsFactor
 from spark_apps.apps.records.rewards import Notification, PrimePurchase, Rewards
 from spark_apps.apps.records.topics import HADOOP_SINK, LOYALTY, SHIPMENT
 from spark_apps.apps.records.topics import POS as POS_TOPIC
+from spark_apps.leaks import CODE_DIGITS, masked_code
 from spark_apps.records import has_key_and_value
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app

@@ -14,7 +14,7 @@ import csv
 import datetime
 import io
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,9 @@ from rich.text import Text
 
 from state.cli.output import ListOutput
 from state.snapshots.sql import QueryResult, query
+
+GOOD = "good"
+"""Stands for the last version of a table that passed its checks, or was released."""
 
 
 def run_sql(
@@ -42,19 +45,25 @@ def run_sql(
             console.print(to_table(result))
 
 
-def parse_versions(assignments: list[str]) -> dict[str, int]:
-    """Turns `["rewards=3"]` into `{"rewards": 3}`.
+def parse_versions(assignments: list[str], last_good: Callable[[str], int | None]) -> dict[str, int]:
+    """Turns `["rewards=3", "points=good"]` into `{"rewards": 3, "points": 7}`.
+
+    Args:
+        assignments: what a user wrote.
+        last_good: the last good version of a table; None if its newest one always is.
 
     Raises:
-        ValueError: an item isn't `<table>=<version>` with a version of 0 or more.
+        ValueError: an item is neither `<table>=<version>` with a version of 0 or more, nor `<table>=good`.
     """
     versions = {}
     for assignment in assignments:
         name, separator, version = assignment.rpartition("=")
-        if not (name and separator and version.isdecimal()):
-            msg = f"{assignment!r} is no table version: write <table>=<version>, such as rewards=3"
+        if not (name and separator and (version.isdecimal() or version == GOOD)):
+            msg = f"{assignment!r} is no table version: write <table>=<version>, such as rewards=3, or <table>={GOOD}"
             raise ValueError(msg)
-        versions[name] = int(version)
+        number = last_good(name) if version == GOOD else int(version)
+        if number is not None:
+            versions[name] = number
     return versions
 
 

@@ -172,9 +172,10 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
     snapshot = parsed["dags"]["snapshot_stores"]["tasks"]
     assert snapshot.keys() == {"choose", "snapshot"}
     assert snapshot["choose"]["command"] == ["snapshot", "create"]
-    check = parsed["dags"]["check_hadoop_export"]["tasks"]["check"]
-    assert check["arguments"] == ["check", "export"]
-    assert check["outlets"] == ["delta_hadoop_export"]
+    check = parsed["dags"]["check_tables"]["tasks"]
+    assert check.keys() == {"choose", "check"}
+    assert check["choose"]["command"] == ["check", "table"]
+    assert parsed["dags"]["check_stores"]["tasks"]["choose"]["command"] == ["check", "table"]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +186,8 @@ def test_jobs_are_the_commands_that_exist_and_update_their_tables(parsed: dict[s
         ("stream_apps", {"action": 1}),
         ("stream_apps", {"cores": -1}),
         ("snapshot_stores", {"store": "nothing"}),
+        ("check_tables", {"table": "rewards"}),
+        ("release_quarantined", {"table": "nothing", "batch": "1-1", "reason": "ten letters"}),
         ("cleanup_stores", {"store": "sales"}),
         ("cleanup_stores", {"ttl_days": 0}),
         ("cleanup_stores", {"canary_share": 1.5}),

@@ -17,4 +17,5 @@ def spark(spark_session: SparkSession) -> SparkSession:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> QualitySettings:
-    return QualitySettings(run_dir=tmp_path)  # type: ignore[call-arg]
+    """Without reconciliation, which the tests of that turn on."""
+    return QualitySettings(run_dir=tmp_path, quality_reconcile=False)  # type: ignore[call-arg]

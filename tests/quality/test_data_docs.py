@@ -7,12 +7,10 @@ from pathlib import Path
 
 import great_expectations as gx
 import great_expectations.expectations as gxe
+import pandas as pd
 import pytest
-from pyspark.sql import SparkSession
 
-from quality.validation import validate
-
-pytestmark = pytest.mark.spark
+from quality.checkpoint import Afterwards, run_checkpoint
 
 
 class Page(HTMLParser):
@@ -31,23 +29,23 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def docs(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "docs"
     expectations = [
         gxe.ExpectColumnValuesToNotBeNull(column="City", notes="City is always there."),
         gxe.ExpectColumnValuesToBeInSet(column="City", value_set=["Pune"], notes="City is known."),
     ]
     suite = gx.ExpectationSuite("cities", expectations=expectations)
-    validate(spark.createDataFrame([{"City": "Ulhasnagar"}]), suite, docs_dir=folder)
+    run_checkpoint(pd.DataFrame({"City": ["Ulhasnagar"]}), suite, Afterwards(lambda _: None, folder))
     return folder
 
 
 def test_readers_have_the_old_pages_until_the_new_ones_are_whole(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, frame = tmp_path / "docs", spark.createDataFrame([{"City": "Pune"}])
+    folder, frame = tmp_path / "docs", pd.DataFrame({"City": ["Pune"]})
     suite = gx.ExpectationSuite("cities", expectations=[gxe.ExpectColumnToExist(column="City", notes="There.")])
-    validate(frame, suite, docs_dir=folder)
+    run_checkpoint(frame, suite, Afterwards(lambda _: None, folder))
     before = {path: path.read_text() for path in folder.rglob("*.html")}
 
     def full(*_: object) -> None:
@@ -56,9 +54,9 @@ def test_readers_have_the_old_pages_until_the_new_ones_are_whole(
     with monkeypatch.context() as patched:
         patched.setattr("quality.data_docs.shutil.copyfile", full)
         with pytest.raises(OSError, match="full"):
-            validate(frame, suite, docs_dir=folder)
+            run_checkpoint(frame, suite, Afterwards(lambda _: None, folder))
     assert {path: path.read_text() for path in folder.rglob("*.html")} == before
-    validate(frame, suite, docs_dir=folder)
+    run_checkpoint(frame, suite, Afterwards(lambda _: None, folder))
     assert set(folder.rglob("*.html")) != set(before), "a page of each run has a name of its own"
     assert [path.name for path in tmp_path.iterdir()] == ["docs"]
 

@@ -14,10 +14,12 @@ from urllib.parse import quote
 import pytest
 from pyspark.sql import SparkSession
 
-from quality.export_suite import LINE_KEY, SuiteOptions, export_suite, measured
-from quality.gate import Gate
+from quality.measured_rows import measured
 from quality.settings import QualitySettings
+from quality.suite import CheckedFrame, for_spark, suite_of
+from quality.table_gate import TableGate
 from quality.verdict import Status
+from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.hadoop_export.table import COLUMNS
 from state.clock import ManualClock
 from tests.staged_lines import SCHEMA, line, stage
@@ -74,13 +76,14 @@ LEAKS += [Leak(column, "phone", "plain") for column in NUMBERS]
 def failed(spark: SparkSession) -> dict[int, list[str]]:
     """By the number of each leak: the columns whose expectations its row doesn't meet, asked of Spark row by row."""
     rows = [leak.row(number) for number, leak in enumerate(LEAKS)] + [line(len(LEAKS))]
-    frame = measured(spark.createDataFrame(rows, SCHEMA), None).persist()
+    usable = frozenset(COLUMNS)
+    frame = measured(spark.createDataFrame(rows, SCHEMA), None, EXPORT, usable).persist()
     conditions = [
         (str(getattr(expectation, "column", "")), condition)
-        for expectation in export_suite(SuiteOptions(9, 0.01), frame.columns).expectations
+        for expectation in suite_of(EXPORT, CheckedFrame(frame.columns, usable, for_spark)).expectations
         if (condition := _violation(expectation)) is not None
     ]
-    answers = frame.selectExpr(LINE_KEY[1], *(condition for _, condition in conditions)).collect()
+    answers = frame.selectExpr("_offset", *(condition for _, condition in conditions)).collect()
     frame.unpersist()
     return {
         number: [column for (column, _), violated in zip(conditions, violations, strict=True) if violated]
@@ -105,7 +108,7 @@ def _violation(expectation: Any) -> str | None:
     "number", range(len(LEAKS)), ids=lambda n: f"{LEAKS[n].column}-{LEAKS[n].kind}-{LEAKS[n].spelling}"
 )
 def test_the_leak_is_held_back(failed: dict[int, list[str]], number: int) -> None:
-    assert {LEAKS[number].column, "_disguised"} & set(failed[number]), LEAKS[number].row(number)
+    assert {LEAKS[number].column, "__disguised"} & set(failed[number]), LEAKS[number].row(number)
 
 
 def test_a_good_line_isnt(failed: dict[int, list[str]]) -> None:
@@ -116,13 +119,15 @@ def test_the_gate_counts_them_all_and_publishes_none(
     failed: dict[int, list[str]], spark: SparkSession, settings: QualitySettings
 ) -> None:
     stage(settings, *(leak.row(number) for number, leak in enumerate(LEAKS)), line(len(LEAKS)))
-    gate = Gate(settings, ManualClock(now_ms=1_760_000_000_000))
+    gate = TableGate(EXPORT, settings, ManualClock(now_ms=1_760_000_000_000), lambda: spark)
     batch = gate.pending()
     assert batch is not None
-    verdict = gate.decide(spark, batch)
+    verdict = gate.decide(batch)
     assert verdict.status is Status.QUARANTINED
     assert not settings.delta_table("hadoop_export").exists()
-    expected = Counter(column for columns in failed.values() for column in columns if not column.startswith("_total"))
+    expected = Counter(
+        column for columns in failed.values() for column in columns if not column.startswith("__condition")
+    )
     found: Counter[str] = Counter()
     for outcome in verdict.outcomes:
         if outcome.column and outcome.column in expected and outcome.failing_rows:

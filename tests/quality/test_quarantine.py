@@ -8,11 +8,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from quality.errors import ReleaseRefusedError
-from quality.gate import Gate
 from quality.quarantine import Decision, Quarantine
 from quality.resolution import Action, Resolution, ResolutionArchive
 from quality.settings import QualitySettings
+from quality.table_gate import TableGate
 from quality.verdict import Status
+from spark_apps.apps.hadoop_export.spec import EXPORT
 from state.clock import ManualClock
 from tests.staged_lines import line, stage
 
@@ -24,15 +25,19 @@ WRONG_TOTAL = {"TotalValue": Decimal("60.0000")}
 
 
 @pytest.fixture
-def quarantine(settings: QualitySettings) -> Quarantine:
-    return Quarantine(settings, CLOCK)
+def quarantine(settings: QualitySettings, spark: SparkSession) -> Quarantine:
+    return quarantine_of(settings, spark)
+
+
+def quarantine_of(settings: QualitySettings, spark: SparkSession) -> Quarantine:
+    return Quarantine(EXPORT.name, TableGate(EXPORT, settings, CLOCK, lambda: spark), settings, CLOCK)
 
 
 def decide(spark: SparkSession, settings: QualitySettings) -> Status:
-    gate = Gate(settings, CLOCK)
+    gate = TableGate(EXPORT, settings, CLOCK, lambda: spark)
     batch = gate.pending()
     assert batch is not None
-    return gate.decide(spark, batch).status
+    return gate.decide(batch).status
 
 
 def published(settings: QualitySettings) -> list[str]:
@@ -50,20 +55,20 @@ def test_a_released_batch_is_published_once_with_who_and_why(
     ((verdict, none),) = quarantine.batches()
     assert (verdict.batch, none) == ("0-0", None)
 
-    with pytest.raises(ReleaseRefusedError, match=r"\[totals\] TotalValue is ItemPrice x ItemQty"):
-        quarantine.release(spark, "0-0", BECAUSE)
+    with pytest.raises(ReleaseRefusedError, match=r"\[conditions\] TotalValue is ItemPrice x ItemQty"):
+        quarantine.release("0-0", BECAUSE)
     assert published(settings) == ["INV-0000000002"]
 
-    let_off = Decision(BECAUSE.by, BECAUSE.reason, ("totals",))
-    released = quarantine.release(spark, "0-0", let_off)
+    let_off = Decision(BECAUSE.by, BECAUSE.reason, ("conditions",))
+    released = quarantine.release("0-0", let_off)
     assert (released.action, released.by, released.reason, released.accepted, released.rows) == (
         Action.RELEASED,
         "meera",
         BECAUSE.reason,
-        ("totals",),
+        ("conditions",),
         1,
     )
-    assert quarantine.release(spark, "0-0", let_off) == released
+    assert quarantine.release("0-0", let_off) == released
     assert published(settings) == ["INV-0000000001", "INV-0000000002"]
     commit = DeltaTable(settings.delta_table("hadoop_export")).history(1)[0]
     assert '"by":"meera"' in commit["userMetadata"]
@@ -82,13 +87,13 @@ def test_rules_of_now_decide_and_masking_is_never_let_off(
     stage(settings, line(1, InvoiceNumber="1234567890"))
     assert decide(spark, settings) is Status.QUARANTINED
     with pytest.raises(ReleaseRefusedError, match="let off masking"):
-        quarantine.release(spark, "0-0", Decision("meera", "why not", ("masking",)))
+        quarantine.release("0-0", Decision("meera", "why not", ("masking",)))
     with pytest.raises(ReleaseRefusedError, match=r"\[masking\] InvoiceNumber"):
-        quarantine.release(spark, "0-0", Decision("meera", "why not", ("totals", "presence", "values")))
-    monkeypatch.setattr("quality.gate.CODE_DIGITS", 10)
-    longer = Quarantine(settings, CLOCK)
-    assert all(outcome.passed for outcome in longer.check_again(spark, "0-0"))
-    assert longer.release(spark, "0-0", Decision("meera", "our numbers are longer")).accepted == ()
+        quarantine.release("0-0", Decision("meera", "why not", ("conditions", "presence", "values")))
+    monkeypatch.setattr("quality.suite.CODE_DIGITS", 10)
+    longer = quarantine_of(settings, spark)
+    assert all(outcome.passed for outcome in longer.check_again("0-0"))
+    assert longer.release("0-0", Decision("meera", "our numbers are longer")).accepted == ()
     assert published(settings) == ["1234567890"]
 
 
@@ -104,11 +109,11 @@ def test_a_crash_after_the_publication_forgets_nothing(
     with monkeypatch.context() as crashing:
         crashing.setattr(ResolutionArchive, "put", crash)
         with pytest.raises(RuntimeError, match="killed"):
-            quarantine.release(spark, "0-0", Decision("meera", "rounded", ("totals",)))
+            quarantine.release("0-0", Decision("meera", "rounded", ("conditions",)))
     assert published(settings) == ["INV-0000000001"]
     with pytest.raises(ReleaseRefusedError, match="released by meera"):
         quarantine.discard("0-0", BECAUSE)
-    quarantine.release(spark, "0-0", BECAUSE)
+    quarantine.release("0-0", BECAUSE)
     assert published(settings) == ["INV-0000000001"]
 
 
@@ -125,5 +130,5 @@ def test_a_discarded_batch_is_never_released(
     assert discarded.action is Action.DISCARDED
     assert quarantine.discard("0-0", Decision("somebody else", "again")) == discarded
     with pytest.raises(ReleaseRefusedError, match="discarded by meera"):
-        quarantine.release(spark, "0-0", Decision("meera", "rounded", ("totals",)))
+        quarantine.release("0-0", Decision("meera", "rounded", ("conditions",)))
     assert not settings.delta_table("hadoop_export").exists()

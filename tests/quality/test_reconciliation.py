@@ -1,16 +1,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
 from harness.sales import sale_bytes
-from quality.reconciliation import LineTotals, compare, expected_totals, reach_of
+from quality.reconciliation import Totals, compare, expected_totals, reach_of
+from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.apps.records.masked import masked_values
+from spark_apps.checked_table import WithTopic
+from spark_apps.settings import AppSettings
 from state.changelog.position import Position
 
-TOPIC = "hadoop-sink"
+[RULE] = EXPORT.reconcile
+assert isinstance(RULE, WithTopic)
+TOPIC = RULE.topic
 STORES = [f"STR{number}" for number in range(6)]
 
 
@@ -29,12 +36,12 @@ class FakeTopic:
             yield b"k", value if offset % 7 else b"{"
 
 
-def staged(start: int, end: int) -> LineTotals:
+def staged(start: int, end: int) -> Totals:
     """What an export of these offsets of partition 0 holds."""
-    totals = LineTotals()
+    totals = Totals()
     for offset in range(start, end):
         if offset % 7:
-            totals.add((0, STORES[offset % 6]), 1, 10_000 * offset + 2_500)
+            totals.add((0, STORES[offset % 6]), 1, offset + Decimal("0.25"))
     return totals
 
 
@@ -42,13 +49,14 @@ def position(end: int) -> Position:
     return Position({TOPIC: {0: end}})
 
 
-def expected(before: Position | None, after: Position) -> LineTotals:
-    return expected_totals(reach_of(before, after, TOPIC), FakeTopic(), max_record_bytes=100_000)
+def expected(before: Position | None, after: Position) -> Totals:
+    assert isinstance(RULE, WithTopic)
+    return expected_totals(RULE, reach_of(before, after, TOPIC), FakeTopic(), AppSettings(run_dir=Path()))
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 40), (12, 40), (40, 41), (21, 28)])
 def test_a_whole_batch_is_what_the_topic_says(start: int, end: int) -> None:
-    outcomes = compare(expected(position(start) if start else None, position(end)), staged(start, end))
+    outcomes = compare(RULE, expected(position(start) if start else None, position(end)), staged(start, end))
     assert all(outcome.passed for outcome in outcomes), outcomes
 
 
@@ -60,19 +68,25 @@ def test_a_batch_reaches_over_what_its_commits_moved() -> None:
 def test_missing_repeated_and_foreign_lines_are_counted() -> None:
     whole = expected(None, position(41))
     less = staged(0, 41)
-    less.add((0, "STR1"), -1, -12_500)
-    assert [(outcome.passed, outcome.failing_rows) for outcome in compare(whole, less)] == [(False, 1), (False, 1)]
+    less.add((0, "STR1"), -1, Decimal("-1.25"))
+    assert [(outcome.passed, outcome.failing_rows) for outcome in compare(RULE, whole, less)] == [
+        (False, 1),
+        (False, 1),
+    ]
     more = staged(0, 41)
     more.add((0, "STR1"), 1, 0)
     more.add((3, "STR2"), 4, 0)
-    assert [(outcome.passed, outcome.failing_rows) for outcome in compare(whole, more)] == [(False, 5), (True, None)]
-    assert {outcome.rule for outcome in compare(whole, more)} == {"completeness"}
+    assert [(outcome.passed, outcome.failing_rows) for outcome in compare(RULE, whole, more)] == [
+        (False, 5),
+        (True, None),
+    ]
+    assert {outcome.rule for outcome in compare(RULE, whole, more)} == {"completeness"}
 
 
 def test_a_changed_total_is_seen_where_the_counts_are_right() -> None:
     wrong = staged(0, 41)
-    wrong.units[0, "STR1"] += 1
-    wrong.units[0, "STR2"] -= 1
-    lines, totals = compare(expected(None, position(41)), wrong)
+    wrong.sums[0, "STR1"] += 1
+    wrong.sums[0, "STR2"] -= 1
+    lines, totals = compare(RULE, expected(None, position(41)), wrong)
     assert lines.passed
     assert (totals.passed, totals.failing_rows) == (False, 2)

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.apps.hadoop_export.letters import LETTER_COLUMNS, WRITTEN_DDL, LetterWriter
-from spark_apps.apps.hadoop_export.spec import TABLE
+from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.hadoop_export.table import COLUMNS, ExportTable
 from spark_apps.apps.records import topics
 from spark_apps.apps.records.masked import HadoopRecord, parse_hadoop_record
@@ -89,7 +89,7 @@ def open_stream(context: StreamContext) -> Stream:
     settings = context.settings
     records = read_stream(context.spark, settings, topics.HADOOP_SINK)
     source = records.select("key", "value", "partition", "offset", F.unix_millis("timestamp").alias("timestamp_ms"))
-    table = ExportTable(context.spark, settings.delta_table(TABLE))
+    table = ExportTable(context.spark, settings.delta_table(EXPORT.staged_name))
     return Stream(source, Exporter(table, context), trigger_interval_ms=TRIGGER_INTERVAL_MS)
 
 

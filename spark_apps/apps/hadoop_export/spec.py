@@ -1,22 +1,69 @@
-"""What `hadoop_export` reads and writes, and how far topic `hadoop-sink` has been exported.
-
-Each commit of the table has the position that it reaches to in its user metadata, as JSON:
-{"app": "hadoop_export", "position": {"hadoop-sink": {"<partition>": <next offset>}}}.
-It outlives the app's generations: a new one that reads the topic from its beginning adds nothing twice.
-"""
+"""What `hadoop_export` reads and writes, and what its table must be."""
 
 from __future__ import annotations
 
-import orjson
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
 
 from spark_apps.apps.records.topics import HADOOP_SINK
+from spark_apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTopic
+from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from state.changelog.position import Position
-from state.errors import SerializationError
 from state.names import dead_letter_topic
 
-TABLE = "hadoop_export_staged"
-"""The Delta table: line items that the quality gate has not seen yet."""
+_MOST = 999_999_999
+
+
+def line_item(key: bytes | None, value: bytes | None, settings: AppSettings) -> Mapping[str, Any] | None:
+    """Store and total of the line item in a record; None if it holds none, and is a dead letter."""
+    from spark_apps.apps.records.masked import parse_hadoop_record  # noqa: PLC0415 (a spec loads no parser)
+    from spark_apps.apps.records.money import to_units  # noqa: PLC0415
+    from spark_apps.records import PoisonRecordError  # noqa: PLC0415
+
+    try:
+        line = parse_hadoop_record(key, value, max_record_bytes=settings.max_record_bytes)
+    except PoisonRecordError:
+        return None
+    return {"StoreID": line.store_id, "TotalValue": Decimal(to_units(line.total_value)).scaleb(-4)}
+
+
+EXPORT = CheckedTable(
+    "hadoop_export",
+    columns=(
+        # The fields of a masked line item: the allow-list. Nothing else about a customer leaves.
+        CheckedColumn("InvoiceNumber", "string", leaks=Leaks.CODE),
+        # A phone number has ten digits; as a time it would be in 1970, and a card number far beyond the year 9999.
+        # From 1990 on: tills may replay old records.
+        CheckedColumn("CreatedTime", "bigint", least=631_152_000_000, most=253_402_300_799_999, leaks=Leaks.NUMBER),
+        CheckedColumn("StoreID", "string", leaks=Leaks.CODE),
+        CheckedColumn("PosID", "string", leaks=Leaks.CODE),
+        CheckedColumn("CustomerType", "string", allowed=("PRIME", "NONPRIME"), any_case=True, drift=True),
+        CheckedColumn("PaymentMethod", "string", leaks=Leaks.TEXT),
+        CheckedColumn("DeliveryType", "string", allowed=("HOME-DELIVERY", "TAKEAWAY"), any_case=True, drift=True),
+        # Without a delivery address these are null.
+        CheckedColumn("City", "string", nullable=True, leaks=Leaks.TEXT),
+        CheckedColumn("State", "string", nullable=True, leaks=Leaks.TEXT),
+        CheckedColumn("PinCode", "string", nullable=True, leaks=Leaks.CODE),
+        CheckedColumn("ItemCode", "string", leaks=Leaks.CODE),
+        CheckedColumn("ItemDescription", "string", leaks=Leaks.TEXT),
+        CheckedColumn("ItemPrice", "decimal(18,4)", least=-_MOST, most=_MOST, leaks=Leaks.NUMBER),
+        CheckedColumn("ItemQty", "bigint", least=-_MOST, most=_MOST, leaks=Leaks.NUMBER, drift=True),
+        CheckedColumn("TotalValue", "decimal(18,4)", least=-_MOST, most=_MOST, leaks=Leaks.NUMBER, drift=True),
+        CheckedColumn("day", "date"),  # of `CreatedTime` in UTC
+        # The place of a line item in topic `hadoop-sink`.
+        CheckedColumn("_partition", "int", least=0, most=999_999, leaks=Leaks.NUMBER),
+        CheckedColumn("_offset", "bigint"),
+    ),
+    unique=("day", "_partition", "_offset"),
+    partition_by=("day",),
+    conditions=(
+        # A total is rounded to a hundredth.
+        Condition("TotalValue is ItemPrice x ItemQty.", "abs({ItemPrice} * {ItemQty} - {TotalValue}) <= 0.01"),
+    ),
+    reconcile=(WithTopic(HADOOP_SINK, line_item, group_by=("_partition", "StoreID"), sum="TotalValue"),),
+)
+"""The table of line items, and what the quality gate publishes of them."""
 
 HADOOP_EXPORT = AppSpec(
     name="hadoop_export",
@@ -25,21 +72,5 @@ HADOOP_EXPORT = AppSpec(
     sources=lambda _: (HADOOP_SINK,),
     sinks=lambda _: (),
     dead_letters=lambda _: (dead_letter_topic(HADOOP_SINK),),
+    tables=(EXPORT,),
 )
-
-
-def encode_progress(position: Position) -> str:
-    """The user metadata of a commit that reaches a position."""
-    content = {"app": HADOOP_EXPORT.name, "position": orjson.Fragment(position.to_json())}
-    return orjson.dumps(content).decode()
-
-
-def decode_progress(user_metadata: str | None) -> Position | None:
-    """The position that a commit reaches to; None if the commit wasn't made by this app."""
-    try:
-        content = orjson.loads(user_metadata or "")
-        if content["app"] != HADOOP_EXPORT.name:
-            return None
-        return Position.from_json(orjson.dumps(content["position"]))
-    except (ValueError, TypeError, KeyError, SerializationError):
-        return None

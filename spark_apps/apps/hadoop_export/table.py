@@ -8,32 +8,14 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
-from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT, decode_progress, encode_progress
+from spark_apps.apps.hadoop_export.spec import EXPORT, HADOOP_EXPORT
+from spark_apps.table_progress import decode_progress, encode_progress
 from state.changelog.position import Position
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-COLUMNS = {
-    "InvoiceNumber": "string",
-    "CreatedTime": "bigint",
-    "StoreID": "string",
-    "PosID": "string",
-    "CustomerType": "string",
-    "PaymentMethod": "string",
-    "DeliveryType": "string",
-    "City": "string",
-    "State": "string",
-    "PinCode": "string",
-    "ItemCode": "string",
-    "ItemDescription": "string",
-    "ItemPrice": "decimal(18,4)",
-    "ItemQty": "bigint",
-    "TotalValue": "decimal(18,4)",
-    "day": "date",
-    "_partition": "int",
-    "_offset": "bigint",
-}
+COLUMNS = {column.name: column.sql_type for column in EXPORT.columns}
 """The table's columns: the fields of a masked line item; the day of its `CreatedTime` in UTC, by which the table is
 partitioned; its place in topic `hadoop-sink`, by which the quality gate checks that each is there once."""
 
@@ -44,7 +26,7 @@ class ExportTable:
     def __init__(self, spark: SparkSession, path: Path) -> None:
         self._spark = spark
         self._path = path
-        builder = DeltaTable.createIfNotExists(spark).location(str(path)).partitionedBy("day")
+        builder = DeltaTable.createIfNotExists(spark).location(str(path)).partitionedBy(*EXPORT.partition_by)
         # The quality gate reads from this feed what was added since its last decision.
         builder = builder.property("delta.enableChangeDataFeed", "true")
         for name, kind in COLUMNS.items():
@@ -67,6 +49,6 @@ class ExportTable:
             .mode("append")
             .option("txnAppId", f"{HADOOP_EXPORT.name}-gen-{generation}")
             .option("txnVersion", batch_id)
-            .option("userMetadata", encode_progress(progress))
+            .option("userMetadata", encode_progress(HADOOP_EXPORT.name, progress))
             .save(str(self._path))
         )

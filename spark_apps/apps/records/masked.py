@@ -14,11 +14,9 @@ from itertools import chain
 import msgspec
 
 from spark_apps.apps.records.invoice import Invoice, LineItem
-from spark_apps.apps.records.leaks import MASK, code_leaks, is_harmless, masked_code, masked_text, said_in_disguise
+from spark_apps.leaks import CODE_DIGITS, MASK, code_leaks, is_harmless, masked_code, masked_text, said_in_disguise
 from spark_apps.records import MAX_RECORD_BYTES, MAX_TEXT_CHARS, Count, Name, Number, StrictDecoder, Text, TimeMs
 
-CODE_DIGITS = 9
-"""Longest number that may stand alone in a code."""
 _MIN_SECRET_CHARS = 4
 _PHONE_DIGITS = 10  # without the country's code
 _INVOICE_NAMES = {

@@ -1,4 +1,4 @@
-"""The topics of the tills, which several of their apps and the quality gate read or write."""
+"""The topics of the tills, which several of their apps read or write."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from spark_apps.checked_table import CheckedColumn, CheckedTable
 from spark_apps.records import Count, KeySerde, ValueSerde, has_key_and_value
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import topology_app
@@ -29,6 +30,10 @@ class Totals(msgspec.Struct, frozen=True, rename="pascal"):
     total: int = 0
 
 
+CHECKS = CheckedTable("totals", columns=(CheckedColumn("Events", "bigint", least=1),))
+"""What a snapshot of the store must be, beside what the types of its rows say."""
+
+
 def with_event(key: str, totals: Totals, event: Event) -> Totals:
     """The totals with one more event."""
     return Totals(key, totals.events + 1, totals.total + event.amount)
@@ -42,4 +47,4 @@ def topology(streams: StreamsBuilder, settings: AppSettings) -> None:
     events.group_by_key().aggregate(Totals, with_key(with_event), store=Store("totals", Totals))
 
 
-TEMPLATE_APP = topology_app("template_app", topology, title="What each key has added up to")
+TEMPLATE_APP = topology_app("template_app", topology, title="What each key has added up to", tables=(CHECKS,))

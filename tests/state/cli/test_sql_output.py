@@ -73,10 +73,15 @@ def test_run_sql_prints_a_table_of_the_version_asked_for(tmp_path: Path) -> None
 
 
 def test_versions_are_parsed() -> None:
-    assert parse_versions(["rewards=3", "a=b=0"]) == {"rewards": 3, "a=b": 0}
+    assert parse_versions(["rewards=3", "a=b=0"], {}.get) == {"rewards": 3, "a=b": 0}
+
+
+def test_the_last_good_version_is_looked_up_and_may_be_the_newest() -> None:
+    good: dict[str, int | None] = {"rewards": 7, "hadoop_export": None}
+    assert parse_versions(["rewards=good", "hadoop_export=good"], good.__getitem__) == {"rewards": 7}
 
 
 @pytest.mark.parametrize("wrong", ["rewards", "=3", "rewards=", "rewards=-1", "rewards=x"])
 def test_wrong_versions_are_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="write <table>=<version>"):
-        parse_versions([wrong])
+        parse_versions([wrong], {}.get)

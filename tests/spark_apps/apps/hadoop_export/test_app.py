@@ -15,7 +15,7 @@ from harness.broker import Broker
 from harness.sales import sale_bytes
 from harness.topics import read_topic, write_topic
 from spark_apps.apps.hadoop_export.app import open_stream
-from spark_apps.apps.hadoop_export.spec import HADOOP_EXPORT, TABLE
+from spark_apps.apps.hadoop_export.spec import EXPORT, HADOOP_EXPORT
 from spark_apps.apps.hadoop_export.table import ExportTable
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.apps.records.masked import masked_values
@@ -62,7 +62,7 @@ class Export:
 
     def rows(self) -> list[tuple[str, int, int]]:
         columns = ["InvoiceNumber", "_partition", "_offset"]
-        rows = DeltaTable(self.context.settings.delta_table(TABLE)).scan(columns=columns).read_all()
+        rows = DeltaTable(self.context.settings.delta_table(EXPORT.staged_name)).scan(columns=columns).read_all()
         return sorted(zip(*(rows[name].to_pylist() for name in columns), strict=True))
 
     def lines(self) -> list[tuple[int, int]]:
@@ -118,7 +118,9 @@ def test_lines_and_dead_letters_are_there_once_whatever_is_run_again(
     assert sorted((partition, offset) for _, partition, offset in export.rows()) == export.lines()
     assert sorted(key or b"" for key, _ in export.letters()) == [b"bad", *lonely, b"worse"]
     assert {record.partition for record in read_topic(export.broker.bootstrap, TOPIC)} == {0, 1, 2, 3}
-    assert DeltaTable(export.context.settings.delta_table(TABLE)).version() == 2, "poison alone makes no commit"
+    assert DeltaTable(export.context.settings.delta_table(EXPORT.staged_name)).version() == 2, (
+        "poison alone makes no commit"
+    )
 
     # A new checkpoint begins with the topic; the table knows what it has.
     shutil.rmtree(export.context.checkpoint.path)

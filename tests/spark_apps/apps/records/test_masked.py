@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from harness.sales import sale, sale_bytes
 from spark_apps.apps.records.invoice import PoisonRecordError, parse_invoice
-from spark_apps.apps.records.leaks import MASK
 from spark_apps.apps.records.masked import masked_values, parse_hadoop_record
+from spark_apps.leaks import MASK
 
 ALLOWED = [
     *("InvoiceNumber", "CreatedTime", "StoreID", "PosID", "CustomerType", "PaymentMethod", "DeliveryType"),

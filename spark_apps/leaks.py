@@ -1,6 +1,6 @@
 r"""Patterns of leaked personal data in texts: regular expressions for Java, which Spark runs, and for Python.
 
-The fan-out masks with these patterns, and the quality gate checks the masked texts with them.
+Apps mask with these patterns, and the quality gate checks texts with them.
 
 There are two kinds of columns, because the same digits mean different things in them:
 
@@ -26,13 +26,16 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from spark_apps.apps.records.decodings import decodings
+from spark_apps.decodings import decodings
 
 _DIGIT = r"\p{Nd}"
 _JOINT = r"[\p{Z}\p{Cf}.()+-]{1,3}"
 _MARK = r"[\p{Z}\p{Cf}.-]"
 _BLANK = r"[\p{Z}\p{Cf}]"
 _UUID = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
+
+CODE_DIGITS = 9
+"""Longest number that may stand alone in a code."""
 
 MASK = "[masked]"
 """Replaces a leak."""

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from spark_apps.apps.hadoop_export.spec import decode_progress, encode_progress
+from spark_apps.table_progress import decode_progress, encode_progress
 from state.changelog.position import Position
 
 
 def test_progress_survives_a_commit() -> None:
     position = Position({"hadoop-sink": {0: 9, 1: 2}})
-    assert decode_progress(encode_progress(position)) == position
-    assert encode_progress(position) == '{"app":"hadoop_export","position":{"hadoop-sink":{"0":9,"1":2}}}'
+    assert decode_progress(encode_progress("hadoop_export", position)) == position
+    assert (
+        encode_progress("hadoop_export", position) == '{"app":"hadoop_export","position":{"hadoop-sink":{"0":9,"1":2}}}'
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,14 @@ from pyspark.sql import SparkSession
 
 from harness.sales import sale, sale_bytes
 from quality.errors import StagedTableError
-from quality.export_suite import PUBLISHED_COLUMNS
-from quality.gate import PUBLISHER, Batch, Gate
+from quality.gate import Batch
 from quality.settings import QualitySettings
+from quality.table_gate import PUBLISHER, TableGate
 from quality.verdict import Status, Verdict, VerdictArchive
-from spark_apps.apps.hadoop_export.spec import encode_progress
+from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.records.invoice import parse_invoice
 from spark_apps.apps.records.masked import masked_values
+from spark_apps.table_progress import encode_progress
 from state.changelog.position import Position
 from state.clock import ManualClock
 from tests.staged_lines import line, stage
@@ -35,14 +36,14 @@ DISGUISED = "No text decodes to a card or phone number or an address."
 
 
 @pytest.fixture
-def gate(settings: QualitySettings) -> Gate:
-    return Gate(settings, CLOCK)
+def gate(settings: QualitySettings, spark: SparkSession) -> TableGate:
+    return TableGate(EXPORT, settings, CLOCK, lambda: spark)
 
 
-def decide(gate: Gate, spark: SparkSession) -> Verdict:
+def decide(gate: TableGate) -> Verdict:
     batch = gate.pending()
     assert batch is not None
-    return gate.decide(spark, batch)
+    return gate.decide(batch)
 
 
 def published_invoices(settings: QualitySettings) -> list[str]:
@@ -55,16 +56,16 @@ def without_address(offset: int) -> dict[str, Any]:
 
 
 def test_a_good_batch_is_published_with_the_allow_list_only(
-    gate: Gate, spark: SparkSession, settings: QualitySettings
+    gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     tomorrow = datetime.date(2025, 10, 10)
     stage(settings, line(1), without_address(2))
     stage(settings, line(3, day=tomorrow, CustomerType="NONPRIME"))
-    verdict = decide(gate, spark)
+    verdict = decide(gate)
     assert verdict.reasons == ()
     assert (verdict.status, verdict.first_version, verdict.last_version, verdict.rows) == (Status.PUBLISHED, 0, 1, 3)
     table = DeltaTable(settings.delta_table("hadoop_export"))
-    assert tuple(field.name for field in table.schema().fields) == PUBLISHED_COLUMNS
+    assert tuple(field.name for field in table.schema().fields) == EXPORT.published_columns
     assert table.metadata().partition_columns == ["day"]
     assert table.transaction_version(PUBLISHER) == 1
     assert published_invoices(settings) == ["INV-0000000001", "INV-0000000002", "INV-0000000003"]
@@ -74,19 +75,19 @@ def test_a_good_batch_is_published_with_the_allow_list_only(
 
 
 def test_a_bad_line_keeps_its_batch_back_and_the_last_good_version_stays(
-    gate: Gate, spark: SparkSession, settings: QualitySettings
+    gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     stage(settings, line(1))
-    decide(gate, spark)
+    decide(gate)
     stage(settings, line(2), line(3, TotalValue=Decimal("59.0000")))
-    verdict = decide(gate, spark)
+    verdict = decide(gate)
     assert verdict.status is Status.QUARANTINED
     assert verdict.reasons == ("TotalValue is ItemPrice x ItemQty. Failing rows: 1.",)
     assert published_invoices(settings) == ["INV-0000000001"]
     assert DeltaTable(settings.delta_table("hadoop_export")).version() == 0
 
 
-def test_whatever_is_wrong_with_lines_is_told(gate: Gate, spark: SparkSession, settings: QualitySettings) -> None:
+def test_whatever_is_wrong_with_lines_is_told(gate: TableGate, spark: SparkSession, settings: QualitySettings) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"ItemDescription": f"gift for {CARD}"}, "ItemDescription doesn't hold a card or phone number."),
         ({"City": f"Ulhasnagar {PHONE}"}, "City doesn't hold a card or phone number."),
@@ -99,18 +100,18 @@ def test_whatever_is_wrong_with_lines_is_told(gate: Gate, spark: SparkSession, s
     ]
     stage(settings, line(1), *(line(number, **changes) for number, (changes, _) in enumerate(wrong, 2)))
     counts = Counter(reason for _, reason in wrong)
-    assert set(decide(gate, spark).reasons) == {f"{reason} Failing rows: {rows}." for reason, rows in counts.items()}
+    assert set(decide(gate).reasons) == {f"{reason} Failing rows: {rows}." for reason, rows in counts.items()}
 
 
-def test_a_further_column_is_a_leak(gate: Gate, spark: SparkSession, settings: QualitySettings) -> None:
+def test_a_further_column_is_a_leak(gate: TableGate, spark: SparkSession, settings: QualitySettings) -> None:
     stage(settings, line(1, CustomerCardNo=CARD), extra="CustomerCardNo")
-    verdict = decide(gate, spark)
-    assert verdict.reasons == ("The columns are the allow-list, the day and the technical ones.",)
+    verdict = decide(gate)
+    assert verdict.reasons == ("The columns are the declared ones.",)
     assert not settings.delta_table("hadoop_export").exists()
 
 
 def test_a_missing_column_is_a_verdict_and_not_an_error(
-    gate: Gate, spark: SparkSession, settings: QualitySettings
+    gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     stage(settings, line(1))
     staged = settings.delta_table("hadoop_export_staged")
@@ -118,38 +119,38 @@ def test_a_missing_column_is_a_verdict_and_not_an_error(
     rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(staged.with_name("narrow")))
     staged.rename(staged.with_name("wide"))
     staged.with_name("narrow").rename(staged)
-    assert decide(gate, spark).reasons == ("The columns are the allow-list, the day and the technical ones.",)
+    assert decide(gate).reasons == ("The columns are the declared ones.",)
 
 
 @pytest.mark.parametrize("same_commit", [True, False])
 def test_a_line_item_staged_twice_is_not_published_twice(
-    gate: Gate, spark: SparkSession, settings: QualitySettings, same_commit: bool
+    gate: TableGate, spark: SparkSession, settings: QualitySettings, same_commit: bool
 ) -> None:
     if same_commit:
         stage(settings, line(1), line(1))
     else:
         stage(settings, line(1))
-        decide(gate, spark)
+        decide(gate)
         stage(settings, line(1))
-    verdict = decide(gate, spark)
+    verdict = decide(gate)
     failing = 2 if same_commit else 1
-    assert verdict.reasons == (f"Each line item of the topic is there once. Failing rows: {failing}.",)
+    assert verdict.reasons == (f"Each row is there once, by _partition, _offset. Failing rows: {failing}.",)
 
 
 def test_after_a_quarantine_the_next_good_batch_is_published_without_it(
-    gate: Gate, spark: SparkSession, settings: QualitySettings
+    gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     stage(settings, line(1, City=PHONE))
-    assert decide(gate, spark).status is Status.QUARANTINED
+    assert decide(gate).status is Status.QUARANTINED
     assert gate.pending() is None
     stage(settings, line(2))
     assert gate.pending() == Batch(1, 1)
-    assert decide(gate, spark).status is Status.PUBLISHED
+    assert decide(gate).status is Status.PUBLISHED
     assert published_invoices(settings) == ["INV-0000000002"]
 
 
 def test_a_crash_between_publication_and_archive_neither_repeats_nor_forgets(
-    gate: Gate, spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
+    gate: TableGate, spark: SparkSession, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(settings, line(1))
     batch = gate.pending()
@@ -161,26 +162,28 @@ def test_a_crash_between_publication_and_archive_neither_repeats_nor_forgets(
     with monkeypatch.context() as crashing:
         crashing.setattr(VerdictArchive, "put", crash)
         with pytest.raises(RuntimeError, match="killed"):
-            gate.decide(spark, batch)
+            gate.decide(batch)
     assert gate.pending() is None
     verdict = gate.last_verdict()
     assert verdict is not None
     assert verdict.passed
     assert VerdictArchive(settings.verdict_dir("hadoop_export")).last() == verdict
-    gate.decide(spark, batch)
+    gate.decide(batch)
     assert published_invoices(settings) == ["INV-0000000001"]
 
 
-def test_nothing_is_decided_about_a_rewritten_table(gate: Gate, spark: SparkSession, settings: QualitySettings) -> None:
+def test_nothing_is_decided_about_a_rewritten_table(
+    gate: TableGate, spark: SparkSession, settings: QualitySettings
+) -> None:
     stage(settings, line(1), line(2))
     DeltaTable(settings.delta_table("hadoop_export_staged")).delete("_offset = 1")
     with pytest.raises(StagedTableError, match="may only grow"):
-        decide(gate, spark)
+        decide(gate)
     assert gate.pending() is not None
 
 
 def test_a_staged_table_without_change_data_feed_is_refused_before_spark_starts(
-    gate: Gate, spark: SparkSession, settings: QualitySettings
+    gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     rows = spark.createDataFrame([{"a": 1}], "a int")
     rows.write.format("delta").save(str(settings.delta_table("hadoop_export_staged")))
@@ -188,25 +191,25 @@ def test_a_staged_table_without_change_data_feed_is_refused_before_spark_starts(
         gate.pending()
 
 
-def test_nothing_staged_is_nothing_to_decide(gate: Gate) -> None:
+def test_nothing_staged_is_nothing_to_decide(gate: TableGate) -> None:
     assert gate.pending() is None
     assert gate.last_verdict() is None
 
 
 def test_compaction_of_the_staged_table_is_no_new_batch_of_rows(
-    gate: Gate, spark: SparkSession, settings: QualitySettings
+    gate: TableGate, spark: SparkSession, settings: QualitySettings
 ) -> None:
     stage(settings, line(1))
     stage(settings, line(2))
-    decide(gate, spark)
+    decide(gate)
     spark.sql(f"OPTIMIZE delta.`{settings.delta_table('hadoop_export_staged')}`")
-    verdict = decide(gate, spark)
+    verdict = decide(gate)
     assert (verdict.status, verdict.rows) == (Status.PUBLISHED, 0)
     assert published_invoices(settings) == ["INV-0000000001", "INV-0000000002"]
 
 
 def test_no_value_of_the_data_is_written_beside_the_tables(
-    gate: Gate, spark: SparkSession, settings: QualitySettings, tmp_path: Path
+    gate: TableGate, spark: SparkSession, settings: QualitySettings, tmp_path: Path
 ) -> None:
     stage(
         settings,
@@ -215,7 +218,7 @@ def test_no_value_of_the_data_is_written_beside_the_tables(
         line(3, Leak="canaryleak"),
         extra="Leak",
     )
-    assert len(decide(gate, spark).reasons) == 7
+    assert len(decide(gate).reasons) == 7
     canaries = [CARD, PHONE, "27612", "canary", "Ulhasnagar", "987654.32", "4012888888881881"]
     written = [path for path in (tmp_path / "quality").rglob("*") if path.is_file()]
     assert {"data_docs", "verdicts"} <= {path.relative_to(tmp_path / "quality").parts[0] for path in written}
@@ -241,22 +244,26 @@ class OneStore:
 
 
 def reached(end: int) -> str:
-    return encode_progress(Position({"hadoop-sink": {2: end}}))
+    return encode_progress("hadoop_export", Position({"hadoop-sink": {2: end}}))
 
 
 def test_a_batch_is_compared_with_the_line_items_that_it_reaches_to(
     spark: SparkSession, settings: QualitySettings
 ) -> None:
-    gate = Gate(settings, CLOCK, OneStore())
+    settings = settings.model_copy(update={"quality_reconcile": True})
+    gate = TableGate(EXPORT, settings, CLOCK, lambda: spark, lambda *_: OneStore())
     stage(settings, line(0), line(1), metadata=reached(2))
-    assert decide(gate, spark).reasons == ()
+    assert decide(gate).reasons == ()
     stage(settings, line(2), line(4), metadata=reached(5))
-    assert decide(gate, spark).reasons == (
-        "Every line item of the topic that the batch reaches to is there, once. Failing rows: 1.",
-        "Each store's TotalValue adds up to that in the topic; failing are stores. Failing rows: 1.",
+    assert decide(gate).reasons == (
+        "Each record of topic hadoop-sink that the batch reaches to is there, once. Failing rows: 1.",
+        (
+            "TotalValue adds up to that of topic hadoop-sink for each _partition, StoreID; failing are groups. "
+            "Failing rows: 1."
+        ),
     )
     stage(settings, line(5))
-    assert decide(gate, spark).reasons == ("The batch was staged by the export, which says how far it came.",)
+    assert decide(gate).reasons == ("The batch's commits say how far they reach in topic hadoop-sink.",)
     stage(settings, line(6), metadata=reached(7))
-    late = Gate(settings, CLOCK, OneStore(oldest=6))
-    assert decide(late, spark).reasons == ("The line items of the batch are still in their topic, to compare with.",)
+    late = TableGate(EXPORT, settings, CLOCK, lambda: spark, lambda *_: OneStore(oldest=6))
+    assert decide(late).reasons == ("There is what the batch is compared with: topic hadoop-sink.",)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from spark_apps.apps.records.leaks import (
+from spark_apps.leaks import (
     ADDRESS,
     EMAIL,
     MASK,

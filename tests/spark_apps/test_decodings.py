@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_apps.apps.records.decodings import decodings
+from spark_apps.decodings import decodings
 
 CARD = "4012888888881881"
 

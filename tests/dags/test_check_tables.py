@@ -14,20 +14,20 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark]
 ALONE = {"STOREKEEPER_QUALITY_RECONCILE": "false"}  # there are no topics here
 
 
-@pytest.mark.long("test_gate.py publishes and holds back, test_running_platform.py publishes by this DAG")
+@pytest.mark.long("test_table_gate.py publishes and holds back, test_running_platform.py publishes by this DAG")
 def test_a_good_export_is_published_and_a_leaking_one_fails_the_run_until_a_good_one_follows(
     run_dag: RunDag, tmp_path: Path
 ) -> None:
     settings = QualitySettings(run_dir=tmp_path / "run")  # type: ignore[call-arg]
     stage(settings, line(0))
-    run = run_dag("check_hadoop_export", **ALONE)
+    run = run_dag("check_tables", **ALONE)
     assert run.state == "success", run.log
     verdict = run.results["check"]
     assert (verdict["status"], verdict["rows"], verdict["new"]) == ("published", 1, True)
 
     stage(settings, line(1, ItemDescription="call 9889127612"))
-    leaking = run_dag("check_hadoop_export", **ALONE)
-    again = run_dag("check_hadoop_export", **ALONE)
+    leaking = run_dag("check_tables", **ALONE)
+    again = run_dag("check_tables", **ALONE)
     for run in (leaking, again):
         assert run.state == "failed"
         assert "quarantined, not published" in run.log
@@ -37,6 +37,6 @@ def test_a_good_export_is_published_and_a_leaking_one_fails_the_run_until_a_good
 
 
 def test_nothing_staged_is_no_failure(run_dag: RunDag) -> None:
-    run = run_dag("check_hadoop_export", **ALONE)
+    run = run_dag("check_tables", **ALONE)
     assert run.state == "success", run.log
-    assert run.results["check"]["status"] == "nothing_staged"
+    assert run.results["check"]["status"] == "nothing_to_check"

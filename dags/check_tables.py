@@ -1,0 +1,61 @@
+"""Check the tables that apps stage rows for, and publish them.
+
+**What it does.** For each declared table it checks what was staged since the last decision, by the declaration:
+columns and types; values; card, phone, email and postal addresses, plain or encoded; each row once; as many rows and
+the same sums as in a topic or another table; a distribution like that of earlier batches. If all checks pass, the rows
+are published to the table in one commit. If not, **nothing of the batch is published**, the table's task fails with the
+reasons, and readers keep the last good version. A table that fails doesn't hold back the others.
+
+**When it runs.** Hourly at half past, and on demand. If there is nothing new, it repeats the last verdict: a failed one
+fails again until a newer batch passes or the batch is released or discarded.
+
+| param | values | meaning |
+|---|---|---|
+| `table` | `all` or one table | which tables |
+
+**Where to look.** `quality/verdicts/<table>/` in the run directory has a JSON file per verdict,
+`quality/data_docs/<table>/index.html` the Data Docs of the newest. The verdict on the page *Stores* leads
+to them. Neither holds values of the data, nor does this task's XCom, which is the verdict.
+
+**If it fails.** *Quarantined*: the reasons name columns, rules and numbers of rows. Find the rows in the staged table
+(`storekeeper sql "SELECT ... FROM hadoop_export_staged WHERE ..."`); `_partition` and `_offset` of the export are a
+row's place in topic `hadoop-sink`. Mend the source. Then release or discard the batch with DAG `release_quarantined`.
+*Anything else*: the task is retried twice; nothing was decided, and repeating it is harmless.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import DAG
+
+from dags.operators.deadlines import done_within
+from dags.operators.params import task_defaults
+from dags.operators.per_store import TASK_TIMEOUT
+from dags.operators.per_table import ChooseTablesOperator, TableOperator, table_param
+from dags.operators.tables import EVERY_TABLE, UPDATED_TABLES, staged
+
+with DAG(
+    "check_tables",
+    dag_display_name="Tables: check and publish (check_tables)",
+    description="Check what apps have staged for their tables, then publish or quarantine it.",
+    doc_md=__doc__,
+    schedule="30 * * * *",
+    catchup=False,
+    max_active_runs=1,
+    max_active_tasks=1,
+    tags=["tables", "quality"],
+    default_args=task_defaults(retries=2),
+    dagrun_timeout=timedelta(minutes=50),
+    deadline=done_within(timedelta(minutes=40)),
+    params={"table": table_param("One table, or `all` tables that apps declare.", all_of_them=True)},
+):
+    TableOperator.partial(
+        task_id="check",
+        task_display_name="Check, then publish or quarantine",
+        map_index_template="{{ task.arguments[-1] }}",
+        finding="quarantined, not published",
+        inlets=[staged(table) for table in EVERY_TABLE],
+        outlets=[UPDATED_TABLES],
+        execution_timeout=TASK_TIMEOUT,
+    ).expand(arguments=ChooseTablesOperator(command=["check", "table"]).output)

@@ -1,0 +1,203 @@
+"""One run of a suite over a frame of Spark or Pandas, as a Checkpoint of Great Expectations with its actions.
+
+The actions, in their order: new Data Docs replace the old ones, the verdict is taken, the table's own hook is told.
+
+Great Expectations returns booleans only, so that neither its results nor its Data Docs can repeat a value. A failed
+expectation runs again for its number of failing rows, and only that number is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import great_expectations as gx
+import orjson
+import structlog
+from great_expectations.checkpoint import UpdateDataDocsAction
+from great_expectations.checkpoint.actions import ActionContext, ValidationAction
+from great_expectations.checkpoint.checkpoint import CheckpointResult
+from great_expectations.compatibility.pydantic import PrivateAttr
+from great_expectations.core.expectation_validation_result import ExpectationValidationResult
+from great_expectations.data_context import EphemeralDataContext
+from great_expectations.data_context.types.base import (
+    DataContextConfig,
+    InMemoryStoreBackendDefaults,
+    ProgressBarsConfig,
+)
+from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+from quality import data_docs
+from quality.errors import ValidationError
+from quality.verdict import Outcome, Verdict
+from spark_apps.checked_table import Notify
+
+_BOOLEAN_ONLY = {"result_format": "BOOLEAN_ONLY"}
+_COUNTS = {"result_format": "BASIC", "exclude_unexpected_values": True, "partial_unexpected_count": 0}
+_DOCS_SITE = "data_docs"
+
+Take = Callable[[tuple[Outcome, ...]], Verdict | None]
+"""Decides by the outcomes of the suite, and does what follows from that; None if nothing is decided."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Afterwards:
+    """What a Checkpoint does with its results.
+
+    Attributes:
+        take: takes the verdict.
+        docs_dir: the folder whose Data Docs it replaces; None if they stay.
+        notify: is called with the verdict; None if nobody is.
+    """
+
+    take: Take
+    docs_dir: Path | None = None
+    notify: Notify | None = None
+
+
+class ReplaceDataDocs(UpdateDataDocsAction):
+    """Builds Data Docs and puts them in the place of the old ones."""
+
+    type: Literal["replace_data_docs"] = "replace_data_docs"  # type: ignore[assignment]
+    docs_dir: str
+
+    def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
+        """Replaces them, unless an expectation couldn't be evaluated."""
+        del action_context
+        for result in _results(checkpoint_result):
+            _check_evaluated(result)
+        data_docs.build(self._resolve_context().context, Path(self.docs_dir))
+        return {}
+
+
+class TakeVerdict(ValidationAction):
+    """Decides on the batch."""
+
+    type: Literal["take_verdict"] = "take_verdict"
+    name: str = "verdict"
+    _outcome: Callable[[ExpectationValidationResult], Outcome] = PrivateAttr()
+    _take: Take = PrivateAttr()
+
+    @classmethod
+    def by(cls, take: Take, outcome: Callable[[ExpectationValidationResult], Outcome]) -> TakeVerdict:
+        """The action that takes a verdict by the outcomes of results."""
+        action = cls()
+        action._take, action._outcome = take, outcome
+        return action
+
+    def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
+        """The verdict as JSON types; empty if there is none."""
+        del action_context
+        results = list(_results(checkpoint_result))
+        for result in results:
+            _check_evaluated(result)
+        verdict = self._take(tuple(map(self._outcome, results)))
+        return {} if verdict is None else dict(orjson.loads(verdict.to_json()))
+
+
+class NotifyHook(ValidationAction):
+    """Calls the table's own hook with the verdict. Its failure changes nothing."""
+
+    type: Literal["notify_hook"] = "notify_hook"
+    name: str = "notify"
+    _notify: Notify = PrivateAttr()
+
+    @classmethod
+    def by(cls, notify: Notify) -> NotifyHook:
+        """The action that calls a hook."""
+        action = cls()
+        action._notify = notify
+        return action
+
+    def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
+        """Calls the hook, if a verdict was taken."""
+        del checkpoint_result
+        for verdict in () if action_context is None else action_context.filter_results(TakeVerdict):
+            try:
+                self._notify(verdict)
+            except Exception:
+                _log.warning("notification_failed", table=verdict.get("table"), exc_info=True)
+        return {}
+
+
+def run_checkpoint(frame: Any, suite: gx.ExpectationSuite, afterwards: Afterwards) -> None:
+    """Runs a suite over a frame, then the actions.
+
+    A frame of Spark is read several times: persist it.
+
+    Raises:
+        ValidationError: an expectation couldn't be evaluated, so nothing was decided. The message has no values.
+    """
+    context = _context(afterwards.docs_dir)
+    sources = context.data_sources
+    source: Any = sources.add_spark("spark", persist=False) if _is_spark(frame) else sources.add_pandas("pandas")
+    batch_definition = source.add_dataframe_asset("batch").add_batch_definition_whole_dataframe("whole")
+    expectations = {_key(each.configuration): each for each in suite.expectations}
+    validation = context.validation_definitions.add(
+        gx.ValidationDefinition(name=suite.name, data=batch_definition, suite=context.suites.add(suite))
+    )
+    parameters = {"dataframe": frame}
+
+    def outcome(result: ExpectationValidationResult) -> Outcome:
+        kind, column, meaning = _key(_config(result))
+        expectation = expectations[kind, column, meaning]
+        failing_rows = None
+        if not result.success:
+            batch = batch_definition.get_batch(parameters)
+            failing_rows = batch.validate(expectation, result_format=_COUNTS).result.get("unexpected_count")
+        rule = str((expectation.meta or {}).get("rule", ""))
+        return Outcome(kind, column, meaning, bool(result.success), failing_rows, rule)
+
+    actions: list[ValidationAction] = [TakeVerdict.by(afterwards.take, outcome)]
+    if afterwards.docs_dir is not None:
+        actions.append(ReplaceDataDocs(name="data_docs", docs_dir=str(afterwards.docs_dir)))
+    if afterwards.notify is not None:
+        actions.append(NotifyHook.by(afterwards.notify))
+    checkpoint = gx.Checkpoint(
+        name=suite.name, validation_definitions=[validation], actions=actions, result_format=_BOOLEAN_ONLY
+    )
+    checkpoint.run(batch_parameters=parameters)  # adds itself; one from the context would have other actions
+
+
+def _is_spark(frame: Any) -> bool:
+    return hasattr(frame, "sparkSession")
+
+
+def _context(docs_dir: Path | None) -> EphemeralDataContext:
+    config = DataContextConfig(
+        store_backend_defaults=InMemoryStoreBackendDefaults(),
+        progress_bars=ProgressBarsConfig(globally=False),
+        data_docs_sites={} if docs_dir is None else {_DOCS_SITE: data_docs.site(docs_dir)},
+        analytics_enabled=False,
+    )
+    return gx.get_context(mode="ephemeral", project_config=config)
+
+
+def _results(checkpoint_result: CheckpointResult) -> Iterator[ExpectationValidationResult]:
+    for suite_result in checkpoint_result.run_results.values():
+        yield from suite_result.results
+
+
+def _check_evaluated(result: ExpectationValidationResult) -> None:
+    exceptions = result.exception_info or {}
+    details = [exceptions] if "raised_exception" in exceptions else list(exceptions.values())
+    if any(detail.get("raised_exception") for detail in details):
+        # The engines' messages quote values, so they are not passed on.
+        config = _config(result)
+        msg = f"{config.type} on {config.kwargs.get('column', 'the table')} couldn't be evaluated: see Spark's own log"
+        raise ValidationError(msg)
+
+
+def _config(result: ExpectationValidationResult) -> ExpectationConfiguration:
+    config = result.expectation_config
+    if config is None:
+        raise ValidationError("Great Expectations returned a result without its expectation")
+    return config
+
+
+def _key(config: ExpectationConfiguration) -> tuple[str, str | None, str]:
+    return config.type, config.kwargs.get("column"), str(config.notes)

@@ -1,0 +1,360 @@
+"""The gate between checking and publishing a table: staged rows pass whole, or not at all.
+
+A batch is what was staged since the last decision of any kind. If it meets the suite, it is appended to the
+published table in one commit. The commit carries the verdict and the last staged version (txnAppId, txnVersion). So
+Delta skips a repeated publication, and the table itself shows what has been decided. If the batch doesn't meet the
+suite, its verdict is kept as quarantined, and readers keep the last good version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import orjson
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+
+from quality.errors import StagedTableError
+from quality.gate import Batch, Publication, PublishAs
+from quality.profile import drift, merged, profile_of
+from quality.reconciliation import compare, expected_totals, not_announced, other_is_gone, reach_of, totals_of
+from quality.settings import QualitySettings
+from quality.topic import KafkaTopic, Topic
+from quality.verdict import Outcome, Profile, Status, Verdict, VerdictArchive
+from spark_apps.checked_table import CheckedTable, WithTable, WithTopic
+from spark_apps.table_progress import decode_progress
+from state.changelog.position import Position
+from state.clock import Clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from quality.checkpoint import Afterwards
+
+PUBLISHER = "quality-gate"
+"""The txnAppId of publications; their txnVersion is the last staged version in them."""
+COMPARED_BATCHES = 24
+"""How many of the good batches before are looked at for drift."""
+
+_CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+_SEARCHED_COMMITS = 50
+_MAX_AGE_S = 7200
+"""The age from which staged rows are late. The check runs each hour, so it has left them out twice by then."""
+
+
+class TableGate:
+    """Decides on what is staged of one table of one run directory. Hold its lease: one gate at a time."""
+
+    def __init__(
+        self,
+        table: CheckedTable,
+        settings: QualitySettings,
+        clock: Clock,
+        spark: Callable[[], SparkSession],
+        topics: Callable[[QualitySettings, str], Topic] = KafkaTopic,
+    ) -> None:
+        """Opens no table yet.
+
+        Args:
+            table: what its rows must be.
+            settings: where the tables are.
+            clock: what time it is.
+            spark: starts the session that batches are read with, or returns it.
+            topics: opens a topic that batches are compared with.
+        """
+        self._table = table
+        self._settings = settings
+        self._clock = clock
+        self._spark = spark
+        self._topics = topics
+        self._staged = settings.delta_table(table.staged_name)
+        self._published = settings.delta_table(table.name)
+        self._archive = VerdictArchive(settings.verdict_dir(table.name))
+
+    def pending(self) -> Batch | None:
+        """The batch to decide on; None if there is none. Starts no Spark.
+
+        Raises:
+            StagedTableError: the staged table has no change data feed to read additions from.
+        """
+        staged = _open(self._staged)
+        if staged is None:
+            return None
+        decided = max(self._published_up_to(), self._archive.last_version())
+        if staged.version() <= decided:
+            return None
+        if staged.metadata().configuration.get("delta.enableChangeDataFeed") != "true":
+            msg = f"{self._staged} has no change data feed: set its property delta.enableChangeDataFeed"
+            raise StagedTableError(msg)
+        return Batch(decided + 1, staged.version())
+
+    def last_verdict(self) -> Verdict | None:
+        """The newest verdict; None if there is none. Archives a published verdict that a crash left unarchived."""
+        published = self._published_up_to()
+        if published > self._archive.last_version():
+            self._archive.put(self._verdict_in_commit(published))
+        return self._archive.last()
+
+    def decide(self, batch: Batch) -> Verdict:
+        """Checks the batch and publishes or quarantines it.
+
+        Raises:
+            ValidationError: it couldn't be evaluated; nothing was decided.
+            StagedTableError: the staged table was rewritten within the batch; nothing was decided.
+        """
+        from quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
+
+        self.last_verdict()  # completes the archive before a verdict is added
+        added = self._added(batch).persist()
+        taken: list[Verdict] = []
+        try:
+            rows = _count_insertions(added)
+            profile = profile_of(added, self._table, self._usable(added))
+            beside = (*self._beside(added, batch, profile), self._fresh(batch))
+
+            def take(outcomes: tuple[Outcome, ...]) -> Verdict:
+                verdict = self._verdict(batch, rows, outcomes + beside, profile)
+                if verdict.passed:
+                    self._publish(added, Publication(PUBLISHER, verdict.last_version, verdict.to_json()))
+                self._archive.put(verdict)
+                taken.append(verdict)
+                return verdict
+
+            docs_dir = self._settings.data_docs_dir(self._table.name)
+            self._check(added, batch, Afterwards(take, docs_dir, self._table.notify))
+        finally:
+            added.unpersist()
+        return taken[0]
+
+    def check_again(self, batch: Batch, publish_as: PublishAs) -> tuple[Outcome, ...]:
+        """Checks a batch that was decided on before, leaving verdict and Data Docs as they are.
+
+        If `publish_as` returns a publication, the rows are published. Repeating that publishes them only once.
+
+        Raises:
+            ValidationError, StagedTableError: as `decide` does.
+        """
+        from quality.checkpoint import Afterwards  # noqa: PLC0415 (see `_check`)
+
+        added = self._added(batch).persist()
+        found: list[Outcome] = []
+        try:
+            _count_insertions(added)
+            beside = self._beside(added, batch, profile_of(added, self._table, self._usable(added)))
+
+            def take(outcomes: tuple[Outcome, ...]) -> None:
+                found.extend(outcomes + beside)
+                publication = publish_as(tuple(found))
+                if publication is not None:
+                    self._publish(added, publication)
+
+            self._check(added, batch, Afterwards(take))
+        finally:
+            added.unpersist()
+        return tuple(found)
+
+    def metadata_of(self, publisher: str) -> bytes | None:
+        """The metadata of a publication of `check_again`; None if there was none."""
+        published = _open(self._published)
+        if published is None or published.transaction_version(publisher) is None:
+            return None
+        for commit in published.history():
+            metadata = str(commit.get("userMetadata", ""))
+            if publisher.endswith(f"-{_batch_in(metadata)}"):
+                return metadata.encode()
+        msg = f"{self._published} holds a publication of {publisher}, but no commit tells of it any more"
+        raise StagedTableError(msg)
+
+    def _check(self, added: DataFrame, batch: Batch, afterwards: Afterwards) -> None:
+        # Great Expectations takes seconds to import: import it only for a batch.
+        from quality.checkpoint import run_checkpoint  # noqa: PLC0415
+        from quality.measured_rows import measured  # noqa: PLC0415
+        from quality.suite import CheckedFrame, for_spark, suite_of  # noqa: PLC0415
+
+        rows, usable = added.drop(*_CHANGE_COLUMNS), self._usable(added)
+        frame = measured(rows, self._rows_before(batch), self._table, usable).persist()
+        try:
+            suite = suite_of(self._table, CheckedFrame(frame.columns, usable, for_spark))
+            run_checkpoint(frame, suite, afterwards)
+        finally:
+            frame.unpersist()
+
+    def _verdict(self, batch: Batch, rows: int, outcomes: tuple[Outcome, ...], profile: Profile) -> Verdict:
+        passed = all(outcome.passed or outcome.is_warning for outcome in outcomes)
+        return Verdict(
+            table=self._table.name,
+            status=Status.PUBLISHED if passed else Status.QUARANTINED,
+            first_version=batch.first_version,
+            last_version=batch.last_version,
+            rows=rows,
+            decided_at_ms=self._clock.now_ms(),
+            outcomes=outcomes,
+            profile=profile,
+        )
+
+    def _usable(self, rows: DataFrame) -> frozenset[str]:
+        """The columns that are there with their declared type."""
+        types = dict(rows.dtypes)
+        return frozenset(column.name for column in self._table.columns if types.get(column.name) == column.sql_type)
+
+    def _beside(self, added: DataFrame, batch: Batch, profile: Profile) -> tuple[Outcome, ...]:
+        """The outcomes that the suite has none of."""
+        return (*self._typed(added), *self._compared(added, batch), *self._drifted(profile, batch))
+
+    def _typed(self, added: DataFrame) -> list[Outcome]:
+        types = dict(added.dtypes)
+        return [
+            Outcome(
+                "column_type", column.name, f"{column.name} is a {column.sql_type}. It is a {found}.", False,
+                rule="columns",
+            )
+            for column in self._table.columns
+            if (found := types.get(column.name, column.sql_type)) != column.sql_type
+        ]  # fmt: skip
+
+    def _compared(self, added: DataFrame, batch: Batch) -> list[Outcome]:
+        if not self._settings.quality_reconcile:
+            return []
+        outcomes: list[Outcome] = []
+        for rule in self._table.reconcile:
+            if self._usable(added).issuperset(filter(None, (*rule.group_by, rule.sum))):
+                outcomes += (
+                    self._with_topic(rule, added, batch)
+                    if isinstance(rule, WithTopic)
+                    else self._with_table(rule, added)
+                )
+        return outcomes
+
+    def _with_topic(self, rule: WithTopic, added: DataFrame, batch: Batch) -> list[Outcome]:
+        before, after = self._progress(batch)
+        if after is None:
+            return [] if added.isEmpty() else not_announced(rule)
+        reach = reach_of(before, after, rule.topic)
+        topic = self._topics(self._settings, rule.topic)
+        if any(topic.first_offset(partition) > start for partition, (start, _) in reach.items()):
+            return other_is_gone(rule)
+        return compare(rule, expected_totals(rule, reach, topic, self._settings), totals_of(added, rule))
+
+    def _with_table(self, rule: WithTable, added: DataFrame) -> list[Outcome]:
+        """What readers would see in the batch's groups, beside the same groups of the other table."""
+        wanted = [*rule.group_by, *filter(None, [rule.sum])]
+        other = self._readable(self._settings.delta_table(rule.table))
+        if other is None or not set(wanted) <= set(other.columns):
+            return other_is_gone(rule)
+        published = self._readable(self._published)
+        rows = added.select(*wanted)
+        ours = rows if published is None else rows.unionByName(published.select(*wanted))
+        theirs = other.select(*wanted)
+        if rule.group_by:
+            groups = added.select(*rule.group_by).distinct()
+            ours, theirs = (_in_groups(each, groups) for each in (ours, theirs))
+        return compare(rule, totals_of(theirs, rule), totals_of(ours, rule))
+
+    def _readable(self, path: Path) -> DataFrame | None:
+        return None if _open(path) is None else self._spark().read.format("delta").load(str(path))
+
+    def _progress(self, batch: Batch) -> tuple[Position | None, Position | None]:
+        """The app's position before the batch, and at its end; None if no commit has one."""
+        before = after = None
+        for commit in DeltaTable(self._staged).history():
+            progress = decode_progress(commit.get("userMetadata"))
+            if progress is None or commit["version"] > batch.last_version:
+                continue
+            if commit["version"] < batch.first_version:
+                before = progress
+                break
+            after = after or progress
+        return before, after
+
+    def _drifted(self, profile: Profile, batch: Batch) -> list[Outcome]:
+        earlier = self._archive.published_before(batch.first_version, COMPARED_BATCHES)
+        return drift(merged(verdict.profile for verdict in earlier), profile, self._settings.quality_drift_limit)
+
+    def _fresh(self, batch: Batch) -> Outcome:
+        limit_s = _MAX_AGE_S
+        times = {commit["version"]: commit["timestamp"] for commit in DeltaTable(self._staged).history()}
+        staged_ms = times.get(batch.first_version)
+        fresh = staged_ms is None or self._clock.now_ms() - staged_ms <= limit_s * 1000
+        meaning = f"What was staged is checked within {limit_s:g} s."
+        return Outcome("staged_within", None, meaning, fresh, rule="freshness")
+
+    def _publish(self, added: DataFrame, publication: Publication) -> None:
+        rows = added.select(*self._table.published_columns)
+        if self._table.partition_by:
+            rows = rows.repartition(*self._table.partition_by)
+        (
+            rows.write.format("delta")
+            .mode("append")
+            .partitionBy(*self._table.partition_by)
+            .option("txnAppId", publication.publisher)
+            .option("txnVersion", publication.version)
+            .option("userMetadata", publication.metadata.decode())
+            .save(str(self._published))
+        )
+
+    def _added(self, batch: Batch) -> DataFrame:
+        return (
+            self._spark()
+            .read.format("delta")
+            .option("readChangeFeed", "true")
+            .option("startingVersion", batch.first_version)
+            .option("endingVersion", batch.last_version)
+            .load(str(self._staged))
+        )
+
+    def _rows_before(self, batch: Batch) -> DataFrame | None:
+        if batch.first_version == 0:
+            return None
+        version = batch.first_version - 1
+        return self._spark().read.format("delta").option("versionAsOf", version).load(str(self._staged))
+
+    def _published_up_to(self) -> int:
+        published = _open(self._published)
+        version = None if published is None else published.transaction_version(PUBLISHER)
+        return -1 if version is None else version
+
+    def _verdict_in_commit(self, last_version: int) -> Verdict:
+        for commit in DeltaTable(self._published).history(_SEARCHED_COMMITS):
+            try:
+                verdict = Verdict.from_json(commit.get("userMetadata", ""))
+            except ValueError:
+                continue  # another writer's commit, such as one of OPTIMIZE
+            if verdict.last_version == last_version:
+                return verdict
+        msg = f"{self._published} was published up to staged version {last_version}, but no commit holds the verdict"
+        raise StagedTableError(msg)
+
+
+def _batch_in(metadata: str) -> str | None:
+    try:
+        return str(orjson.loads(metadata)["batch"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _open(path: Path) -> DeltaTable | None:
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError:
+        return None
+
+
+def _in_groups(rows: DataFrame, groups: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415 (Spark's own custom; only a batch is worth the import)
+
+    renamed = groups.toDF(*(f"__group_{name}" for name in groups.columns))
+    same = [F.col(name).eqNullSafe(F.col(f"__group_{name}")) for name in groups.columns]
+    return rows.join(renamed, same, "left_semi")
+
+
+def _count_insertions(added: DataFrame) -> int:
+    counts = {row["_change_type"]: row["count"] for row in added.groupBy("_change_type").count().collect()}
+    if counts.keys() - {"insert"}:
+        msg = (
+            "rows of the staged table were changed or deleted since the last decision, but it may only grow: "
+            "restore it to the version before that (RESTORE TABLE ... TO VERSION AS OF)"
+        )
+        raise StagedTableError(msg)
+    return int(counts.get("insert", 0))

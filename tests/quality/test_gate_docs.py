@@ -1,0 +1,62 @@
+"""What docs/how-to/gate-your-table.md says of an own table is done as it stands there."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from quality.settings import QualitySettings
+from quality.table_gate import TableGate
+from spark_apps.apps.pos import POS
+from spark_apps.checked_table import CheckedTable
+from spark_apps.new_app.plan import plan_new_app, write_new_app
+from spark_apps.spec import AppSpec, misfit
+from state.clock import ManualClock
+
+PAGE = (Path(__file__).parents[2] / "docs/how-to/gate-your-table.md").read_text("utf-8")
+
+
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """All code of the page, as one module."""
+    module = ModuleType("page_views_of_the_page")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL):
+        exec(compile(block, "docs/how-to/gate-your-table.md", "exec", dont_inherit=True), vars(module))  # noqa: S102 (our own)
+    return module
+
+
+@pytest.mark.spark
+def test_the_table_on_the_page_is_gated(page: ModuleType, settings: QualitySettings, spark: SparkSession) -> None:
+    gate = TableGate(page.ORDERS, settings, ManualClock(0), lambda: spark)
+    page.stage(settings.run_dir, [page.order(1, "5"), page.order(2, "100001")])
+    batch = gate.pending()
+    assert batch is not None
+    [reason] = gate.decide(batch).reasons
+    assert f"reasons  {reason}" in PAGE
+    page.stage(settings.run_dir, [page.order(3, "5")])
+    batch = gate.pending()
+    assert batch is not None
+    assert gate.decide(batch).reasons == ()
+    assert DeltaTable(settings.delta_table("orders")).count() == 1
+
+
+def test_what_the_page_says_of_a_store_fits_the_first_app(
+    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_new_app(plan_new_app("gated_views"), tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from gated_views.app import GATED_VIEWS  # type: ignore[import-not-found]
+
+    assert isinstance(GATED_VIEWS, AppSpec)
+    [totals] = GATED_VIEWS.stores
+    assert [table.name for table in GATED_VIEWS.tables] == ["totals"]
+    assert isinstance(page.TOTALS, CheckedTable)
+    assert misfit(totals, page.TOTALS) is None
+    assert misfit(POS.stores[0], page.TOTALS) is not None

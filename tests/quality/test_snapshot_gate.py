@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import datetime
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+from quality.errors import ReleaseRefusedError, StagedTableError, ValidationError
+from quality.gate import Batch
+from quality.good_version import last_good_version
+from quality.quarantine import Decision, Quarantine
+from quality.settings import QualitySettings
+from quality.snapshot_gate import SnapshotGate
+from quality.store_table import table_of
+from quality.verdict import Status, Verdict
+from spark_apps.apps.pos import POS
+from spark_apps.checked_table import CheckedColumn, CheckedTable, Condition, Leaks, WithTable
+from spark_apps.generations.catalog import first_journal
+from spark_apps.generations.journal import GenerationState, JournalFile
+from spark_apps.generations.steps import planned
+from spark_apps.registry import store_named, stores
+from state.changelog.position import Position
+from state.clock import ManualClock
+from state.errors import InvalidArgumentError, SnapshotDamagedError
+from state.snapshots.manifest import SnapshotManifest
+
+(REWARDS,) = POS.stores
+POINTS = CheckedColumn("TotalLoyaltyPoints", "decimal(18,4)")
+NOON = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.UTC)
+SCHEMA = pa.schema(
+    [
+        ("CustomerCardNo", pa.string()),
+        ("TotalLoyaltyPoints", pa.decimal128(18, 4)),
+        ("InvoiceCount", pa.int64()),
+        ("LastInvoiceTime", pa.timestamp("us", "UTC")),
+        ("_key", pa.binary()),
+    ]
+)
+SECOND = [
+    ("CustomerCardNo", pa.string()),
+    ("Tier", pa.string()),
+    ("TotalLoyaltyPointsCents", pa.int64()),
+    ("HundredthsOfCent", pa.int32()),
+    ("InvoiceCount", pa.int64()),
+    ("LastInvoiceTime", pa.timestamp("us", "UTC")),
+]
+
+
+def row(card: str, points: str = "10", count: int | None = 2, **changes: Any) -> dict[str, Any]:
+    return {
+        "CustomerCardNo": card,
+        "TotalLoyaltyPoints": Decimal(points),
+        "InvoiceCount": count,
+        "LastInvoiceTime": NOON,
+        "_key": card.encode(),
+        **changes,
+    }
+
+
+def snapshot(path: Path, version: int, rows: list[dict[str, Any]]) -> None:
+    manifest = SnapshotManifest("rewards", "pos", 1, 1, "log", {}, Position(), len(rows), {}, "test", version)
+    write_deltalake(
+        path,
+        pa.Table.from_pylist(rows, schema=SCHEMA),
+        mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+    )
+
+
+@pytest.fixture
+def path(settings: QualitySettings) -> Path:
+    return settings.delta_table("rewards")
+
+
+@pytest.fixture
+def gate(settings: QualitySettings) -> SnapshotGate:
+    return SnapshotGate(REWARDS, settings, ManualClock(5))
+
+
+def decide(gate: SnapshotGate) -> Verdict:
+    batch = gate.pending()
+    assert batch is not None
+    verdict = gate.decide(batch)
+    assert verdict.passed == (not verdict.reasons)
+    assert gate.pending() is None
+    assert gate.last_verdict() == verdict
+    return verdict
+
+
+def declare(monkeypatch: pytest.MonkeyPatch, *columns: CheckedColumn, **rules: Any) -> None:
+    """Declares more about the snapshots of `rewards`."""
+    declared = replace(POS, tables=(CheckedTable("rewards", columns, **rules),))
+    monkeypatch.setattr("quality.store_table.APPS", {"pos": declared})
+
+
+def test_a_good_snapshot_passes_and_has_data_docs(gate: SnapshotGate, path: Path, settings: QualitySettings) -> None:
+    assert gate.pending() is None
+    assert gate.last_verdict() is None
+    snapshot(path, 0, [row("a"), row("b")])
+    assert decide(gate).status is Status.PASSED
+    snapshot(path, 1, [row("a", "11", 3), row("c")])
+    verdict = decide(gate)
+    assert (verdict.status, verdict.rows, verdict.batch) == (Status.PASSED, 2, "1-1")
+    assert (settings.data_docs_dir("rewards") / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (row("a", "-0.0001"), "TotalLoyaltyPoints is at least 0. Failing rows: 1."),
+        (row("a", count=None), "InvoiceCount is always there. Failing rows: 1."),
+        (row("a", count=1), "InvoiceCount is not less than in the snapshot before. Failing rows: 1."),
+        (row("a", "9.9999"), "TotalLoyaltyPoints is not less than in the snapshot before. Failing rows: 1."),
+        (
+            row("a", LastInvoiceTime=NOON - datetime.timedelta(seconds=1)),
+            "LastInvoiceTime is not less than in the snapshot before. Failing rows: 1.",
+        ),
+    ],
+)
+def test_a_bad_row_is_told_by_rule_and_number_and_never_by_value(
+    gate: SnapshotGate, path: Path, bad: dict[str, Any], reason: str
+) -> None:
+    snapshot(path, 0, [row("a"), row("b")])
+    snapshot(path, 1, [bad, row("b"), row("c")])
+    assert reason in decide(gate).reasons
+
+
+def test_a_quarantined_snapshot_is_released_by_a_person_and_readers_stay_at_the_last_good_one(
+    gate: SnapshotGate, path: Path, settings: QualitySettings
+) -> None:
+    with pytest.raises(InvalidArgumentError, match="no version of table rewards is good yet"):
+        last_good_version(settings.run_dir, "rewards")
+    snapshot(path, 0, [row("a"), row("b")])
+    decide(gate)
+    snapshot(path, 1, [row("a", count=1), row("b")])
+    assert decide(gate).status is Status.QUARANTINED
+    assert last_good_version(settings.run_dir, "rewards") == 0
+    quarantine = Quarantine("rewards", gate, settings, ManualClock(6))
+    with pytest.raises(ReleaseRefusedError, match=r"\[only_grows\] InvoiceCount"):
+        quarantine.release("1-1", Decision("meera", "a return"))
+    released = quarantine.release("1-1", Decision("meera", "a return", ("only_grows",)))
+    assert (released.by, released.rows) == ("meera", 2)
+    assert last_good_version(settings.run_dir, "rewards") == 1
+    snapshot(path, 2, [row("a", "-1", count=1), row("b")])
+    decide(gate)
+    quarantine.discard("2-2", Decision("meera", "a mistake"))
+    assert last_good_version(settings.run_dir, "rewards") == 1
+    assert last_good_version(settings.run_dir, "hadoop_export") is None
+
+
+def test_a_version_that_is_gone_is_not_released(gate: SnapshotGate, path: Path) -> None:
+    snapshot(path, 0, [row("a")])
+    with pytest.raises(StagedTableError, match="has no snapshot of version 7 any more"):
+        gate.check_again(Batch(7, 7), lambda _: None)
+
+
+def test_a_table_that_began_anew_is_judged_anew(gate: SnapshotGate, path: Path) -> None:
+    for version in range(2):
+        snapshot(path, version, [row("a", "-1")])
+        decide(gate)
+    path.rename(path.with_name("before"))
+    snapshot(path, 0, [row("a")])
+    assert (decide(gate).batch, gate.pending()) == ("0-0", None)
+
+
+def test_what_an_app_declares_beside_its_fields_is_checked_too(
+    gate: SnapshotGate, path: Path, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot(path, 0, [row("a"), row("9889127612"), row("YSBwaG9uZTogOTg4OTEyNzYxMg=="), row("c", "10", 900)])
+    assert decide(gate).passed
+    snapshot(path, 1, [row("a"), row("9889127612"), row("YSBwaG9uZTogOTg4OTEyNzYxMg=="), row("c", "10", 900)])
+    declare(
+        monkeypatch,
+        CheckedColumn("CustomerCardNo", "string", leaks=Leaks.CODE),
+        CheckedColumn("InvoiceCount", "bigint", most=800),
+        POINTS,
+        unique=("TotalLoyaltyPoints",),
+        conditions=(Condition("Points come from invoices.", "{TotalLoyaltyPoints} <= 4 * {InvoiceCount}"),),
+        reconcile=(WithTable("cards", sum="InvoiceCount"),),
+    )
+    settings = settings.model_copy(update={"quality_reconcile": True})
+    verdict = decide(SnapshotGate(REWARDS, settings, ManualClock(6)))
+    assert verdict.reasons == (
+        "CustomerCardNo doesn't hold a card or phone number. Failing rows: 1.",
+        "InvoiceCount is from 0 to 800. Failing rows: 1.",
+        "Points come from invoices. Failing rows: 3.",
+        "Each row is there once, by TotalLoyaltyPoints. Failing rows: 4.",
+        "No text decodes to a card or phone number or an address. Failing rows: 1.",
+        "There is what the batch is compared with: table cards.",
+    )
+
+
+def test_a_condition_that_is_no_sql_decides_nothing(
+    gate: SnapshotGate, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(monkeypatch, POINTS, conditions=(Condition("x", "{TotalLoyaltyPoints} is small"),))
+    snapshot(path, 0, [row("a")])
+    with pytest.raises(ValidationError, match=r"condition '\{TotalLoyaltyPoints\} is small\' of table rewards"):
+        decide(gate)
+    assert gate.pending() is not None
+
+
+def test_the_hook_of_a_store_is_told(gate: SnapshotGate, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    declare(monkeypatch, notify=told.append)
+    snapshot(path, 0, [row("a", "-1")])
+    decide(gate)
+    gate.check_again(Batch(0, 0), lambda _: None)
+    assert [(verdict["table"], verdict["status"]) for verdict in told] == [("rewards", "quarantined")]
+
+
+def test_a_snapshot_has_as_many_rows_and_the_same_sums_as_another_table(
+    gate: SnapshotGate, path: Path, settings: QualitySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = WithTable("cards", group_by=("CustomerCardNo",), sum="InvoiceCount")
+    declare(
+        monkeypatch,
+        CheckedColumn("CustomerCardNo", "string"),
+        CheckedColumn("InvoiceCount", "bigint"),
+        reconcile=(rule,),
+    )
+    write_deltalake(
+        settings.delta_table("cards"),
+        pa.table({"CustomerCardNo": ["a", "a", "b", "elsewhere"], "InvoiceCount": [1, 1, 3, 9]}),
+    )
+    gate = SnapshotGate(REWARDS, settings.model_copy(update={"quality_reconcile": True}), ManualClock(5))
+    snapshot(path, 0, [row("a"), row("b")])
+    assert decide(gate).reasons == (
+        "There are as many rows as in table cards for each CustomerCardNo. Failing rows: 1.",
+        "InvoiceCount adds up to that of table cards for each CustomerCardNo; failing are groups. Failing rows: 1.",
+    )
+
+
+def test_shares_are_compared_with_the_good_snapshots_before(
+    gate: SnapshotGate, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declare(monkeypatch, CheckedColumn("InvoiceCount", "bigint", drift=True))
+    snapshot(path, 0, [row(str(card)) for card in range(600)])
+    assert decide(gate).profile == {"InvoiceCount": {"2": 600}}
+    snapshot(path, 1, [row(str(card), count=40) for card in range(600)])
+    [reason] = decide(gate).reasons
+    assert reason.startswith("InvoiceCount is distributed as in the batches before")
+
+
+def test_a_table_that_something_else_wrote_to_is_not_judged(gate: SnapshotGate, path: Path) -> None:
+    snapshot(path, 0, [row("a"), row("b")])
+    DeltaTable(path).update(updates={"InvoiceCount": "InvoiceCount + 1"})
+    with pytest.raises(SnapshotDamagedError, match=r"version 1 \(UPDATE\)"):
+        gate.pending()
+
+
+def test_a_nullable_field_is_not_owed() -> None:
+    players = table_of(store_named("players"))
+    assert [column.name for column in players.columns if column.nullable] == ["Name"]
+
+
+def test_the_snapshot_of_another_generation_is_judged_by_its_own_fields_and_not_by_the_one_before(
+    gate: SnapshotGate, path: Path, settings: QualitySettings
+) -> None:
+    journal = planned(first_journal(POS), POS, ("rewards-tier",))
+    second = replace(journal.generation(2), state=GenerationState.LIVE)
+    JournalFile(settings.run_dir, "pos").write(replace(journal.updated(second), live=2))
+    snapshot(path, 0, [row("a", count=9)])
+    # Handed over, but the newest snapshot is still of the generation before.
+    assert decide(gate).reasons == ()
+    new = [
+        {
+            "CustomerCardNo": "a",
+            "Tier": None,
+            "TotalLoyaltyPointsCents": 10,
+            "HundredthsOfCent": 0,
+            "InvoiceCount": 2,
+            "LastInvoiceTime": NOON,
+            "_key": b"a",
+        }
+    ]
+    manifest = SnapshotManifest("rewards", "pos", 2, 2, second.topics["rewards"], {}, Position(), 1, {}, "test", 1)
+    write_deltalake(
+        path,
+        pa.Table.from_pylist(new, schema=pa.schema([*SECOND, ("_key", pa.binary())])),
+        mode="overwrite",
+        schema_mode="overwrite",
+        commit_properties=CommitProperties(custom_metadata={"userMetadata": manifest.to_json()}),
+    )
+    assert decide(gate).reasons == ("Tier is always there. Failing rows: 1.",)
+
+
+def test_every_store_has_something_that_is_checked() -> None:
+    for store in stores().values():
+        assert table_of(store).columns
