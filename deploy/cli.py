@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -86,18 +85,18 @@ def sql(
     """Run SQL over the Delta tables, without a JVM. Example: storekeeper sql "SELECT count(*) FROM rewards"."""
     from state.cli.sql_output import parse_versions, run_sql  # noqa: PLC0415
 
-    run_dir = PlatformSettings.of_platform().run_dir
     try:
-        versions = parse_versions(at or [], partial(_last_good_version, run_dir))
+        versions = parse_versions(at or [], _last_good_version)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--at") from error
-    run_sql(run_dir / "delta", statement, output=output, console=Console(), at_version=versions)
+    root = PlatformSettings.of_platform().run_dir / "delta"
+    run_sql(root, statement, output=output, console=Console(), at_version=versions)
 
 
-def _last_good_version(run_dir: Path, table: str) -> int | None:
+def _last_good_version(table: str) -> int | None:
     from quality.good_version import last_good_version  # noqa: PLC0415 (for the few that ask)
 
-    return last_good_version(run_dir, table)
+    return last_good_version(PlatformSettings.of_platform().run_dir, table)
 
 
 def jars() -> None:

@@ -114,7 +114,7 @@ def release_batch(
     ] = "",
     output: AnswerOption = AnswerOutput.TABLE,
 ) -> None:
-    """Check a batch again and publish it. Example: storekeeper quarantine release orders 12-14 --by me --reason "...".
+    """Check a batch again and publish it. Example: storekeeper quarantine release rewards 7-7 --by me --reason "...".
 
     A store's snapshot stays where it is, and counts as good. Exit code 5: it breaks a rule that isn't accepted.
     """
@@ -130,7 +130,7 @@ def release_batch(
 def discard_batch(
     table: TableName, batch: BatchName, by: By, reason: Reason, output: AnswerOption = AnswerOutput.TABLE
 ) -> None:
-    """Never publish a batch. Example: storekeeper quarantine discard orders 12-14 --by me --reason "..."."""
+    """Never publish a batch. Example: storekeeper quarantine discard rewards 7-7 --by me --reason "..."."""
     begin_job()
     from quality.quarantine import Decision  # noqa: PLC0415 (loads Delta)
 

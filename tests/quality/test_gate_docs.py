@@ -34,7 +34,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.mark.spark
 def test_the_table_on_the_page_is_gated(page: ModuleType, settings: QualitySettings, spark: SparkSession) -> None:
-    gate = TableGate(page.ORDERS, settings, ManualClock(0), lambda: spark)
+    gate = TableGate(page.WEB_ORDERS, settings, ManualClock(0), lambda: spark)
     page.stage(settings.run_dir, [page.order(1, "5"), page.order(2, "100001")])
     batch = gate.pending()
     assert batch is not None
@@ -44,7 +44,7 @@ def test_the_table_on_the_page_is_gated(page: ModuleType, settings: QualitySetti
     batch = gate.pending()
     assert batch is not None
     assert gate.decide(batch).reasons == ()
-    assert DeltaTable(settings.delta_table("orders")).count() == 1
+    assert DeltaTable(settings.delta_table("web_orders")).count() == 1
 
 
 def test_what_the_page_says_of_a_store_fits_the_first_app(

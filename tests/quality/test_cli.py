@@ -1,0 +1,113 @@
+"""The commands of the gate, each as a process, for a store and for a table of somebody's own app."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from spark_apps.registry import store_named
+from state.program import ExitCode
+from tests.snapshot_tables import rows_of, write_snapshot
+
+APP = """
+from spark_apps.checked_table import CheckedColumn, CheckedTable
+from spark_apps.spec import AppSpec
+
+columns = (CheckedColumn("id", "string"), CheckedColumn("amount", "bigint", least=1))
+WEB_ORDERS = CheckedTable("web_orders", columns, unique=("UNIQUE",))
+SHOP = AppSpec("shop", "Orders", lambda _: (), lambda _: (), module="shop.app", tables=(WEB_ORDERS,))
+"""
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def storekeeper(run_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    own = {"STOREKEEPER_RUN_DIR": str(run_dir)}
+    if (run_dir.parent / "shop").exists():
+        own |= {"STOREKEEPER_OWN_APPS": "shop.app:SHOP", "STOREKEEPER_OWN_APPS_DIR": str(run_dir.parent)}
+    return subprocess.run(
+        [sys.executable, "-m", "deploy.entry", *arguments],
+        env={**os.environ, **own},  # noqa: TID251 (handed on)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def answer(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(done.stdout)
+    return found
+
+
+def own_app(run_dir: Path, unique: str) -> None:
+    package = run_dir.parent / "shop"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "app.py").write_text(APP.replace("UNIQUE", unique))
+
+
+def test_a_table_without_checks_is_refused_with_those_that_have_some(run_dir: Path) -> None:
+    done = storekeeper(run_dir, "check", "table", "bills")
+    assert done.returncode == ExitCode.USAGE
+    assert "there are no checks of a table 'bills': choose one of hadoop_export, rewards" in done.stderr
+
+
+def test_a_mistake_in_an_own_app_is_refused_by_name(run_dir: Path) -> None:
+    own_app(run_dir, "number")
+    done = storekeeper(run_dir, "check", "table", "web_orders")
+    assert (done.returncode, done.stdout) == (ExitCode.CONFIGURATION, "")
+    assert "the declaration of table web_orders is wrong: unique names column number" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_store_is_checked_and_sql_stays_at_its_last_good_version(run_dir: Path) -> None:
+    def count() -> subprocess.CompletedProcess[str]:
+        return storekeeper(run_dir, "sql", "SELECT count(*) FROM prices", "--at", "prices=good", "--output", "csv")
+
+    assert answer(storekeeper(run_dir, "check", "table", "prices", "-o", "json"))["status"] == "nothing_to_check"
+    fields = store_named("prices").value_fields
+    rows = rows_of({b"ACME": b'{"Symbol":"ACME","Price":1.5}', b"EMCA": b'{"Symbol":"EMCA","Price":2}'})
+    write_snapshot(run_dir / "delta" / "prices", rows, fields, store="prices", app="ticks")
+    assert "no version of table prices is good yet" in count().stderr
+    assert storekeeper(run_dir, "check", "table", "prices").returncode == 0
+    bad = [*rows[:1], rows[1]._replace(value=b'{"Symbol":"EMCA"}')]
+    write_snapshot(run_dir / "delta" / "prices", bad[1:], fields, store="prices", app="ticks", delta_version=1)
+    red = storekeeper(run_dir, "check", "table", "prices", "--output", "json")
+    assert (red.returncode, answer(red)["reasons"]) == (ExitCode.FINDING, ["Price is always there. Failing rows: 1."])
+    assert count().stdout.splitlines()[1:] == ["2"]
+    decision = ("--by", "meera", "--reason", "no trade yet", "--accept", "presence")
+    released = storekeeper(run_dir, "quarantine", "release", "prices", "1-1", *decision, "--output", "json")
+    assert answer(released)["published"] is False
+    assert count().stdout.splitlines()[1:] == ["1"]
+
+
+@pytest.mark.spark
+def test_a_table_of_an_own_app_is_quarantined(run_dir: Path) -> None:
+    own_app(run_dir, "id")
+    write_deltalake(
+        run_dir / "delta" / "web_orders_staged",
+        pa.table({"id": ["a", "b"], "amount": pa.array([1, 0], pa.int64())}),
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
+    done = storekeeper(run_dir, "check", "table", "web_orders", "--output", "json")
+    assert done.returncode == ExitCode.FINDING, done.stderr
+    assert answer(done)["reasons"] == ["amount is at least 1. Failing rows: 1."]
+    assert answer(done)["published"] is False
+    held = answer(storekeeper(run_dir, "quarantine", "list", "--output", "json"))
+    assert (held["table"], held["batch"]) == ("web_orders", "0-0")
+    decision = ("--by", "meera", "--reason", "a mistake")
+    assert storekeeper(run_dir, "quarantine", "discard", "web_orders", "0-0", *decision).returncode == 0
+    assert storekeeper(run_dir, "check", "table", "web_orders").returncode == 0, "somebody has decided"
