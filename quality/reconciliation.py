@@ -7,11 +7,12 @@ are read again from the topic itself, bypassing the app.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from quality.errors import ValidationError
 from quality.topic import Topic
 from quality.verdict import Outcome
 from spark_apps.checked_table import WithTable, WithTopic
@@ -62,16 +63,27 @@ def reach_of(before: Position | None, after: Position, topic: str) -> Reach:
 
 
 def expected_totals(rule: WithTopic, reach: Reach, topic: Topic, settings: AppSettings) -> Totals:
-    """The expected totals of a batch with this reach, from the topic itself. Records that become no row don't count."""
+    """The expected totals of a batch with this reach, from the topic itself. Records that become no row don't count.
+
+    Raises:
+        ValidationError: the declared function `row` fails; the message has no values.
+    """
     totals = Totals()
     for partition, (start, end) in reach.items():
         for key, value in topic.read(partition, start, end):
-            row = rule.row(key, value, settings)
-            if row is not None:
-                known = {"_partition": partition, **row}
-                group = tuple(known[name] for name in rule.group_by)
-                totals.add(group, 1, 0 if rule.sum is None else known[rule.sum] or 0)
+            try:
+                _add_record(totals, rule, partition, rule.row(key, value, settings))
+            except Exception as error:  # whatever somebody's function raises
+                msg = f"the function `row` that is declared with topic {rule.topic} fails ({type(error).__name__})"
+                raise ValidationError(msg) from error
     return totals
+
+
+def _add_record(totals: Totals, rule: WithTopic, partition: int, row: Mapping[str, Any] | None) -> None:
+    if row is not None:
+        known = {"_partition": partition, **row}
+        group = tuple(known[name] for name in rule.group_by)
+        totals.add(group, 1, 0 if rule.sum is None else known[rule.sum] or 0)
 
 
 def totals_of(rows: DataFrame, rule: WithTopic | WithTable) -> Totals:

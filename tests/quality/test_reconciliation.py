@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from harness.sales import sale_bytes
+from quality.errors import ValidationError
 from quality.reconciliation import Totals, compare, expected_totals, reach_of
 from spark_apps.apps.hadoop_export.spec import EXPORT
 from spark_apps.apps.records.invoice import parse_invoice
@@ -58,6 +60,13 @@ def expected(before: Position | None, after: Position) -> Totals:
 def test_a_whole_batch_is_what_the_topic_says(start: int, end: int) -> None:
     outcomes = compare(RULE, expected(position(start) if start else None, position(end)), staged(start, end))
     assert all(outcome.passed for outcome in outcomes), outcomes
+
+
+def test_a_declared_function_that_fails_is_named_and_decides_nothing() -> None:
+    assert isinstance(RULE, WithTopic)
+    wrong = replace(RULE, row=lambda *_: {"StoreID": "STR1"})
+    with pytest.raises(ValidationError, match=r"declared with topic hadoop-sink fails \(KeyError\)"):
+        expected_totals(wrong, {0: (0, 1)}, FakeTopic(), AppSettings(run_dir=Path()))
 
 
 def test_a_batch_reaches_over_what_its_commits_moved() -> None:
