@@ -136,10 +136,20 @@ class Condition:
         meaning: what it says, as a sentence. Verdicts and Data Docs show it.
         sql: SQL that both Spark and DuckDB know, with columns in braces: `{Price} * {Qty} = {Total}`. A row for which
             it is null meets it.
+
+    Raises:
+        ConfigurationError: a brace is alone.
     """
 
     meaning: str
     sql: str
+
+    def __post_init__(self) -> None:
+        try:
+            _ = self.columns
+        except ValueError as error:
+            msg = f"condition {self.sql!r} has a brace that is alone ({error}): write columns in braces, as {{Price}}"
+            raise ConfigurationError(msg) from error
 
     @property
     def columns(self) -> tuple[str, ...]:

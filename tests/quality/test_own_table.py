@@ -169,9 +169,10 @@ def test_the_hook_is_told_each_verdict_and_changes_none(spark: SparkSession, set
         told.append(verdict)
         raise RuntimeError("no network")
 
-    gate = TableGate(replace(ORDERS, notify=hook), settings, CLOCK, lambda: spark)
+    gate = TableGate(replace(ORDERS, notify=hook, partition_by=()), settings, CLOCK, lambda: spark)
     stage(settings, order(1))
     assert decide(gate).passed
+    assert DeltaTable(settings.delta_table("orders")).metadata().partition_columns == []
     stage(settings, order(2, amount=0))
     assert not decide(gate).passed
     gate.check_again(Batch(1, 1), lambda _: None)

@@ -64,6 +64,11 @@ def test_a_mistake_is_refused_by_the_names_of_table_and_column(
         declared()
 
 
+def test_a_brace_that_is_alone_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"condition '\{price > 1' has a brace that is alone"):
+        Condition("x", "{price > 1")
+
+
 def test_all_mistakes_are_said_at_once() -> None:
     with pytest.raises(ConfigurationError, match=r"column it has a range.*; unique names column id"):
         table(CheckedColumn("it", "string", most=1), unique=("id",))

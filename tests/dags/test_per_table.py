@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, cast
+
+import pytest
+from airflow.sdk import Asset, Context
+
+from dags.operators.per_table import ChooseTablesOperator, TableOperator
+from dags.operators.storekeeper import StorekeeperOperator
+from dags.operators.tables import UPDATED_TABLES, staged
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.mark.parametrize("selected", ["all", "hadoop_export"])
+def test_a_run_is_for_the_table_of_its_params_or_for_all(selected: str) -> None:
+    choose = ChooseTablesOperator(command=["check", "table"], selected=selected)
+    assert choose.execute(cast("Context", {})) == [["check", "table", "hadoop_export"]]
+    assert staged("hadoop_export") == Asset("delta_hadoop_export_staged", group="delta")
+
+
+class Events:
+    """Takes the assets that a task updates through an alias."""
+
+    def __init__(self) -> None:
+        self.added: list[Asset] = []
+
+    def add(self, asset: Asset) -> None:
+        self.added.append(asset)
+
+
+@pytest.mark.parametrize(
+    ("answer", "table", "updated"),
+    [
+        ({"published": True}, "", ["delta_orders"]),
+        ({"published": True}, "bills", ["delta_bills"]),
+        ({"rows": 3}, "", ["delta_orders"]),  # of a command that always writes
+        ({"published": False}, "", []),
+    ],
+)
+def test_the_asset_is_updated_if_the_table_was(
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], table: str, updated: list[str]
+) -> None:
+    monkeypatch.setattr(StorekeeperOperator, "execute", lambda *_: answer)
+    events: defaultdict[Any, Events] = defaultdict(Events)
+    operator = TableOperator(
+        task_id="check", arguments=["check", "table", "orders"], table=table, outlets=[UPDATED_TABLES]
+    )
+    assert operator.execute(cast("Context", {"outlet_events": events})) == answer
+    assert [asset.name for asset in events[UPDATED_TABLES].added] == updated
