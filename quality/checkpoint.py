@@ -116,7 +116,8 @@ class NotifyHook(ValidationAction):
     def run(self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None) -> dict[str, Any]:
         """Calls the hook, if a verdict was taken."""
         del checkpoint_result
-        for verdict in () if action_context is None else action_context.filter_results(TakeVerdict):
+        taken = [] if action_context is None else action_context.filter_results(TakeVerdict)
+        for verdict in filter(None, taken):
             try:
                 self._notify(verdict)
             except Exception:
