@@ -95,6 +95,7 @@ def test_a_store_is_checked_and_sql_stays_at_its_last_good_version(run_dir: Path
 
 
 @pytest.mark.spark
+@pytest.mark.long("test_own_table.py gates a table in this process, the tests above run the commands")
 def test_a_table_of_an_own_app_is_quarantined(run_dir: Path) -> None:
     own_app(run_dir, "id")
     write_deltalake(
