@@ -63,11 +63,11 @@ PARTS := test-rest $(APART:%=test-%) test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
-test: setup lint ## lint, types and all tests that take no long time
+test: setup $(JARS)/schema-registry/.ready lint ## lint, types and all tests that take no long time
 	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
 
-test-long: setup lint ## all of `make test`, and the long tests too: hours
+test-long: setup $(JARS)/schema-registry/.ready lint ## all of `make test`, and the long tests too: hours
 	@$(MAKE) --silent --keep-going $(PARTS) OPTIONS=--long
 
 test-bare: setup ## the tests without a JVM, as on a machine without the optional packages
@@ -108,6 +108,11 @@ types: setup test-types
 $(JARS)/kafka-streams/.ready: benchmarks/kafka_streams/pom.xml $(shell find benchmarks/kafka_streams/src -name '*.java')
 	@echo "setup: building the peer that the benchmarks run beside"
 	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/kafka-streams
+	@touch $@
+
+$(JARS)/schema-registry/.ready: harness/schema_registry/pom.xml | $(JARS)/broker/.ready
+	@echo "setup: fetching the schema registry that tests run (once; 140 MB)"
+	@mvn -q -B -ntp -f $< package -Djars.dir=$(CURDIR)/$(JARS)/schema-registry
 	@touch $@
 
 $(QUIX)/.ready: benchmarks/quix_streams/requirements.lock

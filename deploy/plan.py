@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from spark_apps.planning.declared import declared_stores, with_topologies
+from spark_apps.planning.schemas import with_schemas
 from spark_apps.settings import AppSettings
 from state.clock import SystemClock
 from state.errors import InvalidArgumentError, StorageError
@@ -20,13 +21,17 @@ def plan_against(description: Description, partitions: Mapping[str, int], apps: 
         description: what runs.
         partitions: the new number of partitions by store, where it changes.
         apps: those that the platform is to run. Stores of other apps count only if they run.
+
+    Raises:
+        SchemaRegistryUnavailableError: an app has schemas, and their registry doesn't answer.
+        ConfigurationError: an app has schemas, and no registry is set.
     """
     there = {store.app for store in description.stores.values()} | set(apps)
     declared = declared_stores(partitions)
     plan = plan_changes(
         [store for store in declared if store.app in there or store.store in description.stores], description
     )
-    return with_topologies(plan, description)
+    return with_schemas(with_topologies(plan, description), description, there)
 
 
 def described_now() -> Description:

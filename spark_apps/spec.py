@@ -42,6 +42,7 @@ class StoreSpec:
         kind: the kind of its keys, which decides the queries that a node answers.
         score_field: the field that a ranked store is ranked by; None for every other kind.
         topic: its changelog topic, where that isn't named after app and store.
+        by_schema: whether its values are by schemas of a registry, and not JSON.
         bounded: whether its app itself limits the number of its rows, so that no clean-up may delete any.
     """
 
@@ -53,6 +54,7 @@ class StoreSpec:
     score_field: str | None = None
     topic: str | None = None
     bounded: bool = False
+    by_schema: bool = False
 
     def __post_init__(self) -> None:
         _ = self.definition  # refuses names and kinds that a node would refuse
@@ -70,7 +72,7 @@ class StoreSpec:
     @property
     def definition(self) -> StoreDefinition:
         """The store as a node serves it; as text, a part of `STOREKEEPER_STORES`."""
-        return StoreDefinition(self.name, self.changelog_topic, self.kind, self.score_field)
+        return StoreDefinition(self.name, self.changelog_topic, self.kind, self.score_field, self.by_schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,15 @@ from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, Resources, StoreSpec, misfit
 from spark_apps.value_fields import value_fields
 from state.names import changelog_topic, dead_letter_topic
+from state.schemas.bound import BoundSerde
+from state.schemas.registry import SchemaRegistry, registry_of
 from state.serdes.struct import StructSerde
 from state.store_definitions import ServedKind
 from state.topology import StoreKind, StreamsBuilder
 from state.topology.describe import transport
 from state.topology.node import TopologyStore
 from state.topology.plan import Topology
+from state.topology.schemas import bind_schemas
 
 Describe = Callable[[StreamsBuilder, AppSettings], None]
 """Describes an app's topology. A function of a module, so that workers find it by its name."""
@@ -78,14 +81,21 @@ def topology_app(
 
 @lru_cache(maxsize=64)
 def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
-    """The topology of an app.
+    """The topology of an app, in the generation of the settings and with their schema registry.
 
     Raises:
         ConfigurationError: it can't be built.
     """
-    streams = StreamsBuilder(app)
+    return described_with(registry_of(settings.schema_registry_file), app, describe, settings)
+
+
+def described_with(registry: SchemaRegistry, app: str, describe: Describe, settings: AppSettings) -> Topology:
+    """The same with another schema registry."""
+    streams = StreamsBuilder(internal_name(app, settings.generation))
     describe(streams, settings)
-    return streams.build()
+    topology = streams.build()
+    bind_schemas(topology, registry, changelog_topics(app, topology, settings.generation))
+    return topology
 
 
 def kept_inside(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
@@ -125,7 +135,7 @@ def read_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     """
     if spec.describe is None:
         return spec.sources(settings)
-    topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
+    topology = described(spec.name, spec.describe, settings)
     running = (source.topic for sub in topology.sub_topologies if not sub.is_global for source in sub.sources)
     return tuple(dict.fromkeys(topic for topic in running if topic not in topology.shuffled_topics))
 
@@ -134,7 +144,7 @@ def own_topics(spec: AppSpec, settings: AppSettings) -> tuple[str, ...]:
     """The topics that hold an app's state: changelogs, markers, and repartition topics that no shuffle replaces."""
     if spec.describe is None:
         return ()
-    topology = described(internal_name(spec.name, settings.generation), spec.describe, settings)
+    topology = described(spec.name, spec.describe, settings)
     running = [sub for sub in topology.sub_topologies if not sub.is_global]
     markers = (markers_topic(spec.name, settings.generation, slot_name(sub)) for sub in running)
     repartitions = sorted(topology.repartition_topics - topology.shuffled_topics)
@@ -185,6 +195,7 @@ def _served(app: str, spec: TopologyStore) -> StoreSpec:
         score_field=options.ranked_by,
         topic=options.changelog,
         bounded=options.bounded or spec.retention_ms > 0,
+        by_schema=isinstance(values, BoundSerde),
     )
 
 

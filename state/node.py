@@ -7,7 +7,7 @@ import importlib
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -37,9 +37,15 @@ from state.query.reads.snapshot_fallback import SnapshotFallback
 from state.query.reads.streams import Streams
 from state.query.routes.services import QueryLimits, QueryServices
 from state.replicas.ranked_index import IndexBudget, RankedIndex
+from state.replicas.replica_rows import ReadRow
 from state.replicas.states import ReplicaId
+from state.schemas.registry import registry_of
 from state.security.node_security import NodeSecurity
 from state.settings import NodeSettings, load_node_settings
+from state.stores.row import decode_row
+
+if TYPE_CHECKING:
+    from state.replicas.schema_rows import SchemaRows
 
 log = structlog.get_logger(__name__)
 
@@ -64,6 +70,7 @@ class Node:
             acceptable_staleness_ms=settings.acceptable_staleness_ms,
         )
         self._index_budget = IndexBudget(settings.ranked_memory_mib << 20)
+        self._schema_rows = schema_rows(settings)
         self._stop = asyncio.Event()
         self._name_taken = False
         self._runtime = node_runtime(
@@ -73,6 +80,7 @@ class Node:
             secret=self._security.secret,
             clock=clock,
             index_for=self._index,
+            read_row_for=self._read_row,
             on_name_taken=self._give_up_name,
         )
 
@@ -103,7 +111,7 @@ class Node:
             clock=self._clock,
             gate=gate,
             snapshots=SnapshotFallback(
-                self._catalog.node, settings.run_dir / "delta", self._serving_topic, self._clock
+                self._catalog.node, settings.run_dir / "delta", self._serving_topic, self._clock, shown=self._shown
             ),
         )
         gatherer = Gatherer(
@@ -154,6 +162,8 @@ class Node:
         finally:
             await peers.close()
             self._runtime.close()
+            if self._schema_rows is not None:
+                self._schema_rows.close()
             log.info("node_stopped", node=self._catalog.node)
         if self._name_taken:
             msg = f"another node {self._catalog.node!r} was started: every node needs a name of its own"
@@ -203,6 +213,36 @@ class Node:
     def _index(self, replica: ReplicaId) -> RankedIndex | None:
         score_field = self._catalog.definition(replica.store).score_field
         return None if score_field is None else RankedIndex(score_field, self._index_budget)
+
+    def _read_row(self, replica: ReplicaId) -> ReadRow:
+        rows = self._schema_rows_of(replica.store)
+        return decode_row if rows is None else rows.read_row
+
+    def _shown(self, store: str, value: bytes) -> bytes:
+        rows = self._schema_rows_of(store)
+        return value if rows is None else rows.shown(value)
+
+    def _schema_rows_of(self, store: str) -> SchemaRows | None:
+        return self._schema_rows if self._catalog.definition(store).by_schema else None
+
+
+def schema_rows(settings: NodeSettings) -> SchemaRows | None:
+    """The reader of rows by schemas, which begins to fetch those of its stores; None if no store has such rows.
+
+    Raises:
+        ConfigurationError: no registry is set, its file can't work, or the packages for it are missing.
+    """
+    topics = [definition.topic for definition in settings.definitions.values() if definition.by_schema]
+    if not topics:
+        return None
+    registry = registry_of(settings.schema_registry_file)
+    registry.connect()
+    # Imported here: the libraries of the formats are an extra.
+    from state.replicas.schema_rows import SchemaRows  # noqa: PLC0415
+
+    rows = SchemaRows(registry)
+    rows.prefetch(topics)
+    return rows
 
 
 _SWITCH_INTERVAL_S = 0.001

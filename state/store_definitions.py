@@ -1,6 +1,7 @@
 """The definition of a store that a node serves: its changelog topic and its kind.
 
-As text, in `STOREKEEPER_STORES`: `name=topic[:kind[:score_field]],…`. A topic's name can't hold a colon.
+As text, in `STOREKEEPER_STORES`: `name=topic[:kind[:score_field]],…`. A topic's name can't hold a colon. A store that
+is not ranked has `schemas` in place of the score field if its values are by schemas of a registry.
 
 | kind       | changelog key                                     | asked by                           |
 |------------|---------------------------------------------------|------------------------------------|
@@ -31,6 +32,7 @@ class ServedKind(StrEnum):
     GLOBAL = "global"
 
 
+_BY_SCHEMA = "schemas"
 WINDOWED = frozenset({ServedKind.WINDOW, ServedKind.SESSION})
 """Kinds whose row keys have times behind the key."""
 
@@ -44,12 +46,14 @@ class StoreDefinition:
         topic: its changelog topic.
         kind: how its rows are keyed.
         score_field: the field of its JSON values that rows are ranked by; None unless it is ranked.
+        by_schema: whether its values are in the wire format of a schema registry, so that nodes show them as JSON.
     """
 
     name: str
     topic: str
     kind: ServedKind = ServedKind.KEY_VALUE
     score_field: str | None = None
+    by_schema: bool = False
 
     def __post_init__(self) -> None:
         checked_name(self.name)
@@ -57,11 +61,17 @@ class StoreDefinition:
         if (self.score_field is not None) != (self.kind is ServedKind.RANKED):
             msg = f"store {self.name}: a ranked store needs a score field, and only a ranked store has one"
             raise InvalidArgumentError(msg)
+        if self.by_schema and self.kind is ServedKind.RANKED:
+            msg = f"store {self.name}: rows whose values are by schemas of a registry can't be ranked"
+            raise InvalidArgumentError(msg)
 
     def __str__(self) -> str:
         """As `parse_definitions` reads it."""
-        parts = [self.topic, *([] if self.kind is ServedKind.KEY_VALUE else [self.kind.value])]
-        return f"{self.name}={':'.join([*parts, *filter(None, [self.score_field])])}"
+        parts = [self.topic]
+        if self.by_schema or self.kind is not ServedKind.KEY_VALUE:
+            parts.append(self.kind.value)
+        parts += [_BY_SCHEMA] if self.by_schema else filter(None, [self.score_field])
+        return f"{self.name}={':'.join(parts)}"
 
 
 def parse_definitions(text: str) -> Mapping[str, StoreDefinition]:
@@ -91,8 +101,9 @@ def _parsed(part: str) -> StoreDefinition:
         msg = f"{part!r} names no kind of store: choose one of {', '.join(kinds)}"
         raise ValueError(msg)
     kind = ServedKind(more[0]) if more else ServedKind.KEY_VALUE
-    score_field = more[1] if len(more) == 2 else None
+    third = more[1] if len(more) == 2 else None
+    by_schema = third == _BY_SCHEMA and kind is not ServedKind.RANKED
     try:
-        return StoreDefinition(name.strip(), topic, kind, score_field)
+        return StoreDefinition(name.strip(), topic, kind, None if by_schema else third, by_schema)
     except (InvalidArgumentError, InvalidNameError) as error:
         raise ValueError(str(error)) from error

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from harness.broker import JARS, Broker, start_broker
+from harness.schema_registry import RegistryProcess, program, start_registry
 from tests.durations import DurationRecorder
 
 os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
@@ -57,6 +58,19 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if not any(JARS.glob("kafka_*.jar")):
         pytest.fail("the broker's jars are missing: run `make setup`")
     running = start_broker(tmp_path_factory.mktemp("broker"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryProcess]:
+    """One real schema registry for the whole session. A test that stops it must start it again: it is empty then.
+
+    Tests share its subjects: each takes names of its own.
+    """
+    if program() is None:
+        pytest.fail("the schema registry is missing: run `make .jars/schema-registry/.ready`")
+    running = start_registry(tmp_path_factory.mktemp("schema-registry"))
     yield running
     running.stop()
 

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 import state.changelog.errors
 import state.errors
+import state.schemas.errors
 from spark_apps import errors
 from spark_apps.engine.task_input import TruncatedInputError
 from spark_apps.generations.errors import UnconvertibleRowsError
@@ -29,7 +30,7 @@ T = TypeVar("T")
 _TOLD = re.compile(r"storekeeper-task-error (\{.*\})")
 _KINDS = {
     name: kind
-    for module in (state.errors, state.changelog.errors, errors)
+    for module in (state.errors, state.changelog.errors, state.schemas.errors, errors)
     for name, kind in vars(module).items()
     if isinstance(kind, type) and issubclass(kind, StateError)
 } | {kind.__name__: kind for kind in (UnconvertibleRowsError, TruncatedInputError, PoisonRecordError)}

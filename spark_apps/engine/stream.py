@@ -25,10 +25,11 @@ from spark_apps.runtime.sink_metrics import BatchWritten
 from spark_apps.runtime.stream import Stream, StreamContext, read_stream
 from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
-from spark_apps.topology_app import Describe, changelog_topics, described, internal_name
+from spark_apps.topology_app import Describe, changelog_topics, described
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.names import dead_letter_topic
 from state.topology.plan import Topology
+from state.topology.schemas import written_schemas
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,14 +52,17 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     """The stream of an app that is a topology.
 
     Raises:
-        ConfigurationError: the topology can't run on the existing topics.
+        ConfigurationError: the topology can't run on the existing topics, or a subject lacks or refuses a schema.
+        SchemaRegistryUnavailableError: it writes by schemas, and their registry doesn't answer.
     """
     settings, app = context.settings, context.spec.name
-    topology = described(internal_name(app, settings.generation), describe, settings)
+    topology = described(app, describe, settings)
     check_runnable(topology)
     topics = Topics(settings.kafka)
     generation = context.generation
     layout = planned(topology, topics, None if generation is None else generation.partitions)
+    for serde in written_schemas(topology):
+        serde.prepare()
     make_topics(app, layout, topics, settings.generation)
     frame = read_stream(context.spark, settings, *layout.topics, headers=True)
     # As text: to measure a batch, Spark goes through all rows of a list column once per row.

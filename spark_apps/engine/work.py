@@ -13,7 +13,7 @@ from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.local_store import Changelog
 from spark_apps.engine.transaction import Slot, WriterPlan
 from spark_apps.settings import AppSettings
-from spark_apps.topology_app import Describe, described, internal_name
+from spark_apps.topology_app import Describe, described
 from state.changelog.headers import ChangelogHeaders, SourceRanges
 from state.stores.record_context import Header
 from state.topology.plan import Plan, SubTopology
@@ -53,8 +53,7 @@ class AppWork:
 
     def layout(self) -> Layout:
         """The app's tasks."""
-        name = internal_name(self.app, self.generation)
-        return Layout(Plan(described(name, self.describe, self.settings), self.partitions))
+        return Layout(Plan(described(self.app, self.describe, self.settings), self.partitions))
 
     def slot(self, sub: SubTopology, partition: int) -> Slot:
         """A task's transactional id and the place of its marker."""

@@ -52,7 +52,7 @@ from spark_apps.settings import AppSettings
 from spark_apps.snapshot.changes import cut, newest_by_key, read_changelog
 from spark_apps.snapshot.cut import CommittedBatch, planned_batches, range_to_fold
 from spark_apps.spec import AppSpec
-from spark_apps.topology_app import described, internal_name, logged_stores, own_topics
+from spark_apps.topology_app import described, logged_stores, own_topics
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock
@@ -168,8 +168,7 @@ class Seeding:
 
     def _layout(self, generation: Generation) -> Layout:
         settings = settings_of(self.settings, generation)
-        name = internal_name(self.spec.name, generation.number)
-        topology = described(name, describe_of(self.spec, generation.migrations), settings)
+        topology = described(self.spec.name, describe_of(self.spec, generation.migrations), settings)
         return planned(topology, self._topics, generation.partitions)
 
     def _check_sources(self) -> None:

@@ -16,7 +16,7 @@ from spark_apps.generations.catalog import (
 from spark_apps.registry import APPS
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec, StoreSpec, ValueField
-from spark_apps.topology_app import described, internal_name, kept_inside, with_topology
+from spark_apps.topology_app import described, kept_inside, with_topology
 from state.errors import ConfigurationError
 from state.migration.contract import AppTopology, DeclaredStore, Description, Fields, Step
 from state.migration.plan import Plan
@@ -53,7 +53,8 @@ def declared_topologies(running: Mapping[str, AppTopology]) -> list[AppTopology]
             continue
         with suppress(ConfigurationError):
             describe = app.describe if not there.migrations else describe_of(app, there.migrations)
-            topology = described(internal_name(app.name, there.generation), describe, AppSettings())
+            settings = AppSettings().model_copy(update={"generation": there.generation})
+            topology = described(app.name, describe, settings)
             stores, repartitions = kept_inside(topology)
             found.append(replace(there, stores=stores, repartitions=repartitions))
     return found

@@ -9,6 +9,7 @@ from spark_apps.generations.catalog import spec_of
 from spark_apps.generations.journal import JournalFile
 from spark_apps.planning.declared import declared_stores, with_topologies
 from spark_apps.planning.describe import describe
+from spark_apps.planning.schemas import with_schemas
 from spark_apps.runtime.topics import Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
@@ -22,7 +23,7 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     """Imports the app's code, looks for its topics, and plans the changes of its stores; returns verdicts by store.
 
     Raises:
-        BrokerUnavailableError: the broker doesn't answer.
+        BrokerUnavailableError, SchemaRegistryUnavailableError: the broker or the schema registry doesn't answer.
         ConfigurationError: the code can't be imported, topics are missing, or a store would be orphaned or broken.
     """
     try:
@@ -44,7 +45,7 @@ def check_upgrade(spec: AppSpec, settings: AppSettings, clock: Clock) -> dict[st
     declared = [store for store in declared_stores() if store.app == spec.name]
     inside = {app: found for app, found in running.topologies.items() if app == spec.name}
     there = Description(running.described_at_ms, own, inside)
-    changes = with_topologies(plan_changes(declared, there), there).changes
+    changes = with_schemas(with_topologies(plan_changes(declared, there), there), there, [spec.name]).changes
     broken = [f"{change.store}: {' '.join(change.details)}" for change in changes if change.verdict is Verdict.BREAKS]
     if broken:
         msg = f"this code would break what {spec.name} holds; {'; '.join(broken)}"

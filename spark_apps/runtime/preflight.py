@@ -12,7 +12,7 @@ from spark_apps.runtime.partitions import check_partitions, state_topics
 from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from spark_apps.topology_app import described, internal_name, kept_inside, own_topics, read_topics
+from spark_apps.topology_app import described, kept_inside, own_topics, read_topics
 from state.changelog.position import Position
 from state.clock import Clock
 
@@ -68,7 +68,7 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
 def _inside(spec: AppSpec, settings: AppSettings) -> tuple[dict[str, str], dict[str, str]]:
     if spec.describe is None:
         return {}, {}
-    return kept_inside(described(internal_name(spec.name, settings.generation), spec.describe, settings))
+    return kept_inside(described(spec.name, spec.describe, settings))
 
 
 def _check_never_ran(mine: CheckpointOwner, checkpoint: SparkCheckpoint, bounds: TopicBounds) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from spark_apps.topology_app import described
+from spark_apps.topology_app import described, described_with
 from state.errors import ConfigurationError
+from state.schemas.registry import MemoryRegistry
 from state.topology import TopologyTestDriver
 from state.topology.plan import Topology
 
@@ -24,7 +25,7 @@ def plain_driver(spec: AppSpec, settings: AppSettings | None = None) -> Topology
 
 
 def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
-    """The topology of an app.
+    """The topology of an app. Without a schema registry in the settings, it has one in memory.
 
     Raises:
         ConfigurationError: the app is no topology.
@@ -32,7 +33,10 @@ def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
     if spec.describe is None:
         msg = f"{spec.name} is no topology: make its spec with topology_app"
         raise ConfigurationError(msg)
-    return described(spec.name, spec.describe, spec.settings(settings))
+    own = spec.settings(settings)
+    if settings.schema_registry_file is not None:
+        return described(spec.name, spec.describe, own)
+    return described_with(MemoryRegistry(), spec.name, spec.describe, own)
 
 
 def partitions_of(topology: Topology, partitions: int = PARTITIONS) -> dict[str, int]:

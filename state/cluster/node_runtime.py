@@ -23,6 +23,7 @@ from state.cluster.view import Member, ViewSettings
 from state.private_files import private_folder
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.ranked_index import RankedIndex
+from state.replicas.replica_rows import ReadRow
 from state.replicas.replica_set import ReplicaSet
 from state.replicas.replica_storage import (
     MemoryStorage,
@@ -89,6 +90,7 @@ def node_runtime(
     secret: bytes,
     clock: Clock,
     index_for: Callable[[ReplicaId], RankedIndex | None],
+    read_row_for: Callable[[ReplicaId], ReadRow],
     on_name_taken: Callable[[], None],
 ) -> NodeRuntime:
     """Makes the parts; starts nothing."""
@@ -104,6 +106,7 @@ def node_runtime(
         listener=logging_listener(clock),
         cold_restore=_cold_restore(settings, state_dir),
         index_for=index_for,
+        read_row_for=read_row_for,
         cache_bytes=settings.row_cache_mib << 20,
         on_topic_changed=counts.ask_soon,
         may_rebuild=turns.has,

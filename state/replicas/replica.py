@@ -22,13 +22,13 @@ from state.errors import StoreClosedError
 from state.metrics.latency import LatencyRecorder
 from state.replicas.freshness import EndQuestion, FreshnessTracker, ReplicaFreshness
 from state.replicas.ranked_index import RankedIndex
-from state.replicas.replica_rows import ReplicaRows
+from state.replicas.replica_rows import ReadRow, ReplicaRows
 from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
 from state.replicas.source_progress import SourceProgress
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaState, ReplicaStatus
 from state.stores.bytes_store import BytesStore, is_empty
-from state.stores.row import HEADER_BYTES
+from state.stores.row import HEADER_BYTES, decode_row
 
 log = structlog.get_logger(__name__)
 
@@ -55,10 +55,11 @@ class Replica(ReplicaRows):
         source_progress: SourceProgress | None = None,
         index: RankedIndex | None = None,
         cache: RowCache | None = None,
+        read_row: ReadRow = decode_row,
         restores: LatencyRecorder | None = None,
         may_rebuild: Callable[[], bool] = lambda: True,
     ) -> None:
-        super().__init__(replica_id, index, cache)
+        super().__init__(replica_id, index, cache, read_row)
         self.topic = topic
         self.role = role
         self.known_topic_id: str | None = None

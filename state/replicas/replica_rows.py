@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import NoReturn
@@ -22,6 +22,7 @@ from state.stores.bytes_store import BytesStore
 from state.stores.row import ReplicaRow, decode_row
 
 _INDEX_CHUNK_ROWS = 512
+ReadRow = Callable[[bytes], ReplicaRow]
 
 
 class ReplicaRows:
@@ -31,13 +32,17 @@ class ReplicaRows:
         replica_id: which.
         index: kept in step with the rows while the store is open; None if there is none.
         cache: answers made from rows; an answer is dropped when its row changes. None if there is none.
+        read_row: how a row that is asked for is read.
         writes: increases after a row has changed and before the cache drops it.
     """
 
-    def __init__(self, replica_id: ReplicaId, index: RankedIndex | None, cache: RowCache | None) -> None:
+    def __init__(
+        self, replica_id: ReplicaId, index: RankedIndex | None, cache: RowCache | None, read_row: ReadRow = decode_row
+    ) -> None:
         self.replica_id = replica_id
         self.index = index
         self.cache = cache
+        self.read_row = read_row
         self.writes = 0
         self._state = ReplicaState.CREATED
         self._store: BytesStore | None = None
@@ -78,7 +83,7 @@ class ReplicaRows:
             self._refuse()
         try:
             row = store.get(key)
-            return None if row is None else decode_row(row)
+            return None if row is None else self.read_row(row)
         except StoreCorruptedError:
             self._damaged = True
             raise
@@ -91,7 +96,8 @@ class ReplicaRows:
         if store is None or not self._serving:
             self._refuse()
         try:
-            return [None if row is None else decode_row(row) for row in store.get_many(keys)]
+            read_row = self.read_row
+            return [None if row is None else read_row(row) for row in store.get_many(keys)]
         except StoreCorruptedError:
             self._damaged = True
             raise
@@ -103,12 +109,19 @@ class ReplicaRows:
         self, start: bytes | None, stop: bytes | None, *, reverse: bool = False
     ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
         """The current rows with `start <= key < stop`, in key order or backwards. Raises as `get` does."""
+        with self._scan(start, stop, self.read_row, reverse=reverse) as rows:
+            yield rows
+
+    @contextmanager
+    def _scan(
+        self, start: bytes | None, stop: bytes | None, read_row: ReadRow, *, reverse: bool = False
+    ) -> Iterator[Iterator[tuple[bytes, ReplicaRow]]]:
         store = self._store
         if not self._serving or store is None:
             self._refuse()
         try:
             with store.scan(start, stop, reverse=reverse) as rows:
-                yield ((key, decode_row(row)) for key, row in rows)
+                yield ((key, read_row(row)) for key, row in rows)
         except StoreCorruptedError:
             self._damaged = True
             raise
@@ -117,13 +130,15 @@ class ReplicaRows:
 
     @contextmanager
     def scan_at_offset(self) -> Iterator[tuple[int, Iterator[tuple[bytes, ReplicaRow]]]]:
-        """All rows, and the exact changelog offset (next to be applied) that they are at. Raises as `get` does.
+        """All rows as they are stored, and the exact changelog offset (next to be applied) that they are at.
+
+        Raises as `get` does.
 
         It is exact if a scan shows the rows as of its beginning, as with RocksDB but not with the memory store.
         """
         while True:
             before = self._stored_offset()
-            with self.scan(None, None) as rows:
+            with self._scan(None, None, decode_row) as rows:
                 # Rows and offset are written together: if the offset hasn't changed, the scan is at it.
                 if before == self._stored_offset():
                     yield before, rows

@@ -18,10 +18,12 @@ from state.replicas.end_offset_poller import EndOffsetPoller
 from state.replicas.follower import Follower
 from state.replicas.ranked_index import RankedIndex
 from state.replicas.replica import Replica
+from state.replicas.replica_rows import ReadRow
 from state.replicas.replica_storage import ReplicaStorage
 from state.replicas.row_cache import RowCache
 from state.replicas.source_progress import SourceProgress
 from state.replicas.states import ReplicaId, ReplicaRole, ReplicaStatus
+from state.stores.row import decode_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class ReplicaSet:
         listener: RestoreListener,
         cold_restore: WorkerColdRestore | None = None,
         index_for: Callable[[ReplicaId], RankedIndex | None] = lambda _: None,
+        read_row_for: Callable[[ReplicaId], ReadRow] = lambda _: decode_row,
         cache_bytes: int = 0,
         on_topic_changed: Callable[[], None] = lambda: None,
         may_rebuild: Callable[[ReplicaId], bool] = lambda _: True,
@@ -62,6 +65,7 @@ class ReplicaSet:
         self._clock = clock
         self._listener = listener
         self._index_for = index_for
+        self._read_row_for = read_row_for
         self._may_rebuild = may_rebuild
         self._caches: dict[str, RowCache] = {}
         self._restores: dict[str, LatencyRecorder] = {}
@@ -149,6 +153,7 @@ class ReplicaSet:
             role=spec.role,
             source_progress=self._source_progress.setdefault(spec.replica.store, SourceProgress()),
             index=self._index_for(spec.replica),
+            read_row=self._read_row_for(spec.replica),
             may_rebuild=partial(self._may_rebuild, spec.replica),
             cache=self._caches.setdefault(spec.replica.store, RowCache(self._cache_bytes))
             if self._cache_bytes

@@ -75,6 +75,7 @@ class SnapshotFallback:
         topics: the changelog topic that a store is answered from.
         clock: for staleness.
         max_rows: larger snapshots are not read: they live in memory.
+        shown: how a store's value is shown.
         newest, load: see `state/snapshots/vouched.py` and `state/snapshots/loaded.py`.
     """
 
@@ -86,6 +87,7 @@ class SnapshotFallback:
         clock: Clock,
         *,
         max_rows: int = 2_000_000,
+        shown: Callable[[str, bytes], bytes] = lambda _, value: value,
         newest: Callable[[Path], Manifest | None] | None = None,
         load: Callable[[Path, Manifest], VerifiedSnapshot] | None = None,
     ) -> None:
@@ -94,6 +96,7 @@ class SnapshotFallback:
         self._topics = topics
         self._clock = clock
         self._max_rows = max_rows
+        self._shown = shown
         self._newest = newest
         self._load = load
         self._held: dict[str, _Held] = {}
@@ -126,7 +129,7 @@ class SnapshotFallback:
         if value is None:
             msg = f"the snapshot of store {store} has no key {key[:200].decode(errors='replace')!r}"
             return Answer.problem(problem_of(UnknownKeyError(msg)), *headers)
-        return Answer(200, [JSON, *headers], row_json(key, value))
+        return Answer(200, [JSON, *headers], row_json(key, self._shown(store, value)))
 
     async def _current(self, store: str) -> VerifiedSnapshot | None:
         held = self._held.setdefault(store, _Held())

@@ -33,10 +33,12 @@ class SparkRun:
         context: what its batches may use.
     """
 
-    def __init__(self, app: str, describe: Describe, broker: Broker, spark: SparkSession, folder: Path) -> None:
+    def __init__(
+        self, app: str, describe: Describe, broker: Broker, spark: SparkSession, folder: Path, **settings: Any
+    ) -> None:
         self._describe = describe
         self._broker = broker
-        self.settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=folder)
+        self.settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=folder, **settings)
         spec = topology_app(app, describe, title=app)
         self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
         self.context = StreamContext(spec, spark, self.settings, self.checkpoint)

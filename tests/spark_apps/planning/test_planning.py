@@ -128,7 +128,7 @@ def test_what_a_migration_takes_out_is_not_asked_for(settings: AppSettings) -> N
     live = replace(journal.generation(2), state=GenerationState.LIVE)
     JournalFile(settings.run_dir, "pos").write(replace(journal.updated(live), live=2))
     second = settings.model_copy(update={"generation": 2})
-    inside = kept_inside(described("pos-gen-2", by_region, settings))
+    inside = kept_inside(described("pos", by_region, settings.model_copy(update={"generation": 2})))
     CheckpointOwner("pos", 2, None, {}, {}, *inside).write(second.checkpoint_dir("pos"))
     running = _running(settings)
     assert {change.verdict for change in with_topologies(Plan(()), running).changes} == {Verdict.UNCHANGED}

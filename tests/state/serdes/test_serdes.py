@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from state.errors import ConfigurationError, InvalidTimestampError, SerializationError
-from state.serdes.avro import AvroSerde
 from state.serdes.integers import Int64Serde
 from state.serdes.json import JsonSerde
 from state.serdes.serde import BytesSerde, Utf8Serde
@@ -126,28 +125,6 @@ def test_a_version_is_known_without_reading_the_value() -> None:
 def test_a_version_fits_two_bytes(version: int) -> None:
     with pytest.raises(ConfigurationError):
         SchemaVersions({version: JsonSerde()})
-
-
-SCHEMA = {
-    "type": "record", "name": "Rewards",
-    "fields": [{"name": "card", "type": "string"}, {"name": "points", "type": "long"}],
-}  # fmt: skip
-
-
-def test_avro_round_trips_and_refuses() -> None:
-    serde = AvroSerde(SCHEMA)
-    record = {"card": "1234", "points": 5}
-    data = serde.serialize(record)
-    assert data.hex() == "08" + b"1234".hex() + "0a"
-    assert serde.deserialize(data) == record
-    for wrong in ({"card": "1234"}, {"card": "1234", "points": "5"}, {**record, "more": 1}):
-        with pytest.raises(SerializationError):
-            serde.serialize(wrong)
-    for damaged in (data[:-1], data + b"x", b"\xff"):
-        with pytest.raises(SerializationError):
-            serde.deserialize(damaged)
-    with pytest.raises(ConfigurationError):
-        AvroSerde({"type": "nonsense"})
 
 
 def versioned() -> VersionedSerde[dict[str, int]]:

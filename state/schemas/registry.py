@@ -1,0 +1,252 @@
+"""Asks a schema registry by Confluent's API. What an id or a subject's schema is never changes, so it is asked once."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from state.errors import ConfigurationError
+from state.schemas.errors import (
+    IncompatibleSchemaError,
+    SchemaRegistryUnavailableError,
+    UnknownSchemaError,
+    UnregisteredSchemaError,
+)
+from state.schemas.registry_file import RegistryFile, read_registry_file
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+T = TypeVar("T")
+
+_SIGNED_IN = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+
+
+class SchemaRegistry:
+    """One registry. It connects at its first use. Thread-safe.
+
+    Args:
+        file: see `registry_file`. None: every use raises.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._lock = threading.Lock()
+        self._connected: tuple[SchemaRegistryClient, RegistryFile] | None = None
+        self._schemas: dict[int, Schema] = {}
+        self._parsed: dict[tuple[int, object], Any] = {}
+
+    def connect(self) -> None:
+        """Reads the file and makes the client; asks nothing yet.
+
+        Raises:
+            ConfigurationError: no registry is set, the file can't work, or the packages are missing.
+        """
+        self._connection()
+
+    @property
+    def registers(self) -> bool:
+        """Whether apps register what they write with."""
+        return self._connection()[1].register
+
+    def schema(self, schema_id: int) -> Schema:
+        """The schema of an id.
+
+        Raises:
+            UnknownSchemaError: there is none.
+            SchemaRegistryUnavailableError: the registry doesn't answer.
+            ConfigurationError: no registry is set, or it refuses the credentials.
+        """
+        found = self._schemas.get(schema_id)
+        if found is None:
+            with self._asking(f"schema {schema_id}", missing=UnknownSchemaError(_no_schema(schema_id))):
+                found = self._serialized(schema_id)
+            self._schemas[schema_id] = found
+        return found
+
+    def parsed(self, schema_id: int, parse: Callable[[Schema, SchemaRegistry], T]) -> T:
+        """What a function of a module makes of an id's schema, made once. Raises as `schema` and the function do."""
+        key = (schema_id, parse)
+        if key not in self._parsed:
+            self._parsed[key] = parse(self.schema(schema_id), self)
+        found: T = self._parsed[key]
+        return found
+
+    def known(self, schema_id: int) -> bool:
+        """Whether `schema` would answer without a request."""
+        return schema_id in self._schemas
+
+    def references(self, schema: Schema) -> Iterator[tuple[str, Schema]]:
+        """The schemas that a schema refers to, and their names there, each before those that refer to it.
+
+        Raises as `schema`.
+        """
+        for reference in schema.references or []:
+            told = f"version {reference.version} of {reference.subject}"
+            with self._asking(told, missing=UnknownSchemaError(f"the schema registry has no {told}")):
+                found = self._client.get_version(reference.subject, reference.version, deleted=True).schema
+            yield from self.references(found)
+            yield reference.name, found
+
+    def id_of(self, subject: str, schema: Schema) -> int:
+        """The id of a subject's schema.
+
+        Raises:
+            UnregisteredSchemaError: the subject doesn't have it.
+            SchemaRegistryUnavailableError, ConfigurationError: as `schema`.
+        """
+        missing = UnregisteredSchemaError(
+            f"subject {subject} doesn't have the schema that this app writes with: register it there, or set "
+            "`register = true` in the registry's file, so that apps register theirs at their start"
+        )
+        with self._asking(f"subject {subject}", missing=missing):
+            return int(self._client.lookup_schema(subject, schema).schema_id)
+
+    def register(self, subject: str, schema: Schema) -> int:
+        """Registers a schema, if the subject doesn't have it; returns its id.
+
+        Raises:
+            IncompatibleSchemaError: the registry refuses it.
+            SchemaRegistryUnavailableError, ConfigurationError: as `schema`.
+        """
+        with self._asking(f"subject {subject}"):
+            return int(self._client.register_schema(subject, schema))
+
+    def refusal(self, subject: str, schema: Schema) -> str | None:
+        """Why the registry would refuse a schema; None if it would take it. Registers nothing.
+
+        Raises:
+            SchemaRegistryUnavailableError, ConfigurationError: as `schema`.
+        """
+        try:
+            with self._asking(f"subject {subject}", missing=_NoSubjectError()):
+                if self._client.test_compatibility(subject, schema):
+                    return None
+        except _NoSubjectError:
+            return None
+        level = self._level(subject)
+        return f"subject {subject} refuses this schema: its level of compatibility is {level}"
+
+    def ids(self, subject: str) -> Sequence[int]:
+        """The ids of a subject's schemas; none if there is no such subject. Raises as `refusal`."""
+        try:
+            with self._asking(f"subject {subject}", missing=_NoSubjectError()):
+                versions = self._client.get_versions(subject)
+                return [int(self._client.get_version(subject, number).schema_id) for number in versions]
+        except _NoSubjectError:
+            return []
+
+    def _level(self, subject: str) -> str:
+        for scope in (subject, None):
+            with suppress(_NoSubjectError), self._asking("the level", missing=_NoSubjectError()):
+                found = self._client.get_config(scope)
+                level = found.compatibility_level or found.compatibility
+                if level is not None:
+                    return str(getattr(level, "value", level))
+        return "unknown"
+
+    def _serialized(self, schema_id: int) -> Schema:
+        """The schema; one of Protobuf as a descriptor, where the registry can give that."""
+        found = self._client.get_schema(schema_id)
+        if found.schema_type == "PROTOBUF":
+            return self._client.get_schema(schema_id, fmt="serialized")
+        return found
+
+    @property
+    def _client(self) -> SchemaRegistryClient:
+        return self._connection()[0]
+
+    def _connection(self) -> tuple[SchemaRegistryClient, RegistryFile]:
+        with self._lock:
+            if self._connected is None:
+                self._connected = self._connect()
+            return self._connected
+
+    def _connect(self) -> tuple[SchemaRegistryClient, RegistryFile]:
+        if self._file is None:
+            msg = "values by schemas of a registry need STOREKEEPER_SCHEMA_REGISTRY_FILE, and it is not set"
+            raise ConfigurationError(msg)
+        file = read_registry_file(self._file)
+        return _library().SchemaRegistryClient(file.client_settings()), file
+
+    @contextmanager
+    def _asking(self, what: str, *, missing: Exception | None = None) -> Iterator[None]:
+        """Turns the client's errors into those of this module."""
+        self._connection()
+        try:
+            yield
+        except Exception as error:
+            translated = _translated(error, what, missing)
+            if translated is None:
+                raise
+            raise translated from error
+
+
+class MemoryRegistry(SchemaRegistry):
+    """A registry in memory for tests: it registers what is written with at its first use."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+
+    def _connect(self) -> tuple[SchemaRegistryClient, RegistryFile]:
+        file = RegistryFile("mock://memory", register=True)
+        return _library().SchemaRegistryClient.new_client({"url": file.url}), file
+
+    def id_of(self, subject: str, schema: Schema) -> int:
+        """As there; registers the schema."""
+        return self.register(subject, schema)
+
+
+@lru_cache(maxsize=8)
+def registry_of(file: Path | None) -> SchemaRegistry:
+    """This process's view of the registry that a file names. It connects at its first use."""
+    return SchemaRegistry(file)
+
+
+class _NoSubjectError(Exception):
+    """The subject, or its level, is not there."""
+
+
+def _no_schema(schema_id: int) -> str:
+    return f"the schema registry has no schema {schema_id}"
+
+
+def _translated(error: Exception, what: str, missing: Exception | None) -> Exception | None:
+    """The error of this module for one of the client's; None if it is no error of the client."""
+    if isinstance(error, _library().SchemaRegistryError):
+        return _refused(error, what, missing)
+    if isinstance(error, importlib.import_module("httpx2").TransportError):
+        told = f"the schema registry doesn't answer ({type(error).__name__}): {what} isn't known"
+        return SchemaRegistryUnavailableError(told)
+    if isinstance(error, ValueError):
+        told = f"what answers at the schema registry's address writes no JSON: {what} isn't known"
+        return SchemaRegistryUnavailableError(told)
+    return None
+
+
+def _refused(error: Any, what: str, missing: Exception | None) -> Exception:
+    status, told = error.http_status_code, str(error.error_message)[:500]
+    if status == HTTPStatus.NOT_FOUND and missing is not None:
+        return missing
+    if status == HTTPStatus.CONFLICT:
+        return IncompatibleSchemaError(f"{what} refuses this schema: {told}")
+    if status in _SIGNED_IN:
+        return ConfigurationError(f"the schema registry refuses these credentials ({status}): correct its file")
+    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return SchemaRegistryUnavailableError(f"the schema registry can't answer now ({status}): {what} isn't known")
+    return ConfigurationError(f"the schema registry refuses {what} ({status}): {told}")
+
+
+def _library() -> Any:
+    """Confluent's client. Loaded at its first use: specs of apps are imported where none is."""
+    try:
+        return importlib.import_module("confluent_kafka.schema_registry")
+    except ImportError as error:
+        msg = f'values by schemas of a registry need more packages: pip install "storekeeper[registry]" ({error})'
+        raise ConfigurationError(msg) from error

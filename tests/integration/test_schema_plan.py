@@ -1,0 +1,65 @@
+"""`storekeeper plan` beside a real schema registry: a compatible schema passes, an incompatible one is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from typer.testing import CliRunner
+
+from deploy.entry import app
+from harness.schema_registry import RegistryProcess
+from spark_apps.planning import schemas
+from spark_apps.settings import AppSettings
+from spark_apps.topology_app import topology_app
+from state.migration.contract import Description
+from state.schemas.avro import AvroSerde
+from state.schemas.protobuf import ProtobufSerde
+from state.topology import StreamsBuilder
+from tests.state.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, message
+
+pytestmark = pytest.mark.broker
+
+
+VERSIONS: dict[str, tuple[Any, Any, Any]] = {
+    "avro": (AvroSerde(AVRO), AvroSerde(AVRO_WITH_TILL), AvroSerde(AVRO_WITH_REQUIRED_TILL)),
+    "protobuf": (
+        ProtobufSerde(message()), ProtobufSerde(message(tills=True)), ProtobufSerde(message(cents=True))
+    ),
+}  # fmt: skip
+"""The first, a compatible and an incompatible version of each format."""
+
+
+@pytest.mark.parametrize("kind", VERSIONS)
+def test_a_changed_schema(
+    kind: str, schema_registry: RegistryProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, compatible, incompatible = VERSIONS[kind]
+    subject = f"planned-{kind}-value"
+    monkeypatch.setenv("STOREKEEPER_SCHEMA_REGISTRY_FILE", str(schema_registry.client_file()))
+    monkeypatch.setenv("STOREKEEPER_APPS", "pos")
+    (tmp_path / "nothing.json").write_bytes(Description(0, {}).encode())
+
+    def planned(serde: Any) -> tuple[int, dict[str, Any]]:
+        def describe(streams: StreamsBuilder, _: AppSettings) -> None:
+            streams.stream("planned-in", str).map_values(lambda _: None).to(f"planned-{kind}", values=serde)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(schemas, "APPS", {"pos": topology_app("pos", describe, title="planned")})
+            done = CliRunner().invoke(app, ["plan", "--output", "json", "--against", str(tmp_path / "nothing.json")])
+        told = {change["store"]: change for change in json.loads(done.stdout)["changes"]}
+        return done.exit_code, told[subject]
+
+    assert planned(first)[1]["verdict"] == "new"
+    client = SchemaRegistryClient({"url": schema_registry.url})
+    client.register_schema(subject, first.schema())
+    client.set_compatibility(subject, "BACKWARD")
+    assert planned(first) == (0, {**planned(first)[1], "verdict": "unchanged"})
+    assert planned(compatible)[1]["verdict"] == "new"
+    code, change = planned(incompatible)
+    assert (code, change["verdict"]) == (4, "breaks")
+    assert f"subject {subject} refuses this schema: its level of compatibility is BACKWARD" in change["details"][0]
+    assert client.get_versions(subject) == [1]

@@ -1,0 +1,82 @@
+"""Nodes that serve values by schemas of a real registry: as JSON where the store says so, as bytes where not."""
+
+from __future__ import annotations
+
+import base64
+from decimal import Decimal
+from pathlib import Path
+
+import orjson
+import pytest
+
+from harness.broker import Broker
+from harness.node_process import COMPACTED, NodeProcess, make_nodes, started, write
+from harness.schema_registry import RegistryProcess
+from harness.waiting import eventually
+from state.schemas.avro import AvroSerde
+from state.schemas.bound import bound_to
+from state.schemas.json_schema import JsonSchemaSerde
+from state.schemas.protobuf import ProtobufSerde
+from state.schemas.registry import SchemaRegistry
+from tests.state.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, Purchase, message
+
+pytestmark = pytest.mark.broker
+
+LOG = "schema-values"
+PURCHASE = Purchase("7", Decimal("1.2500"))
+SERVED = f"shown={LOG}:keyvalue:schemas,raw={LOG}:keyvalue"
+
+
+def value(node: NodeProcess, key: str) -> bytes:
+    return node.answer(f"/state/keyvalue/shown/{key}").content
+
+
+def test_values_are_json_by_their_schemas_or_bytes(
+    broker: Broker, schema_registry: RegistryProcess, tmp_path: Path
+) -> None:
+    file = schema_registry.client_file(register=True)
+    registry = SchemaRegistry(file)
+    formats = {
+        b"avro": AvroSerde(AVRO, Purchase), b"json": JsonSchemaSerde(JSON, Purchase),
+        b"protobuf": ProtobufSerde(message(), Purchase),
+    }  # fmt: skip
+    serdes = {key: bound_to(serde, f"{LOG}-{key.decode()}", registry) for key, serde in formats.items()}
+    for serde in serdes.values():
+        serde.prepare()
+    broker.create_topic(LOG, 1, COMPACTED)
+    rows: list[tuple[bytes, bytes | None]] = [(key, serde.serialize(PURCHASE)) for key, serde in serdes.items()]
+    write(broker, LOG, [*rows, (b"plain", b'{"card":"8"}'), (b"unknown", b"\0\x7f\0\0\0x")])
+    (node,) = make_nodes(broker, tmp_path / "run", SERVED, names=["a"], schema_registry_file=file)
+    with started([node]):
+        node.wait_ready()
+        assert value(node, "avro") == b'{"key":"avro","value":{"card":"7","amount":1.2500}}'
+        assert value(node, "json") == b'{"key":"json","value":{"card":"7","amount":1.2500}}'
+        assert value(node, "protobuf") == b'{"key":"protobuf","value":{"card":"7","amount":"1.2500"}}'
+        assert value(node, "plain") == b'{"key":"plain","value":{"card":"8"}}'
+        assert orjson.loads(value(node, "unknown"))["value_format"] == "base64url"
+        raw = orjson.loads(node.answer("/state/keyvalue/raw/avro").content)
+        assert raw["value_format"] == "base64url"
+        assert serdes[b"avro"].deserialize(base64.urlsafe_b64decode(raw["value"])) == PURCHASE
+        page = orjson.loads(node.answer("/state/keyvalues/shown/all").content)
+        assert {row["key"]: row["value"] for row in page["rows"]}["avro"] == {"card": "7", "amount": 1.25}
+        many = orjson.loads(node.answer("/state/keyvalues/shown?keys=avro,protobuf").content)
+        assert [row["value"]["card"] for row in many["rows"]] == ["7", "7"]
+
+        # A schema that is newer than the node, while the registry is away: to be asked again, not shown as bytes.
+        newer = bound_to(AvroSerde(AVRO_WITH_TILL), f"{LOG}-newer", registry)
+        newer.prepare()
+        row = newer.serialize({"card": "9", "amount": Decimal(1), "till": "t"})
+        schema_registry.stop()
+        write(broker, LOG, [(b"newer", row)])
+        eventually(lambda: node.get("/state/keyvalue/raw/newer").is_success, 60, "the row is there")
+        refused = node.get("/state/keyvalue/shown/newer")
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert value(node, "avro") == b'{"key":"avro","value":{"card":"7","amount":1.2500}}'
+    schema_registry.start()
+
+
+def test_a_node_without_a_registry_says_what_it_lacks(broker: Broker, tmp_path: Path) -> None:
+    (node,) = make_nodes(broker, tmp_path / "run", SERVED, names=["a"])
+    with started([node]):
+        assert node.wait_exit() == 78
+    assert "STOREKEEPER_SCHEMA_REGISTRY_FILE" in node.last_words()

@@ -1,0 +1,118 @@
+"""Avro and Protobuf on real Spark, Kafka and a real schema registry, beside Confluent's own serializers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient, topic_subject_name_strategy
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from harness.broker import Broker
+from harness.schema_registry import RegistryProcess
+from spark_apps.topology_app import Describe
+from state.schemas.errors import IncompatibleSchemaError, SchemaRegistryUnavailableError, UnregisteredSchemaError
+from tests.spark_apps.engine import schema_topologies as topologies
+from tests.spark_apps.engine.spark_run import SparkRun
+from tests.state.schemas.samples import AVRO, message
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.broker]
+
+MakeRun = Callable[..., SparkRun]
+NOW_MS = int(time.time() * 1000) - 3_600_000
+_TOPICS = {"shop-purchases": 2, "shop-refunds": 2, "shop-receipts": 1, "shop-totals": 1}
+_NAMED = {"subject.name.strategy": topic_subject_name_strategy}
+
+
+@pytest.fixture
+def make_run(broker: Broker, schema_registry: RegistryProcess, spark_session: SparkSession, tmp_path: Path) -> MakeRun:
+    def make(describe: Describe, *, register: bool) -> SparkRun:
+        file = schema_registry.client_file(register=register)
+        return SparkRun("shop", describe, broker, spark_session, tmp_path / "shop", schema_registry_file=file)
+
+    return make
+
+
+@pytest.fixture
+def client(schema_registry: RegistryProcess) -> SchemaRegistryClient:
+    return SchemaRegistryClient({"url": schema_registry.url})
+
+
+def _of(topic: str) -> SerializationContext:
+    return SerializationContext(topic, MessageField.VALUE)
+
+
+def _purchase(client: SchemaRegistryClient, card: str, amount: str) -> bytes:
+    write = AvroSerializer(client, json.dumps(AVRO), conf=_NAMED)
+    data: bytes = write({"card": card, "amount": Decimal(amount)}, _of("shop-purchases"))
+    return data
+
+
+def _refund(client: SchemaRegistryClient, card: str, amount: str) -> bytes:
+    made: Any = message()
+    data: bytes = ProtobufSerializer(made, client, conf=_NAMED)(made(card=card, amount=amount), _of("shop-refunds"))
+    return data
+
+
+def _totals(run: SparkRun, client: SchemaRegistryClient) -> dict[str, Decimal]:
+    read = AvroDeserializer(client)
+    rows = [read(value) for value in run.rows("shop-totals-changelog").values()]
+    return {row["card"]: row["sum"] for row in rows}
+
+
+def test_a_schema_changes_compatibly_and_an_incompatible_one_is_refused_by_name(
+    make_run: MakeRun, client: SchemaRegistryClient
+) -> None:
+    run = make_run(topologies.shop, register=True)
+    run.make_topics(_TOPICS)
+    run.produce("shop-purchases", [(b"a", _purchase(client, "7", "0.1"), NOW_MS), (b"b", b"{}", NOW_MS + 1)])
+    run.produce("shop-refunds", [(b"a", _refund(client, "7", "0.03"), NOW_MS + 2)])
+    run.run()
+    assert _totals(run, client) == {"7": Decimal("0.0700")}
+    made: Any = message()
+    receipts = [ProtobufDeserializer(made, {})(value) for _, _, value, _ in run.records("shop-receipts")]
+    assert receipts == [made(card="7", amount="0.1000")]
+    assert [(key, value) for _, key, value, _ in run.records("shop-purchases-dlq")] == [(b"b", b"{}")]
+
+    client.set_compatibility("shop-totals-changelog-value", "BACKWARD")
+    with pytest.raises(IncompatibleSchemaError, match="subject shop-totals-changelog-value refuses"):
+        make_run(topologies.shop_with_required_tills, register=True).run()
+    with pytest.raises(UnregisteredSchemaError, match="shop-totals"):
+        make_run(topologies.shop_with_tills, register=False).run()
+
+    later = make_run(topologies.shop_with_tills, register=True)
+    later.produce("shop-purchases", [(b"a", _purchase(client, "7", "1"), NOW_MS + 3)])
+    later.run()
+    assert _totals(later, client) == {"7": Decimal("1.0700")}
+    assert len(client.get_versions("shop-totals-changelog-value")) == 2
+
+
+def test_a_registry_that_is_away_stops_the_app_and_loses_nothing(
+    make_run: MakeRun, client: SchemaRegistryClient, schema_registry: RegistryProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(topologies.shop, register=True)
+    run.make_topics(_TOPICS)
+    run.produce("shop-purchases", [(b"a", _purchase(client, "8", "0.1"), NOW_MS)])
+    from state.schemas import registry as module
+
+    module.registry_of.cache_clear()
+    module.registry_of(run.settings.schema_registry_file)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    schema_registry.stop()
+    try:
+        with pytest.raises(SchemaRegistryUnavailableError):
+            run.run()
+    finally:
+        monkeypatch.undo()
+        schema_registry.start()
+    assert run.records("shop-purchases-dlq") == []

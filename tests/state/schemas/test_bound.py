@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from state.errors import ConfigurationError, SerializationError
+from state.schemas.avro import AvroSerde
+from state.schemas.bound import BoundSerde, bound_to
+from state.schemas.errors import UnknownSchemaError
+from state.schemas.json_schema import JsonSchemaSerde
+from state.schemas.protobuf import ProtobufSerde
+from state.schemas.registry import MemoryRegistry, SchemaRegistry
+from state.serdes.serde import Utf8Serde
+from tests.state.schemas.samples import AVRO, JSON, Purchase, message
+
+PURCHASE = Purchase("7", Decimal("1.2500"))
+FORMATS = [AvroSerde(AVRO, Purchase), JsonSchemaSerde(JSON, Purchase), ProtobufSerde(message(), Purchase)]
+
+
+@pytest.mark.parametrize("inner", FORMATS, ids=["avro", "json", "protobuf"])
+def test_a_topic_has_the_wire_format_and_the_app_itself_needs_no_registry(inner: Any) -> None:
+    serde = bound_to(inner, "purchases", MemoryRegistry())
+    data = serde.serialize(PURCHASE)
+    assert data[:5].hex() == "0000000001"
+    assert serde.deserialize(data) == PURCHASE
+    assert inner.deserialize(inner.serialize(PURCHASE)) == PURCHASE
+
+
+def test_golden_bytes() -> None:
+    registry = MemoryRegistry()
+    avro, json, protobuf = (bound_to(serde, name, registry) for serde, name in zip(FORMATS, "ajp", strict=True))
+    assert avro.serialize(PURCHASE).hex() == "0000000001" + "0237" + "0430d4"
+    assert json.serialize(PURCHASE) == b'\0\0\0\0\x02{"card":"7","amount":1.2500}'
+    assert protobuf.serialize(PURCHASE).hex() == "0000000003" + "0202" + "0a0137" + "1206312e32353030"
+
+
+def test_the_first_message_of_a_file_has_a_single_0() -> None:
+    made: Any = message("Nothing")
+    serde = bound_to(ProtobufSerde(made), "nothings", MemoryRegistry())
+    assert serde.serialize(made()).hex() == "0000000001" + "00"
+    assert serde.deserialize(serde.serialize(made())) == made()
+
+
+@pytest.mark.parametrize("inner", FORMATS, ids=["avro", "json", "protobuf"])
+@pytest.mark.parametrize("data", [b"", b"\0\0\0", b'{"card":"7"}', b"\x01\0\0\0\x01\x02", b"\0\0\0\0\x01"])
+def test_other_bytes_do_not_decode(inner: Any, data: bytes) -> None:
+    serde = bound_to(inner, "purchases", MemoryRegistry())
+    serde.prepare()
+    with pytest.raises(SerializationError):
+        serde.deserialize(data)
+
+
+def test_an_id_that_the_registry_does_not_have_does_not_decode() -> None:
+    serde = bound_to(AvroSerde(AVRO, Purchase), "purchases", MemoryRegistry())
+    with pytest.raises(UnknownSchemaError, match="no schema 99"):
+        serde.deserialize(b"\0\0\0\0\x63\x02")
+
+
+def test_a_value_of_another_format_does_not_decode() -> None:
+    registry = MemoryRegistry()
+    avro, _, protobuf = (bound_to(serde, name, registry) for serde, name in zip(FORMATS, "ajp", strict=True))
+    for one, other in ((avro, protobuf), (protobuf, avro)):
+        with pytest.raises(SerializationError, match="is of type"):
+            one.deserialize(other.serialize(PURCHASE))
+
+
+def test_other_serdes_stay_and_a_bound_one_is_bound_anew() -> None:
+    text, registry = Utf8Serde(), MemoryRegistry()
+    assert bound_to(text, "purchases", registry) is text
+    again = bound_to(bound_to(FORMATS[0], "purchases", registry), "totals", registry)
+    assert isinstance(again, BoundSerde)
+    assert (again.inner, again.subject) == (FORMATS[0], "totals-value")
+
+
+def test_without_a_registry_a_topic_can_be_neither_read_nor_written() -> None:
+    serde = bound_to(AvroSerde(AVRO, Purchase), "purchases", SchemaRegistry(None))
+    for use in (lambda: serde.serialize(PURCHASE), lambda: serde.deserialize(b"\0\0\0\0\x01\x02")):
+        with pytest.raises(ConfigurationError, match="STOREKEEPER_SCHEMA_REGISTRY_FILE"):
+            use()
