@@ -33,7 +33,11 @@ class RegistryProcess:
     @property
     def url(self) -> str:
         """The base address of Confluent's API."""
-        return f"http://127.0.0.1:{self.port}{_API}"
+        return self.url_at(self.port)
+
+    def url_at(self, port: int) -> str:
+        """The same at another port, that of a proxy."""
+        return f"http://127.0.0.1:{port}{_API}"
 
     def start(self) -> None:
         """Starts the process and waits until it answers."""
@@ -52,11 +56,12 @@ class RegistryProcess:
             self._process.wait()
             self._process = None
 
-    def client_file(self, *, register: bool = False) -> Path:
-        """The file that STOREKEEPER_SCHEMA_REGISTRY_FILE names."""
-        path = self.folder / f"registry-{register}.toml"
+    def client_file(self, *, register: bool = False, port: int | None = None) -> Path:
+        """The file that STOREKEEPER_SCHEMA_REGISTRY_FILE names, with the port of a proxy if one is given."""
+        port = port or self.port
+        path = self.folder / f"registry-{register}-{port}.toml"
         path.touch(0o600)
-        path.write_text(f'url = "{self.url}"\nregister = {str(register).lower()}\n')
+        path.write_text(f'url = "{self.url_at(port)}"\nregister = {str(register).lower()}\n')
         return path
 
     def _answers(self) -> bool:

@@ -50,6 +50,13 @@ class SchemaRegistry:
         """
         self._connection()
 
+    def close(self) -> None:
+        """Closes its connections; it opens new ones if it is used again."""
+        with self._lock:
+            connected, self._connected = self._connected, None
+        if connected is not None:
+            connected[0].close()
+
     @property
     def registers(self) -> bool:
         """Whether apps register what they write with."""

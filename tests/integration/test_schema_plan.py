@@ -18,6 +18,7 @@ from spark_apps.topology_app import topology_app
 from state.migration.contract import Description
 from state.schemas.avro import AvroSerde
 from state.schemas.protobuf import ProtobufSerde
+from state.schemas.registry import registry_of
 from state.topology import StreamsBuilder
 from tests.state.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, message
 
@@ -35,8 +36,10 @@ VERSIONS: dict[str, tuple[Any, Any, Any]] = {
 
 @pytest.mark.parametrize("kind", VERSIONS)
 def test_a_changed_schema(
-    kind: str, schema_registry: RegistryProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, schema_registry: RegistryProcess, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    request.addfinalizer(registry_of(schema_registry.client_file()).close)
     first, compatible, incompatible = VERSIONS[kind]
     subject = f"planned-{kind}-value"
     monkeypatch.setenv("STOREKEEPER_SCHEMA_REGISTRY_FILE", str(schema_registry.client_file()))
@@ -55,6 +58,7 @@ def test_a_changed_schema(
 
     assert planned(first)[1]["verdict"] == "new"
     client = SchemaRegistryClient({"url": schema_registry.url})
+    request.addfinalizer(client.close)
     client.register_schema(subject, first.schema())
     client.set_compatibility(subject, "BACKWARD")
     assert planned(first) == (0, {**planned(first)[1], "verdict": "unchanged"})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from state.errors import InvalidArgumentError
 from state.store_definitions import ServedKind, StoreDefinition, parse_definitions
 
 _TEXT = "rewards=pos-rewards-changelog,players=players-changelog:ranked:HighScore,sales=sales-changelog:window"
+_BY_SCHEMA = "totals=totals-changelog:keyvalue:schemas,visits=visits-changelog:session:schemas"
 
 
 def test_definitions_are_read_in_order() -> None:
@@ -17,8 +19,19 @@ def test_definitions_are_read_in_order() -> None:
     assert found["sales"].kind is ServedKind.WINDOW
 
 
-def test_a_definition_is_written_as_it_is_read() -> None:
-    assert ",".join(map(str, parse_definitions(_TEXT).values())) == _TEXT
+@pytest.mark.parametrize("text", [_TEXT, _BY_SCHEMA])
+def test_a_definition_is_written_as_it_is_read(text: str) -> None:
+    assert ",".join(map(str, parse_definitions(text).values())) == text
+
+
+def test_values_by_schemas_are_said_in_the_place_of_the_score_field() -> None:
+    found = parse_definitions(_BY_SCHEMA)
+    assert (found["totals"].kind, found["totals"].by_schema) == (ServedKind.KEY_VALUE, True)
+    assert (found["visits"].kind, found["visits"].score_field) == (ServedKind.SESSION, None)
+    ranked = parse_definitions("players=players-changelog:ranked:schemas")["players"]
+    assert (ranked.score_field, ranked.by_schema) == ("schemas", False)
+    with pytest.raises(InvalidArgumentError, match="can't be ranked"):
+        StoreDefinition("players", "players-changelog", ServedKind.RANKED, "score", by_schema=True)
 
 
 @pytest.mark.parametrize(

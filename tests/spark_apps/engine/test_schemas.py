@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,15 +16,19 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from harness.broker import Broker
+from harness.failover.proxy import Network
+from harness.ports import free_ports
 from harness.schema_registry import RegistryProcess
+from spark_apps.runtime.stream import ProcessBatch
 from spark_apps.topology_app import Describe
-from state.schemas.errors import IncompatibleSchemaError, SchemaRegistryUnavailableError, UnregisteredSchemaError
+from state.schemas.errors import IncompatibleSchemaError, UnregisteredSchemaError
+from state.schemas.registry import registry_of
 from tests.spark_apps.engine import schema_topologies as topologies
 from tests.spark_apps.engine.spark_run import SparkRun
 from tests.state.schemas.samples import AVRO, message
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.broker]
 
@@ -35,17 +39,23 @@ _NAMED = {"subject.name.strategy": topic_subject_name_strategy}
 
 
 @pytest.fixture
-def make_run(broker: Broker, schema_registry: RegistryProcess, spark_session: SparkSession, tmp_path: Path) -> MakeRun:
-    def make(describe: Describe, *, register: bool) -> SparkRun:
-        file = schema_registry.client_file(register=register)
-        return SparkRun("shop", describe, broker, spark_session, tmp_path / "shop", schema_registry_file=file)
+def make_run(
+    broker: Broker, schema_registry: RegistryProcess, request: pytest.FixtureRequest, tmp_path: Path
+) -> MakeRun:
+    spark: SparkSession = request.getfixturevalue("spark_session")
+
+    def make(describe: Describe, *, register: bool, port: int | None = None) -> SparkRun:
+        file = schema_registry.client_file(register=register, port=port)
+        request.addfinalizer(registry_of(file).close)
+        return SparkRun("shop", describe, broker, spark, tmp_path / "shop", schema_registry_file=file)
 
     return make
 
 
 @pytest.fixture
-def client(schema_registry: RegistryProcess) -> SchemaRegistryClient:
-    return SchemaRegistryClient({"url": schema_registry.url})
+def client(schema_registry: RegistryProcess) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": schema_registry.url}) as made:
+        yield made
 
 
 def _of(topic: str) -> SerializationContext:
@@ -98,21 +108,26 @@ def test_a_schema_changes_compatibly_and_an_incompatible_one_is_refused_by_name(
 
 
 def test_a_registry_that_is_away_stops_the_app_and_loses_nothing(
-    make_run: MakeRun, client: SchemaRegistryClient, schema_registry: RegistryProcess, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, client: SchemaRegistryClient, schema_registry: RegistryProcess
 ) -> None:
-    run = make_run(topologies.shop, register=True)
-    run.make_topics(_TOPICS)
-    run.produce("shop-purchases", [(b"a", _purchase(client, "8", "0.1"), NOW_MS)])
-    from state.schemas import registry as module
+    (port,) = free_ports(1)
+    with Network() as network:
+        network.proxy(schema_registry.port, port)
+        run = make_run(topologies.shop, register=True, port=port)
+        run.make_topics(_TOPICS)
+        run.produce("shop-purchases", [(b"a", _purchase(client, "8", "0.1"), NOW_MS)])
 
-    module.registry_of.cache_clear()
-    module.registry_of(run.settings.schema_registry_file)
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    schema_registry.stop()
-    try:
-        with pytest.raises(SchemaRegistryUnavailableError):
-            run.run()
-    finally:
-        monkeypatch.undo()
-        schema_registry.start()
+        def cut_off(process: ProcessBatch) -> ProcessBatch:
+            def processed(batch: DataFrame, batch_id: int) -> None:
+                network.__exit__()
+                process(batch, batch_id)
+
+            return processed
+
+        with pytest.raises(Exception, match="SchemaRegistryUnavailableError"):
+            run.run(cut_off)
+    with Network() as network:
+        network.proxy(schema_registry.port, port)
+        run.run()
+    assert _totals(run, client) == {"8": Decimal("0.1000")}
     assert run.records("shop-purchases-dlq") == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -76,6 +77,9 @@ def test_other_serdes_stay_and_a_bound_one_is_bound_anew() -> None:
 
 def test_without_a_registry_a_topic_can_be_neither_read_nor_written() -> None:
     serde = bound_to(AvroSerde(AVRO, Purchase), "purchases", SchemaRegistry(None))
-    for use in (lambda: serde.serialize(PURCHASE), lambda: serde.deserialize(b"\0\0\0\0\x01\x02")):
+    uses: list[Callable[[], Any]] = [
+        lambda: serde.serialize(PURCHASE), lambda: serde.deserialize(b"\0\0\0\0\x01\x02")
+    ]  # fmt: skip
+    for use in uses:
         with pytest.raises(ConfigurationError, match="STOREKEEPER_SCHEMA_REGISTRY_FILE"):
             use()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -63,11 +64,12 @@ def server() -> Iterator[Answering]:
 
 
 @pytest.fixture
-def registry(server: Answering, tmp_path: Path) -> SchemaRegistry:
+def registry(server: Answering, tmp_path: Path) -> Iterator[SchemaRegistry]:
     path = tmp_path / "registry.toml"
     path.write_text(f'url = "http://127.0.0.1:{server.server_port}"\nuser = "u"\npassword = "hunter2"')
     path.chmod(0o600)
-    return SchemaRegistry(path)
+    with closing(SchemaRegistry(path)) as made:
+        yield made
 
 
 def error_of(status: int, code: int = 0) -> tuple[int, bytes]:
