@@ -83,12 +83,6 @@ class AppSettings(KafkaSettings):
         json_schema_extra={"unit": "0 to 1"},
     )
 
-    schema_registry_file: Path | None = Field(
-        default=None,
-        description="Private TOML file with address and credentials of the schema registry, for values in Avro, "
-        "Protobuf and JSON Schema. On a cluster, every machine has it.",
-    )
-
     max_record_bytes: int = Field(default=MAX_RECORD_BYTES, ge=1, description="A larger record becomes a dead letter.")
 
     @field_validator("jars_dir")

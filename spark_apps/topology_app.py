@@ -86,7 +86,7 @@ def described(app: str, describe: Describe, settings: AppSettings) -> Topology:
     Raises:
         ConfigurationError: it can't be built.
     """
-    return described_with(registry_of(settings.schema_registry_file), app, describe, settings)
+    return described_with(registry_of(settings.kafka_properties), app, describe, settings)
 
 
 def described_with(registry: SchemaRegistry, app: str, describe: Describe, settings: AppSettings) -> Topology:

@@ -1,7 +1,8 @@
 """The file with the properties of every client: how they are authenticated, and how they check the brokers.
 
-Lines are `name=value` with librdkafka's names; `#` begins a comment. The file is private (mode 0600), since it may hold
-passwords. Relative paths begin at its folder. It has no escapes and no lines that go on, so that Kafka's own
+Lines are `name=value` with librdkafka's names; `#` begins a comment. Lines that begin with `schema.registry.` are for
+clients of a schema registry: see `state.schemas.registry_properties`. The file is private (mode 0600), since it may
+hold passwords. Relative paths begin at its folder. It has no escapes and no lines that go on, so that Kafka's own
 `FileConfigProvider` reads the same values: the JVM gets references to them, never a secret itself.
 """
 
@@ -20,6 +21,7 @@ _DECIDED = frozenset({
     "plugin.library.paths", "request.required.acks", "transaction.timeout.ms", "transactional.id",
 })  # fmt: skip
 """Properties that exactly-once delivery depends on, or that run foreign code. Each client has its own."""
+_REGISTRY = "schema.registry."
 _ADDRESSES = frozenset({"bootstrap.servers", "metadata.broker.list"})
 _NAME = re.compile(r"[a-z0-9._]+")
 _SAME_IN_JVM = frozenset({
@@ -33,7 +35,17 @@ _PKCS8 = re.compile(rb"-----BEGIN (ENCRYPTED )?PRIVATE KEY-----")
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The properties in a file, with absolute paths.
+    """The properties of Kafka's clients in a file, with absolute paths. Raises as `_read`."""
+    return {name: value for name, value in _read(path).items() if not name.startswith(_REGISTRY)}
+
+
+def registry_properties(path: Path) -> dict[str, str]:
+    """The properties of a schema registry's clients in the file, without their prefix. Raises as `_read`."""
+    return {name.removeprefix(_REGISTRY): value for name, value in _read(path).items() if name.startswith(_REGISTRY)}
+
+
+def _read(path: Path) -> dict[str, str]:
+    """All properties in a file, with absolute paths.
 
     Raises:
         ConfigurationError: it is missing or not private; a line is none; a property is one that each client has its own

@@ -235,7 +235,7 @@ def schema_rows(settings: NodeSettings) -> SchemaRows | None:
     topics = [definition.topic for definition in settings.definitions.values() if definition.by_schema]
     if not topics:
         return None
-    registry = registry_of(settings.schema_registry_file)
+    registry = registry_of(settings.kafka_properties)
     registry.connect()
     # Imported here: the libraries of the formats are an extra.
     from state.replicas.schema_rows import SchemaRows  # noqa: PLC0415

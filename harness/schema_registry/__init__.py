@@ -57,11 +57,12 @@ class RegistryProcess:
             self._process = None
 
     def client_file(self, *, register: bool = False, port: int | None = None) -> Path:
-        """The file that STOREKEEPER_SCHEMA_REGISTRY_FILE names, with the port of a proxy if one is given."""
+        """The file that STOREKEEPER_KAFKA_PROPERTIES names, with the port of a proxy if one is given."""
         port = port or self.port
-        path = self.folder / f"registry-{register}-{port}.toml"
+        path = self.folder / f"registry-{register}-{port}.properties"
         path.touch(0o600)
-        path.write_text(f'url = "{self.url_at(port)}"\nregister = {str(register).lower()}\n')
+        registers = f"schema.registry.auto.register.schemas={str(register).lower()}"
+        path.write_text(f"schema.registry.url={self.url_at(port)}\n{registers}\n")
         return path
 
     def _answers(self) -> bool:

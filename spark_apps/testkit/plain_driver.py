@@ -34,7 +34,7 @@ def topology_of(spec: AppSpec, settings: AppSettings) -> Topology:
         msg = f"{spec.name} is no topology: make its spec with topology_app"
         raise ConfigurationError(msg)
     own = spec.settings(settings)
-    if settings.schema_registry_file is not None:
+    if settings.kafka_properties is not None:
         return described(spec.name, spec.describe, own)
     return described_with(MemoryRegistry(), spec.name, spec.describe, own)
 

@@ -18,7 +18,7 @@ from state.schemas.errors import (
     UnknownSchemaError,
     UnregisteredSchemaError,
 )
-from state.schemas.registry_file import RegistryFile, read_registry_file
+from state.schemas.registry_properties import RegistryProperties, read_registry_properties
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -32,13 +32,13 @@ class SchemaRegistry:
     """One registry. It connects at its first use. Thread-safe.
 
     Args:
-        file: see `registry_file`. None: every use raises.
+        file: that of Kafka's properties; see `registry_properties`. None: every use raises.
     """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self._connected: tuple[SchemaRegistryClient, RegistryFile] | None = None
+        self._connected: tuple[SchemaRegistryClient, RegistryProperties] | None = None
         self._schemas: dict[int, Schema] = {}
         self._parsed: dict[tuple[int, object], Any] = {}
 
@@ -60,7 +60,7 @@ class SchemaRegistry:
     @property
     def registers(self) -> bool:
         """Whether apps register what they write with."""
-        return self._connection()[1].register
+        return self._connection()[1].registers
 
     def schema(self, schema_id: int) -> Schema:
         """The schema of an id.
@@ -110,7 +110,7 @@ class SchemaRegistry:
         """
         missing = UnregisteredSchemaError(
             f"subject {subject} doesn't have the schema that this app writes with: register it there, or set "
-            "`register = true` in the registry's file, so that apps register theirs at their start"
+            "schema.registry.auto.register.schemas=true, so that apps register theirs when they start"
         )
         with self._asking(f"subject {subject}", missing=missing):
             return int(self._client.lookup_schema(subject, schema).schema_id)
@@ -169,18 +169,25 @@ class SchemaRegistry:
     def _client(self) -> SchemaRegistryClient:
         return self._connection()[0]
 
-    def _connection(self) -> tuple[SchemaRegistryClient, RegistryFile]:
+    def _connection(self) -> tuple[SchemaRegistryClient, RegistryProperties]:
         with self._lock:
             if self._connected is None:
                 self._connected = self._connect()
             return self._connected
 
-    def _connect(self) -> tuple[SchemaRegistryClient, RegistryFile]:
+    def _connect(self) -> tuple[SchemaRegistryClient, RegistryProperties]:
         if self._file is None:
-            msg = "values by schemas of a registry need STOREKEEPER_SCHEMA_REGISTRY_FILE, and it is not set"
+            msg = (
+                "values by schemas of a registry need a file with `schema.registry.url` in "
+                "STOREKEEPER_KAFKA_PROPERTIES, and it is not set"
+            )
             raise ConfigurationError(msg)
-        file = read_registry_file(self._file)
-        return _library().SchemaRegistryClient(file.client_settings()), file
+        properties, library = read_registry_properties(self._file), _library()
+        try:
+            return library.SchemaRegistryClient(properties.client), properties
+        except (OSError, TypeError, ValueError) as error:
+            msg = f"{self._file}: the properties of the schema registry can't be used: {error}"
+            raise ConfigurationError(msg) from error
 
     @contextmanager
     def _asking(self, what: str, *, missing: Exception | None = None) -> Iterator[None]:
@@ -201,9 +208,9 @@ class MemoryRegistry(SchemaRegistry):
     def __init__(self) -> None:
         super().__init__(None)
 
-    def _connect(self) -> tuple[SchemaRegistryClient, RegistryFile]:
-        file = RegistryFile("mock://memory", register=True)
-        return _library().SchemaRegistryClient.new_client({"url": file.url}), file
+    def _connect(self) -> tuple[SchemaRegistryClient, RegistryProperties]:
+        properties = RegistryProperties({"url": "mock://memory"}, registers=True)
+        return _library().SchemaRegistryClient.new_client(properties.client), properties
 
     def id_of(self, subject: str, schema: Schema) -> int:
         """As there; registers the schema."""
@@ -244,7 +251,9 @@ def _refused(error: Any, what: str, missing: Exception | None) -> Exception:
     if status == HTTPStatus.CONFLICT:
         return IncompatibleSchemaError(f"{what} refuses this schema: {told}")
     if status in _SIGNED_IN:
-        return ConfigurationError(f"the schema registry refuses these credentials ({status}): correct its file")
+        return ConfigurationError(
+            f"the schema registry refuses these credentials ({status}): correct Kafka's properties"
+        )
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return SchemaRegistryUnavailableError(f"the schema registry can't answer now ({status}): {what} isn't known")
     return ConfigurationError(f"the schema registry refuses {what} ({status}): {told}")

@@ -42,7 +42,7 @@ def test_a_changed_schema(
     request.addfinalizer(registry_of(schema_registry.client_file()).close)
     first, compatible, incompatible = VERSIONS[kind]
     subject = f"planned-{kind}-value"
-    monkeypatch.setenv("STOREKEEPER_SCHEMA_REGISTRY_FILE", str(schema_registry.client_file()))
+    monkeypatch.setenv("STOREKEEPER_KAFKA_PROPERTIES", str(schema_registry.client_file()))
     monkeypatch.setenv("STOREKEEPER_APPS", "pos")
     (tmp_path / "nothing.json").write_bytes(Description(0, {}).encode())
 

@@ -56,7 +56,7 @@ def test_values_are_json_by_their_schemas_or_bytes(
     rows: list[tuple[bytes, bytes | None]] = [(key, serde.serialize(PURCHASE)) for key, serde in serdes.items()]
     write(broker, LOG, [*rows, (b"plain", b'{"card":"8"}'), (b"unknown", b"\0\x7f\0\0\0x")])
     write(broker, f"{LOG}-raw", rows)
-    (node,) = make_nodes(broker, tmp_path / "run", SERVED, names=["a"], schema_registry_file=file)
+    (node,) = make_nodes(broker, tmp_path / "run", SERVED, names=["a"], kafka_properties=file)
     with started([node]):
         node.wait_ready()
         assert value(node, "avro") == b'{"key":"avro","value":{"card":"7","amount":1.2500}}'
@@ -89,4 +89,4 @@ def test_a_node_without_a_registry_says_what_it_lacks(broker: Broker, tmp_path: 
     (node,) = make_nodes(broker, tmp_path / "run", SERVED, names=["a"])
     with started([node]):
         assert node.wait_exit() == 78
-    assert "STOREKEEPER_SCHEMA_REGISTRY_FILE" in node.last_words
+    assert "STOREKEEPER_KAFKA_PROPERTIES" in node.last_words

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from state.schemas.registry_file import RegistryFile
-
 PAGE = (Path(__file__).resolve().parents[2] / "docs/how-to/use-a-schema-registry.md").read_text()
 
 
@@ -16,8 +14,3 @@ def test_the_code_in_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
     exec(compile(block, "docs/how-to/use-a-schema-registry.md", "exec", dont_inherit=True), {"__name__": "page"})  # noqa: S102 (our own)
     assert capsys.readouterr().out == "[('alice', Total(sum=Decimal('1.39')))]\n"
-
-
-def test_the_page_names_every_key_of_the_file() -> None:
-    for name in RegistryFile.__struct_fields__:
-        assert f"`{name}`" in PAGE

@@ -47,7 +47,7 @@ def make_run(
     def make(describe: Describe, *, register: bool, port: int | None = None) -> SparkRun:
         file = schema_registry.client_file(register=register, port=port)
         request.addfinalizer(registry_of(file).close)
-        return SparkRun("shop", describe, broker, spark, tmp_path / "shop", schema_registry_file=file)
+        return SparkRun("shop", describe, broker, spark, tmp_path / "shop", kafka_properties=file)
 
     return make
 

@@ -65,8 +65,9 @@ def server() -> Iterator[Answering]:
 
 @pytest.fixture
 def registry(server: Answering, tmp_path: Path) -> Iterator[SchemaRegistry]:
-    path = tmp_path / "registry.toml"
-    path.write_text(f'url = "http://127.0.0.1:{server.server_port}"\nuser = "u"\npassword = "hunter2"')
+    path = tmp_path / "kafka.properties"
+    address = f"schema.registry.url=http://127.0.0.1:{server.server_port}"
+    path.write_text(f"{address}\nschema.registry.basic.auth.user.info=u:hunter2\n")
     path.chmod(0o600)
     with closing(SchemaRegistry(path)) as made:
         yield made
@@ -107,7 +108,7 @@ def test_an_answer_that_is_no_schema(
 
 def test_a_subject_without_the_schema_is_named(server: Answering, registry: SchemaRegistry) -> None:
     server.answer = error_of(404, 40403)
-    with pytest.raises(UnregisteredSchemaError, match=r"totals-value.*register = true"):
+    with pytest.raises(UnregisteredSchemaError, match=r"totals-value.*auto.register.schemas=true"):
         registry.id_of("totals-value", SCHEMA)
     assert registry.refusal("totals-value", SCHEMA) is None
     assert registry.ids("totals-value") == []
