@@ -35,18 +35,22 @@ class ProtobufSerde(Generic[T]):
         message: the generated class.
         type_: the type of the values, such as a `msgspec.Struct` with the message's field names. None: values are
             messages.
+        proto: the text of the file that the class was made from, for a registry that can't compare descriptors. None:
+            the registry gets the file's descriptor.
 
     Raises:
         ConfigurationError: the class is no message, or its file imports another one that is not Google's own.
     """
 
     @overload
-    def __init__(self: ProtobufSerde[Any], message: type[Message], type_: None = None) -> None: ...
+    def __init__(
+        self: ProtobufSerde[Any], message: type[Message], type_: None = None, *, proto: str | None = None
+    ) -> None: ...
 
     @overload
-    def __init__(self, message: type[Message], type_: type[T]) -> None: ...
+    def __init__(self, message: type[Message], type_: type[T], *, proto: str | None = None) -> None: ...
 
-    def __init__(self, message: type[Message], type_: type[T] | None = None) -> None:
+    def __init__(self, message: type[Message], type_: type[T] | None = None, *, proto: str | None = None) -> None:
         if not (isinstance(message, type) and issubclass(message, Message)):
             raise ConfigurationError("a Protobuf serde needs a message class that protoc has made")
         self._message = message
@@ -56,14 +60,15 @@ class ProtobufSerde(Generic[T]):
         if foreign:
             msg = f"{self._file.name} imports {', '.join(foreign)}: put the message and what it uses into one file"
             raise ConfigurationError(msg)
+        self._proto = proto
         self._indexes = indexes_of(self._descriptor)
         self.type = type_
 
     def schema(self) -> Schema:
-        """The schema as a registry takes it: the file's descriptor."""
+        """The schema as a registry takes it: the file's text, or its descriptor."""
         from confluent_kafka.schema_registry import Schema  # noqa: PLC0415 (specs are imported without it)
 
-        return Schema(base64.b64encode(self._file.serialized_pb).decode(), "PROTOBUF")
+        return Schema(self._proto or base64.b64encode(self._file.serialized_pb).decode(), "PROTOBUF")
 
     def head(self, schema_id: int) -> bytes:
         """What is in front of each value of a topic."""

@@ -255,7 +255,7 @@ def _refused(error: Any, what: str, missing: Exception | None) -> Exception:
             f"the schema registry refuses these credentials ({status}): correct Kafka's properties"
         )
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return SchemaRegistryUnavailableError(f"the schema registry can't answer now ({status}): {what} isn't known")
+        return SchemaRegistryUnavailableError(f"the schema registry can't tell {what} now ({status}): {told}")
     return ConfigurationError(f"the schema registry refuses {what} ({status}): {told}")
 
 

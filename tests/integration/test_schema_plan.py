@@ -20,7 +20,7 @@ from state.schemas.avro import AvroSerde
 from state.schemas.protobuf import ProtobufSerde
 from state.schemas.registry import registry_of
 from state.topology import StreamsBuilder
-from tests.state.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, message
+from tests.state.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, message, proto
 
 pytestmark = pytest.mark.broker
 
@@ -28,9 +28,11 @@ pytestmark = pytest.mark.broker
 VERSIONS: dict[str, tuple[Any, Any, Any]] = {
     "avro": (AvroSerde(AVRO), AvroSerde(AVRO_WITH_TILL), AvroSerde(AVRO_WITH_REQUIRED_TILL)),
     "protobuf": (
-        ProtobufSerde(message()), ProtobufSerde(message(tills=True)), ProtobufSerde(message(cents=True))
+        ProtobufSerde(message(), proto=proto()),
+        ProtobufSerde(message(tills=True), proto=proto(tills=True)),
+        ProtobufSerde(message(cents=True), proto=proto(cents=True)),
     ),
-}  # fmt: skip
+}
 """The first, a compatible and an incompatible version of each format."""
 
 

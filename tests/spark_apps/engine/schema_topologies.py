@@ -11,7 +11,7 @@ from spark_apps.settings import AppSettings
 from state.schemas.avro import AvroSerde
 from state.schemas.protobuf import ProtobufSerde
 from state.topology import Store, StreamsBuilder
-from tests.state.schemas.samples import AVRO, MONEY, Purchase, message
+from tests.state.schemas.samples import AVRO, MONEY, Purchase, message, proto
 
 _FIELDS = [{"name": "card", "type": "string"}, {"name": "sum", "type": MONEY}]
 
@@ -36,23 +36,31 @@ def total_schema(*more: dict[str, Any]) -> dict[str, Any]:
 
 def shop(streams: StreamsBuilder, _: AppSettings) -> None:
     """The first version."""
-    _shop(streams, AvroSerde(total_schema(), Total))
+    _shop(streams, AvroSerde(total_schema(), Total), ProtobufSerde(message(), Purchase, proto=proto()))
 
 
 def shop_with_tills(streams: StreamsBuilder, _: AppSettings) -> None:
-    """The next one: `tills` has a default, so that old rows can be read."""
-    _shop(streams, AvroSerde(total_schema({"name": "tills", "type": "long", "default": 0}), TillsTotal))
+    """The next one: `tills` has a default, so that old rows can be read; receipts have one field more."""
+    totals = AvroSerde(total_schema({"name": "tills", "type": "long", "default": 0}), TillsTotal)
+    _shop(streams, totals, ProtobufSerde(message(tills=True), Purchase, proto=proto(tills=True)))
 
 
 def shop_with_required_tills(streams: StreamsBuilder, _: AppSettings) -> None:
     """One that old rows can't be read with."""
-    _shop(streams, AvroSerde(total_schema({"name": "tills", "type": "long"}), TillsTotal))
+    totals = AvroSerde(total_schema({"name": "tills", "type": "long"}), TillsTotal)
+    _shop(streams, totals, ProtobufSerde(message(), Purchase, proto=proto()))
 
 
-def _shop(streams: StreamsBuilder, totals: AvroSerde[Any]) -> None:
+def shop_in_cents(streams: StreamsBuilder, _: AppSettings) -> None:
+    """One whose receipts have another type of amount, which readers of old ones don't expect."""
+    receipts = ProtobufSerde(message(cents=True), Purchase, proto=proto(cents=True))
+    _shop(streams, AvroSerde(total_schema(), Total), receipts)
+
+
+def _shop(streams: StreamsBuilder, totals: AvroSerde[Any], receipts: ProtobufSerde[Purchase]) -> None:
     purchases = streams.stream("shop-purchases", AvroSerde(AVRO, Purchase))
     refunds = streams.stream("shop-refunds", ProtobufSerde(message(), Purchase)).map_values(_negative)
-    purchases.to("shop-receipts", values=ProtobufSerde(message(), Purchase))
+    purchases.to("shop-receipts", values=receipts)
     cards = purchases.merge(refunds).select_key(lambda _, purchase: purchase.card).group_by_key()
     table = cards.aggregate(totals.type or Total, _plus, store=Store("totals", totals))
     table.to_stream().to("shop-totals")

@@ -94,17 +94,22 @@ def test_a_schema_changes_compatibly_and_an_incompatible_one_is_refused_by_name(
     assert receipts == [made(card="7", amount="0.1000")]
     assert [(key, value) for _, key, value, _ in run.records("shop-purchases-dlq")] == [(b"b", b"{}")]
 
-    client.set_compatibility("shop-totals-changelog-value", "BACKWARD")
-    with pytest.raises(IncompatibleSchemaError, match="subject shop-totals-changelog-value refuses"):
-        make_run(topologies.shop_with_required_tills, register=True).run()
-    with pytest.raises(UnregisteredSchemaError, match="shop-totals"):
+    for subject, refused in (
+        ("shop-totals-changelog-value", topologies.shop_with_required_tills),
+        ("shop-receipts-value", topologies.shop_in_cents),
+    ):
+        client.set_compatibility(subject, "BACKWARD")
+        with pytest.raises(IncompatibleSchemaError, match=f"subject {subject} refuses"):
+            make_run(refused, register=True).run()
+    with pytest.raises(UnregisteredSchemaError, match="shop-receipts-value"):
         make_run(topologies.shop_with_tills, register=False).run()
 
     later = make_run(topologies.shop_with_tills, register=True)
     later.produce("shop-purchases", [(b"a", _purchase(client, "7", "1"), NOW_MS + 3)])
     later.run()
     assert _totals(later, client) == {"7": Decimal("1.0700")}
-    assert len(client.get_versions("shop-totals-changelog-value")) == 2
+    for subject in ("shop-totals-changelog-value", "shop-receipts-value"):
+        assert len(client.get_versions(subject)) == 2
 
 
 def test_a_registry_that_is_away_stops_the_app_and_loses_nothing(

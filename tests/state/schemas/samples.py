@@ -39,6 +39,15 @@ JSON = {
 _TEXT, _INT64, _OPTIONAL = 9, 3, 1
 
 
+def proto(*, tills: bool = False, cents: bool = False) -> str:
+    """The text of the file that `message` is made from."""
+    amount, till = "int64" if cents else "string", "string till = 3;" if tills else ""
+    return (
+        'syntax = "proto3";\npackage shop;\nmessage Nothing {}\n'
+        f"message Purchase {{ string card = 1; {amount} amount = 2; {till} }}\n"
+    )
+
+
 def message(name: str = "Purchase", *, tills: bool = False, cents: bool = False) -> type[Message]:
     """A message class as `protoc` would make it, the second of its file.
 

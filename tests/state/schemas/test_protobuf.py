@@ -10,7 +10,7 @@ from state.errors import ConfigurationError, SerializationError
 from state.schemas.bound import bound_to
 from state.schemas.protobuf import ProtobufSerde
 from state.schemas.registry import MemoryRegistry
-from tests.state.schemas.samples import Purchase, message
+from tests.state.schemas.samples import Purchase, message, proto
 
 
 class TillPurchase(Purchase, frozen=True):
@@ -62,10 +62,7 @@ def test_of_a_schema_as_text_the_place_of_the_message_decides() -> None:
     from confluent_kafka.schema_registry import Schema
 
     registry = MemoryRegistry()
-    text = (
-        'syntax = "proto3"; package shop; message Nothing {} message Purchase { string card = 1; string amount = 2; }'
-    )
-    schema_id = registry.register("purchases-value", Schema(text, "PROTOBUF"))
+    schema_id = registry.register("purchases-value", Schema(proto(), "PROTOBUF"))
     body = message()(card="7", amount="1").SerializeToString()
     same = bound_to(ProtobufSerde(message(), Purchase), "purchases", registry)
     assert same.deserialize(same.inner.head(schema_id) + body) == Purchase("7", Decimal(1))
@@ -82,8 +79,9 @@ def test_a_place_that_can_not_be_is_refused(indexes: str) -> None:
         serde.deserialize(bytes.fromhex("0000000001" + indexes))
 
 
-def test_the_registry_gets_the_descriptor() -> None:
+def test_the_registry_gets_the_text_that_is_given_or_else_the_descriptor() -> None:
     made = message()
+    assert ProtobufSerde(made, proto=proto()).schema().schema_str == proto()
     schema = ProtobufSerde(made).schema()
     assert (schema.schema_type, schema.schema_str) == (
         "PROTOBUF", base64.b64encode(made.DESCRIPTOR.file.serialized_pb).decode()
