@@ -85,10 +85,6 @@ class SchemaRegistry:
         found: T = self._parsed[key]
         return found
 
-    def known(self, schema_id: int) -> bool:
-        """Whether `schema` would answer without a request."""
-        return schema_id in self._schemas
-
     def references(self, schema: Schema) -> Iterator[tuple[str, Schema]]:
         """The schemas that a schema refers to, and their names there, each before those that refer to it.
 
@@ -235,7 +231,8 @@ def _translated(error: Exception, what: str, missing: Exception | None) -> Excep
     """The error of this module for one of the client's; None if it is no error of the client."""
     if isinstance(error, _library().SchemaRegistryError):
         return _refused(error, what, missing)
-    if isinstance(error, importlib.import_module("httpx2").TransportError):
+    no_token = importlib.import_module("confluent_kafka.schema_registry.error").OAuthTokenError
+    if isinstance(error, importlib.import_module("httpx2").TransportError | no_token):
         told = f"the schema registry doesn't answer ({type(error).__name__}): {what} isn't known"
         return SchemaRegistryUnavailableError(told)
     if isinstance(error, ValueError):

@@ -79,9 +79,7 @@ def error_of(status: int, code: int = 0) -> tuple[int, bytes]:
 
 def test_a_schema_is_asked_for_once_and_with_the_credentials(server: Answering, registry: SchemaRegistry) -> None:
     server.answer = 200, json.dumps({"schema": json.dumps(AVRO)}).encode()
-    assert not registry.known(7)
     assert registry.schema(7) is registry.schema(7)
-    assert registry.known(7)
     ((path, credentials),) = server.asked
     assert path.startswith("/schemas/ids/7")
     assert credentials is not None

@@ -17,7 +17,7 @@ from state.query.observing.scrapes import Scrapes
 from state.query.reads import stream_format
 from state.query.reads.stream_format import ARROW, NDJSON
 from state.query.reads.turns import Steps, Turns, finished
-from state.stores.row import decode_row
+from state.stores.row import ReplicaRow, decode_row
 from tests.state.query.cluster import Cluster
 
 AT_ONCE = 200
@@ -126,17 +126,17 @@ def test_scans_and_streams_write_no_more_than_a_piece_in_a_round(accept: str, mo
     assert max(rounds.done.values()) <= AT_ONCE
 
 
-def test_scans_read_no_more_than_a_piece_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scans_read_no_more_than_a_piece_in_a_round() -> None:
     rounds = Rounds()
 
-    def counted(row: bytes) -> object:
+    def counted(row: bytes) -> ReplicaRow:
         rounds.count()
         return decode_row(row)
 
-    monkeypatch.setattr("state.replicas.replica_rows.decode_row", counted)
-
     async def scenario() -> None:
         cluster = Cluster(nodes=("a",), partitions=1)
+        for replica in cluster.nodes["a"].replicas.values():
+            replica.read_row = counted
         for number in range(600):
             cluster.write("rewards", b"%04d" % number, b"%d" % number)
         ask = [asyncio.ensure_future(cluster.get("a", "/state/keyvalues/rewards/all?limit=1000")) for _ in range(16)]
