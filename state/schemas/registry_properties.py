@@ -18,7 +18,8 @@ from state.kafka_properties import registry_properties
 
 _REGISTERS = "auto.register.schemas"
 _SIGNS_IN = ("basic.auth.", "bearer.auth.")
-_DEFAULTS = {"timeout": 10, "retries.wait.ms": 100, "retries.max.wait.ms": 2000}
+_DEFAULTS = {"timeout": 5, "max.retries": 2, "retries.wait.ms": 100, "retries.max.wait.ms": 2000}
+"""A registry that doesn't answer is given up after about 15 s."""
 
 
 @dataclass(frozen=True, slots=True)
