@@ -22,7 +22,7 @@ from state.schemas.registry import registry_of
 from state.topology import StreamsBuilder
 from tests.state.schemas.samples import AVRO, AVRO_WITH_REQUIRED_TILL, AVRO_WITH_TILL, message, proto
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.long("tests/spark_apps/planning/test_schemas.py")]
 
 
 VERSIONS: dict[str, tuple[Any, Any, Any]] = {

@@ -21,7 +21,7 @@ from state.schemas.protobuf import ProtobufSerde
 from state.schemas.registry import SchemaRegistry
 from tests.state.schemas.samples import AVRO, AVRO_WITH_TILL, JSON, Purchase, message
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.long("tests/state/query/reads/test_schema_values.py")]
 
 LOG = "schema-values"
 PURCHASE = Purchase("7", Decimal("1.2500"))

@@ -30,7 +30,7 @@ from tests.state.schemas.samples import AVRO, message
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.broker]
+pytestmark = [pytest.mark.spark, pytest.mark.broker, pytest.mark.long("tests/state/topology/test_schemas.py")]
 
 MakeRun = Callable[..., SparkRun]
 NOW_MS = int(time.time() * 1000) - 3_600_000

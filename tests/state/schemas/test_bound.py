@@ -20,6 +20,12 @@ PURCHASE = Purchase("7", Decimal("1.2500"))
 FORMATS = [AvroSerde(AVRO, Purchase), JsonSchemaSerde(JSON, Purchase), ProtobufSerde(message(), Purchase)]
 
 
+@pytest.fixture(scope="module")
+def shared() -> MemoryRegistry:
+    """One for many cases: each takes some time to make."""
+    return MemoryRegistry()
+
+
 @pytest.mark.parametrize("inner", FORMATS, ids=["avro", "json", "protobuf"])
 def test_a_topic_has_the_wire_format_and_the_app_itself_needs_no_registry(inner: Any) -> None:
     serde = bound_to(inner, "purchases", MemoryRegistry())
@@ -46,8 +52,8 @@ def test_the_first_message_of_a_file_has_a_single_0() -> None:
 
 @pytest.mark.parametrize("inner", FORMATS, ids=["avro", "json", "protobuf"])
 @pytest.mark.parametrize("data", [b"", b"\0\0\0", b'{"card":"7"}', b"\x01\0\0\0\x01\x02", b"\0\0\0\0\x01"])
-def test_other_bytes_do_not_decode(inner: Any, data: bytes) -> None:
-    serde = bound_to(inner, "purchases", MemoryRegistry())
+def test_other_bytes_do_not_decode(inner: Any, data: bytes, shared: MemoryRegistry) -> None:
+    serde = bound_to(inner, "purchases", shared)
     serde.prepare()
     with pytest.raises(SerializationError):
         serde.deserialize(data)
