@@ -63,7 +63,7 @@ PARTS := test-rest $(APART:%=test-%) test-types
 PYTEST = $(BIN)/pytest -q $(OPTIONS)
 COVERED = $(BIN)/coverage run -m pytest -q $(OPTIONS)
 
-test: setup $(JARS)/schema-registry/.ready lint ## lint, types and all tests that take no long time
+test: setup lint ## lint, types and all tests that take no long time
 	@echo "test: $(words $(PARTS)) parts, four at once; each shows its result when it has ended"
 	@$(MAKE) --silent --jobs=4 --keep-going --output-sync=target $(PARTS)
 
