@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from harness.broker import JARS, Broker, start_broker
+from harness.secured_broker import SecuredBroker, start_secured_broker
 from tests.durations import DurationRecorder
 
 os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
@@ -57,6 +58,14 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     if not any(JARS.glob("kafka_*.jar")):
         pytest.fail("the broker's jars are missing: run `make setup`")
     running = start_broker(tmp_path_factory.mktemp("broker"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """One broker with TLS, logins and ACLs for the whole session. Tests share its topics and its users."""
+    running = start_secured_broker(tmp_path_factory.mktemp("secured") / "broker")
     yield running
     running.stop()
 
