@@ -25,7 +25,7 @@ from state.changelog.headers import ChangelogHeaders
 from state.changelog.listener import logging_listener
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import SystemClock
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import RocksDBStorage

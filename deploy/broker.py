@@ -20,8 +20,8 @@ from deploy.errors import NotSetUpError, StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.topics import MAX_MESSAGE_BYTES
-from state.kafka import Kafka
-from state.kafka_clients import new_admin
+from state.kafka.clients import new_admin
+from state.kafka.connection import Kafka
 
 _FORMAT_TIMEOUT_S = 120
 _HEAP = "-Xmx512m"

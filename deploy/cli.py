@@ -188,14 +188,29 @@ def plan(
 
 
 def create_topics(
-    apps: Annotated[list[str], typer.Argument(help="Apps, by name or as <module>:<variable> from this folder.")],
+    apps: Annotated[
+        list[str] | None,
+        typer.Argument(help="Apps, by name or as <module>:<variable> from this folder; by default the platform's."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Make nothing: print what an administrator should make, and ACLs.")
+    ] = False,
+    form: Annotated[
+        Literal["commands", "strimzi"], typer.Option("--as", help="How: commands of Kafka's tools, or Strimzi's YAML.")
+    ] = "commands",
 ) -> None:
     """Make the topics of apps that are missing. Example: storekeeper create-topics page_views.app:PAGE_VIEWS."""
-    from deploy.topics import ensure_topics, topics_of  # noqa: PLC0415
+    from deploy.kafka.requests import printed  # noqa: PLC0415
+    from deploy.topics import ensure_topics, topics_of, topics_there  # noqa: PLC0415
+    from deploy.wanted_apps import wanted_apps  # noqa: PLC0415
     from spark_apps.registry import app_named  # noqa: PLC0415
 
     settings = PlatformSettings.load()
-    for topic in ensure_topics(settings.kafka, topics_of(settings, [app_named(name) for name in apps])):
+    specs = [app_named(name) for name in apps] if apps else list(wanted_apps(settings).values())
+    if dry_run:
+        typer.echo("\n".join(printed(settings, specs, form)))
+        return
+    for topic in ensure_topics(settings.kafka, topics_of(settings, specs, topics_there(settings))):
         typer.echo(topic)
 
 

@@ -13,7 +13,7 @@ from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
 from deploy.settings_reference import ROLES, Setting, Value, plain, settings_of
 from state.configuration import configuration_file, read_file
-from state.kafka_settings import KafkaSettings
+from state.kafka.settings import KafkaSettings
 from state.whole_files import write_whole
 
 _DEFAULT = "default"

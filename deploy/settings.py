@@ -10,7 +10,7 @@ from pydantic_settings import NoDecode
 
 from spark_apps.settings import default_jars_dir
 from state.configuration import IMPOSSIBLE, LIVE
-from state.kafka_settings import KafkaSettings
+from state.kafka.settings import KafkaSettings
 from state.names import checked_name
 from state.run_dir import own_run_dir
 

@@ -18,7 +18,7 @@ from spark_apps.maintenance.settings import MaintenanceSettings
 from spark_apps.settings import AppSettings
 from spark_apps.user_apps import OwnAppsSettings
 from state.configuration import PREFIX, RunDirSettings, Settings
-from state.kafka_settings import KafkaSettings
+from state.kafka.settings import KafkaSettings
 from state.settings import NodeSettings
 
 ROLES: tuple[tuple[str, str, type[Settings]], ...] = (

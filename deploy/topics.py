@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
+from spark_apps.engine.layout import Layout
+from spark_apps.engine.own_topics import OwnTopic, own_topics_of
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from state.kafka import Kafka
-from state.kafka_clients import new_admin, new_topic
+from spark_apps.topology_app import described
+from state.cluster.compacted_topic import COMPACTED
+from state.cluster.heartbeat_topic import HEARTBEAT_CONFIG
+from state.kafka.access import denial
+from state.kafka.clients import new_admin, new_topic
+from state.kafka.connection import Kafka
+from state.settings import load_node_settings
 
 POS = "pos"
 SHIPMENT = "shipment"
@@ -31,6 +39,21 @@ MAX_MESSAGE_BYTES = 16 * _MIB
 _DEAD_LETTER_HEADROOM_BYTES = 64 * 1024
 
 
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 * _MIB),
+    "segment.ms": str(6 * _HOUR_MS),
+    # A snapshot folds up to the last committed batch: records that a newer, not yet committed batch supersedes must
+    # still be there when it reads.
+    "min.compaction.lag.ms": str(_HOUR_MS // 6),
+    # For this long a clean-up can be undone, and a node can be offline without missing a tombstone.
+    "delete.retention.ms": str(_WEEK_MS),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
+}
+NONE_THERE: Mapping[str, int] = MappingProxyType({})
+_TIMEOUT_S = 30.0
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
     """The wanted state of a topic: `config` holds Kafka's topic settings."""
@@ -40,61 +63,94 @@ class TopicSpec:
     config: Mapping[str, str]
 
 
-def stream_topic(settings: PlatformSettings, name: str) -> TopicSpec:
-    """A topic with time-based retention."""
-    return TopicSpec(name, settings.topic_partitions, _delete_config(settings, MAX_MESSAGE_BYTES))
+def all_topics(settings: PlatformSettings, there: Mapping[str, int] = NONE_THERE) -> tuple[TopicSpec, ...]:
+    """Every topic of the platform, in the order of its apps. The arguments are those of `topics_of`."""
+    return topics_of(settings, wanted_apps(settings).values(), there)
 
 
-def dead_letter_topic_spec(settings: PlatformSettings, name: str) -> TopicSpec:
-    """A topic of dead letters: whole records and where they came from."""
-    config = _delete_config(settings, MAX_MESSAGE_BYTES + _DEAD_LETTER_HEADROOM_BYTES)
-    return TopicSpec(name, settings.topic_partitions, config)
+def topics_of(
+    settings: PlatformSettings, apps: Iterable[AppSpec], there: Mapping[str, int] = NONE_THERE
+) -> tuple[TopicSpec, ...]:
+    """The topics of some apps: sources, sinks, dead letters and changelogs, as the platform makes them.
 
+    Args:
+        settings: the platform's.
+        apps: the apps.
+        there: the numbers of partitions of topics that exist and keep theirs.
 
-def compacted_topic(settings: PlatformSettings, name: str) -> TopicSpec:
-    """A topic that keeps the newest record of each key: a changelog."""
-    return TopicSpec(name, settings.topic_partitions, _compact_config(settings))
-
-
-def all_topics(settings: PlatformSettings) -> tuple[TopicSpec, ...]:
-    """Every topic of the platform, in the order of its apps."""
-    return topics_of(settings, wanted_apps(settings).values())
-
-
-def topics_of(settings: PlatformSettings, apps: Iterable[AppSpec]) -> tuple[TopicSpec, ...]:
-    """The topics of some apps: sources, sinks, dead letters and changelogs, as the platform makes them."""
+    Raises:
+        NotCopartitionedError: topics that are joined exist with different numbers of partitions.
+    """
     app_settings = AppSettings()
     made: dict[str, TopicSpec] = {}
+
+    def partitions(topic: str) -> int:
+        return there.get(topic, settings.topic_partitions)
+
     for app in apps:
         for topic in (*app.sources(app_settings), *app.sinks(app_settings)):
-            made.setdefault(topic, stream_topic(settings, topic))
+            made.setdefault(topic, TopicSpec(topic, partitions(topic), _delete_config(settings, MAX_MESSAGE_BYTES)))
         for topic in app.dead_letters(app_settings):
-            made.setdefault(topic, dead_letter_topic_spec(settings, topic))
+            config = _delete_config(settings, MAX_MESSAGE_BYTES + _DEAD_LETTER_HEADROOM_BYTES)
+            made.setdefault(topic, TopicSpec(topic, partitions(topic), config))
+        own = {topic.name: topic.partitions for topic in _own_topics(app, app_settings, partitions)}
         for store in app.stores:
-            made[store.changelog_topic] = compacted_topic(settings, store.changelog_topic)
+            changelog = store.changelog_topic
+            made[changelog] = TopicSpec(changelog, own.get(changelog, settings.topic_partitions), _COMPACTED)
     return tuple(made.values())
 
 
-def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float = 30.0) -> list[str]:
+def requested_topics(
+    settings: PlatformSettings, apps: Collection[AppSpec], there: Mapping[str, int] = NONE_THERE
+) -> tuple[TopicSpec, ...]:
+    """All topics that apps and nodes need, with those that they would make themselves.
+
+    Without are those of migrations, and those of apps that are no topologies. Arguments and errors are those of
+    `topics_of`.
+    """
+    made = {topic.name: topic for topic in topics_of(settings, apps, there)}
+    nodes = load_node_settings()
+    for app in apps:
+        for own in _own_topics(app, AppSettings(), lambda topic: there.get(topic, settings.topic_partitions)):
+            made.setdefault(own.name, TopicSpec(own.name, own.partitions, own.config))
+    made[nodes.members_topic] = TopicSpec(nodes.members_topic, 1, {**COMPACTED, **HEARTBEAT_CONFIG})
+    made[nodes.aliases_topic] = TopicSpec(nodes.aliases_topic, 1, COMPACTED)
+    return tuple(made.values())
+
+
+def _own_topics(app: AppSpec, settings: AppSettings, partitions: Callable[[str], int]) -> Iterable[OwnTopic]:
+    if app.describe is None:
+        return ()
+    topology = described(app.name, app.describe, settings)
+    layout = Layout(topology.plan({topic: partitions(topic) for topic in app.sources(settings)}))
+    return own_topics_of(app.name, layout, 1)
+
+
+def topics_there(settings: PlatformSettings) -> Mapping[str, int]:
+    """The numbers of partitions of the topics of a Kafka that is there already. None of the platform's own broker:
+    there the settings decide, and `ensure_topics` checks.
+
+    Raises:
+        StartError: no broker answers.
+    """
+    if settings.starts_broker:
+        return NONE_THERE
+    return {name: len(topic.partitions) for name, topic in _listed(new_admin(settings.kafka), _TIMEOUT_S).items()}
+
+
+def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float = _TIMEOUT_S) -> list[str]:
     """Makes the topics that don't exist, and returns their names. Existing ones keep their configuration.
 
     Raises:
+        ConfigurationError: settings or ACLs let nobody make a topic that is missing.
         StartError: the broker does not answer; a topic exists with another number of partitions (keys would move), or
             could not be made.
     """
     admin = new_admin(kafka)
-    try:
-        there = admin.list_topics(timeout=timeout_s).topics
-    except KafkaException as error:
-        reason = error.args[0].str()
-        msg = f"The Kafka broker does not answer ({reason}): start it, or correct STOREKEEPER_KAFKA_BOOTSTRAP."
-        raise StartError(msg) from error
+    there = _listed(admin, timeout_s)
     missing = [spec for spec in specs if spec.name not in there]
-    made = [
-        spec.name
-        for spec in missing
-        if _make(admin, new_topic(kafka, spec.name, spec.partitions, spec.config), timeout_s)
-    ]
+    wanted = [new_topic(kafka, spec.name, spec.partitions, spec.config) for spec in missing]
+    made = [topic.topic for topic in wanted if _make(kafka, admin, topic, timeout_s)]
     for spec in specs:
         found = _partitions(admin, spec.name, timeout_s)
         if found != spec.partitions:
@@ -106,7 +162,16 @@ def ensure_topics(kafka: Kafka, specs: tuple[TopicSpec, ...], timeout_s: float =
     return made
 
 
-def _make(admin: AdminClient, wanted: NewTopic, timeout_s: float) -> bool:
+def _listed(admin: AdminClient, timeout_s: float) -> dict[str, TopicMetadata]:
+    try:
+        return admin.list_topics(timeout=timeout_s).topics
+    except KafkaException as error:
+        reason = error.args[0].str()
+        msg = f"The Kafka broker does not answer ({reason}): start it, or correct STOREKEEPER_KAFKA_BOOTSTRAP."
+        raise StartError(msg) from error
+
+
+def _make(kafka: Kafka, admin: AdminClient, wanted: NewTopic, timeout_s: float) -> bool:
     """Makes the topic. Returns False if it exists already: the broker may not have listed it yet."""
     try:
         admin.create_topics([wanted], operation_timeout=timeout_s)[wanted.topic].result(timeout=timeout_s)
@@ -114,7 +179,7 @@ def _make(admin: AdminClient, wanted: NewTopic, timeout_s: float) -> bool:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return False
         msg = f"Topic {wanted.topic} could not be made ({error.args[0].str()}): see the broker's log."
-        raise StartError(msg) from error
+        raise denial(kafka, error.args[0], wanted.topic, "Create") or StartError(msg) from error
     return True
 
 
@@ -138,18 +203,4 @@ def _delete_config(settings: PlatformSettings, max_message_bytes: int) -> dict[s
         "retention.ms": dict(settings.kafka.topic_config).get("retention.ms", str(_WEEK_MS)),
         "segment.bytes": str(64 * _MIB),
         "max.message.bytes": str(max_message_bytes),
-    }
-
-
-def _compact_config(settings: PlatformSettings) -> dict[str, str]:
-    return {
-        "cleanup.policy": "compact",
-        "segment.bytes": str(16 * _MIB),
-        "segment.ms": str(6 * _HOUR_MS),
-        # A snapshot folds up to the last committed batch: records that a newer, not yet committed batch supersedes must
-        # still be there when it reads.
-        "min.compaction.lag.ms": str(_HOUR_MS // 6),
-        # For this long a clean-up can be undone, and a node can be offline without missing a tombstone.
-        "delete.retention.ms": str(_WEEK_MS),
-        "max.message.bytes": str(MAX_MESSAGE_BYTES),
     }

@@ -18,6 +18,7 @@ from deploy.effective import effective, write_started_with
 from deploy.errors import AlreadyRunningError, StartError
 from deploy.extras import require_platform
 from deploy.instance import Instance
+from deploy.kafka.check import check_clock, check_kafka
 from deploy.layout import RunLayout
 from deploy.operations import exclusive, undisturbed
 from deploy.overview.model import Overview
@@ -27,11 +28,12 @@ from deploy.programs import AIRFLOW_PROGRAMS, KAFKA, METRICS, STOP_TIMEOUT_S, no
 from deploy.settings import PlatformSettings
 from deploy.supervisor import running_supervisor, start_supervisor, stop_all
 from deploy.table_readers import mend_modes
-from deploy.topics import all_topics, ensure_topics
+from deploy.topics import all_topics, ensure_topics, topics_there
 from deploy.waiting import eventually
 from deploy.wanted_apps import wanted_apps
 from spark_apps.generations.desired_state import Role
 from state.configuration import own_file
+from state.errors import ConfigurationError
 from state.program import NO_RESTART
 from state.run_dir import last_started, make_private
 
@@ -108,6 +110,7 @@ def _take_over_settings(instance: Instance, report: Report) -> None:
 
 def _from_nothing(instance: Instance, report: Report) -> str | None:
     settings, layout = instance.settings, instance.layout
+    _check_kafka(settings, report)
     layout.make()
     if end_orphans(layout.root):
         report("ended what an earlier platform had left running")
@@ -117,7 +120,8 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
     prune_task_logs(layout)
     try:
         write_started_with(layout, effective(settings))
-        prepare_broker(layout, settings, instance.environment)
+        if settings.starts_broker:
+            prepare_broker(layout, settings, instance.environment)
         write_airflow_config(layout, settings)
         password, is_new = make_airflow_password(layout)
         client = start_supervisor(layout, settings, instance.environment, instance.programs)
@@ -127,6 +131,16 @@ def _from_nothing(instance: Instance, report: Report) -> str | None:
             stop_everything(layout, STOP_TIMEOUT_S)
         raise
     return password if is_new else None
+
+
+def _check_kafka(settings: PlatformSettings, report: Report) -> None:
+    if settings.starts_broker and settings.kafka_properties is not None:
+        msg = "kafka_properties is for a Kafka that is there already: name that in kafka_bootstrap, or unset it"
+        raise ConfigurationError(msg)
+    if not settings.starts_broker:
+        for found in check_kafka(settings, wanted_apps(settings).values()):
+            report(found)
+        report(check_clock(settings))
 
 
 def forget_removed_apps(layout: RunLayout, apps: Iterable[str]) -> None:
@@ -154,12 +168,14 @@ def _heal(instance: Instance, client: SupervisorRpc, report: Report) -> None:
 
 def _bring_up(instance: Instance, client: SupervisorRpc, password: str, report: Report) -> None:
     settings = instance.settings
-    report(f"starting Kafka at {settings.kafka_bootstrap}")
-    client.start(KAFKA)
+    if settings.starts_broker:
+        report(f"starting Kafka at {settings.kafka_bootstrap}")
+        client.start(KAFKA)
     with ThreadPoolExecutor(max_workers=1) as background:
         database = background.submit(_prepare_database, instance)
-        _await(instance, client, (KAFKA,), lambda: answers(settings.kafka, timeout_s=1.0))
-        made = ensure_topics(settings.kafka, all_topics(settings))
+        if settings.starts_broker:
+            _await(instance, client, (KAFKA,), lambda: answers(settings.kafka, timeout_s=1.0))
+        made = ensure_topics(settings.kafka, all_topics(settings, topics_there(settings)))
         report(f"topics are there ({len(made)} new)")
         _start_airflow(client, database, settings.airflow_url, report)
     for program in (*map(node_program, settings.node_names), METRICS):

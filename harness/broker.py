@@ -9,20 +9,22 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from deploy.broker import broker_command, broker_java, format_command, server_properties
 from harness.ports import free_ports
 from harness.waiting import eventually
 from state.changelog.log_bounds import END, log_offsets, offset_client
-from state.kafka import Kafka
+from state.kafka.clients import new_group_committer
+from state.kafka.connection import Kafka
+from state.kafka.properties import read_properties
 
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "broker"
-_QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:TieredStopAtLevel=1")
+QUICK_START = ("-Xms128m", "-Xmx512m", "-XX:TieredStopAtLevel=1")
 """Options of a JVM that starts fast and is done soon."""
 _START_TIMEOUT_S = 90
-_FOR_TESTS: Mapping[str, str | int] = {
+FOR_TESTS: Mapping[str, str | int] = {
     "num.partitions": 4,
     "log.cleaner.backoff.ms": 200,
     "log.retention.ms": -1,
@@ -38,6 +40,7 @@ class Broker:
     Attributes:
         folder: its data and its log.
         bootstrap: its address.
+        properties: the file of properties that its administrator's clients have; None if clients need none.
         detour_port, detour_target: it also listens at the target, and says that clients who came there find it at the
             port: a proxy between the two can cut them off.
     """
@@ -46,13 +49,14 @@ class Broker:
     bootstrap: str
     detour_port: int
     detour_target: int
-    java_options: tuple[str, ...] = _QUICK_START
+    java_options: tuple[str, ...] = QUICK_START
+    properties: Path | None = None
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
     def kafka(self) -> Kafka:
         """The same for the product's clients."""
-        return Kafka(self.bootstrap)
+        return Kafka(self.bootstrap, self.properties)
 
     @property
     def running(self) -> bool:
@@ -98,6 +102,7 @@ class Broker:
         """A new admin client that reconnects quickly."""
         return AdminClient(
             {
+                **({} if self.properties is None else read_properties(self.properties)),
                 "bootstrap.servers": self.bootstrap,
                 "reconnect.backoff.max.ms": 200,
                 "log_level": 0,
@@ -133,6 +138,13 @@ class Broker:
         admin = self.admin()
         admin.delete_topics([name])[name].result(timeout=30)
 
+    def committed(self, group: str, topic: str, partitions: int) -> dict[int, int]:
+        """The committed offsets of a group, by partition of a topic."""
+        asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+        with closing(new_group_committer(self.kafka, group)) as consumer:
+            found = consumer.committed(asked, timeout=30)
+        return {one.partition: one.offset for one in found if one.offset >= 0}
+
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
             self._process.send_signal(number)
@@ -144,8 +156,14 @@ class Broker:
             self._process = None
 
 
+def format_storage(properties: Path, *options: str) -> None:
+    """Formats the storage of a broker with these properties, with more options of Kafka's tool."""
+    command = [*format_command(_java(*QUICK_START), properties), *options]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
 def start_broker(
-    folder: Path, java_options: tuple[str, ...] = _QUICK_START, *, session_timeout_ms: int = 4000
+    folder: Path, java_options: tuple[str, ...] = QUICK_START, *, session_timeout_ms: int = 4000
 ) -> Broker:
     """Formats `folder` for a broker with a cluster of its own and starts it. The caller stops it.
 
@@ -164,9 +182,9 @@ def start_broker(
         "inter.broker.listener.name": "PLAINTEXT",
     }
     sessions = {"broker.session.timeout.ms": session_timeout_ms}
-    more = {**_FOR_TESTS, **listeners, **sessions}
+    more = {**FOR_TESTS, **listeners, **sessions}
     properties.write_text(server_properties(folder / "log", port, controller_port, more))
-    subprocess.run(format_command(_java(*_QUICK_START), properties), check=True, capture_output=True, timeout=120)
+    format_storage(properties)
     broker = Broker(folder, f"127.0.0.1:{port}", detour_port, detour_target, java_options)
     broker.start()
     return broker

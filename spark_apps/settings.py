@@ -8,7 +8,7 @@ import platformdirs
 from pydantic import Field, field_validator
 
 from spark_apps.records import MAX_RECORD_BYTES
-from state.kafka_settings import KafkaSettings
+from state.kafka.settings import KafkaSettings
 
 _PROJECT = Path(__file__).resolve().parent.parent
 

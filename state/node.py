@@ -16,6 +16,7 @@ from state.cluster.catalog import Catalog
 from state.cluster.node_runtime import node_runtime
 from state.cluster.view import ViewSettings
 from state.errors import ConfigurationError
+from state.kafka.access import check_login
 from state.names import checked_name
 from state.node_log import configure_log
 from state.query.app import make_app
@@ -246,6 +247,8 @@ def schema_rows(settings: NodeSettings) -> SchemaRows | None:
 
 
 _SWITCH_INTERVAL_S = 0.001
+_LOGIN_S = 5.0
+"""How long a starting node waits to be refused by Kafka. Without an answer it goes on: it waits for brokers anyway."""
 
 
 def run_node(name: str, overrides: Mapping[str, object]) -> None:
@@ -256,12 +259,15 @@ def run_node(name: str, overrides: Mapping[str, object]) -> None:
         overrides: settings instead of those of the environment.
 
     Raises:
-        ConfigurationError: the settings can't work; or another node of this name was started later.
+        ConfigurationError: the settings can't work; Kafka refuses the login; or another node of this name was started
+            later.
         OSError: the port is taken.
     """
     configure_log()
     settings = load_node_settings(overrides)
     settings.make_run_dir()
+    if settings.kafka_properties is not None:
+        check_login(settings.kafka, _LOGIN_S)
     node = Node(checked_name(name), settings, SystemClock())
     # A request waits this long for a thread that applies rows; Python's 5 ms would show in every 99th percentile.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

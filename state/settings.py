@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from state.configuration import explained
 from state.errors import ConfigurationError, InvalidNameError
-from state.kafka_settings import KafkaSettings
+from state.kafka.settings import KafkaSettings
 from state.names import checked_name
 from state.security.peer_address import PeerRules
 from state.store_definitions import StoreDefinition, parse_definitions

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from harness.broker import JARS, Broker, start_broker
 from harness.schema_registry import RegistryProcess, program, start_registry
+from harness.secured_broker import SecuredBroker, start_secured_broker
 from tests.durations import DurationRecorder
 
 os.environ["STOREKEEPER_CONFIG"] = ""  # noqa: TID251 (no file of the user's; ahead of imports that read settings)
@@ -71,6 +72,14 @@ def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Regist
     if program() is None:
         pytest.fail("the schema registry is missing: run `make .jars/schema-registry/.ready`")
     running = start_registry(tmp_path_factory.mktemp("schema-registry"))
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def secured_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    """One broker with TLS, logins and ACLs for the whole session. Tests share its topics and its users."""
+    running = start_secured_broker(tmp_path_factory.mktemp("secured") / "broker")
     yield running
     running.stop()
 

@@ -9,7 +9,7 @@ from deploy.credentials import AIRFLOW_USER, read_airflow_password
 from deploy.errors import StartError
 from deploy.layout import RunLayout
 from deploy.settings import PlatformSettings
-from deploy.topics import all_topics, ensure_topics
+from deploy.topics import all_topics, ensure_topics, topics_there
 from deploy.up import SCHEDULED_DAGS, START_APPS_DAG
 from deploy.waiting import eventually
 
@@ -24,7 +24,7 @@ def begin_topics(settings: PlatformSettings) -> list[str]:
         StartError: the broker doesn't answer.
     """
     try:
-        return ensure_topics(settings.kafka, all_topics(settings))
+        return ensure_topics(settings.kafka, all_topics(settings, topics_there(settings)))
     except KafkaException as error:
         msg = f"Kafka at {settings.kafka} doesn't answer ({error}): see the log of the service kafka."
         raise StartError(msg) from error

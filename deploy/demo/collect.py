@@ -11,7 +11,7 @@ from typing import Any
 from deploy.demo.observation import TopicRecord
 from deploy.demo.oracle import MASKED_FIELDS, MaskedRow, Reward
 from state.changelog import bounded_reader
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.snapshots.sql import query
 
 

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from deploy.errors import StartError
 from deploy.topics import MAX_MESSAGE_BYTES
-from state.kafka import Kafka
-from state.kafka_clients import new_producer
+from state.kafka.clients import new_producer
+from state.kafka.connection import Kafka
 
 _CHUNK = 500
 # Long enough for a killed broker to come back.

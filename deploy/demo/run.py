@@ -37,6 +37,7 @@ from deploy.topics import HADOOP_SINK, LOYALTY, POS, SHIPMENT
 from deploy.up import check_no_other, up
 from deploy.wanted_apps import wanted_apps
 from quality.verdict import VerdictArchive
+from state.errors import ConfigurationError
 from state.names import dead_letter_topic
 from state.run_dir import make_private
 from state.snapshots.sql import query
@@ -86,10 +87,16 @@ def run_demo(
     look at its logs. Everything that was started is stopped, however this ends.
 
     Raises:
+        ConfigurationError: the settings name a Kafka that is there already.
         AlreadyRunningError: a platform is up in `run_dir`, or another demo runs.
         PlatformError: a part failed; the report says so too.
     """
     check_no_other(settings)
+    if not settings.starts_broker:
+        msg = (
+            f"the demo fills topics of a broker of its own, not those of {settings.kafka}: unset kafka_bootstrap for it"
+        )
+        raise ConfigurationError(msg)
     root = settings.run_dir
     make_private(root)
     with exclusive(RunLayout(root).lock, "demo"):

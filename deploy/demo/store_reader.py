@@ -14,7 +14,7 @@ from deploy.errors import StartError
 from deploy.waiting import eventually
 from spark_apps.runtime.topics import Topics
 from state.changelog.errors import BrokerUnavailableError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 _STORE = "rewards"
 _PAGE_ROWS = 1000

@@ -20,7 +20,7 @@ import structlog
 from state.changelog.bounded_reader import read_range
 from state.changelog.log_bounds import END, FIRST, offsets_of
 from state.errors import InvalidArgumentError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.stores.suppliers import RocksDBSupplier
 from state.topology.plan import Plan, SubTopology
 from state.topology.records import Record

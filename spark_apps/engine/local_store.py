@@ -25,7 +25,7 @@ from state.changelog.restore import LogState, RestoreAction, RestoreReason, plan
 from state.changelog.skipped import headers_of, skip_reason
 from state.clock import Clock
 from state.errors import StorageError, StoreCorruptedError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.stores.bytes_store import BytesStore, is_empty
 from state.stores.rocksdb import open_rocksdb
 from state.stores.rocksdb_options import Profile, RocksDBOptions

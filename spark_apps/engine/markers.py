@@ -16,7 +16,7 @@ import orjson
 
 from state.changelog.bounded_reader import bounds_of, read_range
 from state.errors import ChangelogError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 MARKER_TOPIC_CONFIG = {
     "cleanup.policy": "compact",

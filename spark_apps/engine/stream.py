@@ -13,9 +13,9 @@ import structlog
 from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 
 from spark_apps.engine.errors import errors_of_tasks
-from spark_apps.engine.layout import Layout, check_runnable, markers_topic
+from spark_apps.engine.layout import Layout, check_runnable
 from spark_apps.engine.local_store import Changelog
-from spark_apps.engine.markers import MARKER_TOPIC_CONFIG
+from spark_apps.engine.own_topics import own_topics_of
 from spark_apps.engine.purge import RepartitionPurge
 from spark_apps.engine.rows import DDL, RECORD_COLUMNS
 from spark_apps.engine.stages import run_gathered, run_sources
@@ -37,16 +37,6 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
 
-CHANGELOG_CONFIG = {
-    "cleanup.policy": "compact",
-    # A snapshot ends at the last committed batch: records that a newer batch supersedes must still be there.
-    "min.compaction.lag.ms": str(10 * 60 * 1000),
-    # How long a clean-up can be undone, and how long a replica can be offline without missing deletions.
-    "delete.retention.ms": str(7 * 24 * 60 * 60 * 1000),
-}
-REPARTITION_CONFIG = {"cleanup.policy": "delete", "retention.ms": "-1"}
-"""As in Kafka Streams, records are deleted once they are processed, not by age."""
-
 
 def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     """The stream of an app that is a topology.
@@ -63,7 +53,8 @@ def open_topology_stream(context: StreamContext, describe: Describe) -> Stream:
     layout = planned(topology, topics, None if generation is None else generation.partitions)
     for serde in written_schemas(topology):
         serde.prepare()
-    make_topics(app, layout, topics, settings.generation)
+    for own in own_topics_of(app, layout, settings.generation):
+        topics.ensure_internal(own.name, own.partitions, own.config)
     frame = read_stream(context.spark, settings, *layout.topics, headers=True)
     # As text: to measure a batch, Spark goes through all rows of a list column once per row.
     headers = F.when(F.col("headers").isNotNull(), F.to_json("headers"))
@@ -203,16 +194,3 @@ def changelog_partitions(layout: Layout, changelogs: Mapping[str, Changelog]) ->
         for spec in sub.stores
         if spec.name in changelogs
     }
-
-
-def make_topics(app: str, layout: Layout, topics: Topics, generation: int) -> None:
-    """Creates a generation's internal topics where they are missing: markers, repartition topics, changelogs."""
-    for slot, count in layout.slots().items():
-        topics.ensure_internal(markers_topic(app, generation, slot), count, MARKER_TOPIC_CONFIG)
-    for topic, count in layout.topics_to_create.items():
-        topics.ensure_internal(topic, count, REPARTITION_CONFIG)
-    names = changelog_topics(app, layout.topology, generation)
-    for sub in layout.topology.sub_topologies:
-        for spec in sub.stores:
-            if spec.name in names:
-                topics.ensure_internal(names[spec.name], layout.plan.tasks(sub), CHANGELOG_CONFIG)

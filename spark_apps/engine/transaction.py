@@ -19,8 +19,8 @@ from spark_apps.engine.topic_rules import BY_KEY, SinkRecord, TopicRule, dead_le
 from spark_apps.errors import BrokerRefusedError, FencedWriterError, UnrepeatableBatchError
 from spark_apps.runtime.partitions import check_partitions
 from spark_apps.settings import AppSettings
-from state.kafka import Kafka
-from state.kafka_clients import CONNECT_AT_ONCE, new_producer
+from state.kafka.clients import CONNECT_AT_ONCE, new_producer
+from state.kafka.connection import Kafka
 from state.stores.record_context import Header
 from state.topology.records import Output, StoreChange
 

@@ -13,7 +13,7 @@ from spark_apps.generations.errors import GenerationRefusedError
 from spark_apps.generations.journal import Generation
 from spark_apps.generations.migration import Chain, StoreRecord
 from state.changelog.position import Position
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.maintenance.kafka_log import Changelog
 from state.migration.compare import Change, ComparisonVerdict, compare
 

@@ -14,7 +14,7 @@ from spark_apps.engine.layout import Layout, markers_topic
 from spark_apps.engine.markers import Marker
 from spark_apps.generations.errors import GenerationRefusedError, NotesGoneError
 from state.changelog.bounded_reader import read_topic
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.topology.operators.repartition import RepartitionSource
 from state.topology.plan import SubTopology
 

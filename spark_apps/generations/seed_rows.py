@@ -13,8 +13,8 @@ from spark_apps.engine.partitioning import partitions_of
 from spark_apps.engine.rows import cells
 from spark_apps.errors import BrokerRefusedError
 from spark_apps.generations.migration import Chain
-from state.kafka import Kafka
-from state.kafka_clients import new_producer
+from state.kafka.clients import new_producer
+from state.kafka.connection import Kafka
 from state.keys.sessions import decode_session_row_key
 from state.keys.versions import decode_version_row_key
 from state.keys.windows import decode_window_row_key

@@ -22,7 +22,8 @@ from pyspark.sql import functions as F  # noqa: N812 (Spark's own custom)
 from spark_apps.engine.errors import errors_of_tasks
 from spark_apps.engine.layout import Layout, markers_topic, slot_name
 from spark_apps.engine.markers import MARKER_TOPIC_CONFIG, Marker
-from spark_apps.engine.stream import CHANGELOG_CONFIG, REPARTITION_CONFIG, planned
+from spark_apps.engine.own_topics import CHANGELOG_CONFIG, REPARTITION_CONFIG
+from spark_apps.engine.stream import planned
 from spark_apps.engine.transaction import producer_options
 from spark_apps.generations.boundary import begin_behind
 from spark_apps.generations.catalog import chain_of, describe_of, settings_of, spec_of
@@ -56,7 +57,7 @@ from spark_apps.topology_app import described, logged_stores, own_topics
 from state.changelog.headers import ChangelogHeaders
 from state.changelog.position import Position
 from state.clock import Clock
-from state.kafka_clients import new_producer
+from state.kafka.clients import new_producer
 from state.snapshots.delta_log import newest_manifest
 from state.topology.node import TopologyStore
 from state.topology.plan import SubTopology

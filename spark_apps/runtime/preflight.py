@@ -9,12 +9,13 @@ from spark_apps.errors import UnusableCheckpointError
 from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.checkpoint_owner import CheckpointOwner, confirmed_owner, owner_file
 from spark_apps.runtime.partitions import check_partitions, state_topics
-from spark_apps.runtime.topics import TopicBounds, Topics, await_topics
+from spark_apps.runtime.topics import PATIENCE_S, TopicBounds, Topics, await_topics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
 from spark_apps.topology_app import described, kept_inside, own_topics, read_topics
 from state.changelog.position import Position
 from state.clock import Clock
+from state.kafka.access import check_login
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,13 @@ def preflight(spec: AppSpec, settings: AppSettings, topics: Topics, clock: Clock
 
     Raises:
         BrokerUnavailableError: the broker doesn't answer.
-        ConfigurationError: topics are missing.
+        ConfigurationError: topics are missing, or Kafka refuses this app.
         UnusableCheckpointError: the checkpoint is another's, points outside the topics, or is lost with its claim.
         PartitionsChangedError: a topic has another number of partitions than the state was made with.
     """
     names = spec.topics(settings)
+    if settings.kafka_properties is not None:
+        check_login(settings.kafka, PATIENCE_S)
     await_topics(topics, names, clock=clock, wait=time.sleep)
     sources = spec.sources(settings)
     checkpoint = SparkCheckpoint(settings.checkpoint_dir(spec.name))

@@ -10,7 +10,7 @@ from spark_apps.runtime.checkpoint import SparkCheckpoint
 from spark_apps.runtime.sink_metrics import SinkMetrics
 from spark_apps.settings import AppSettings
 from spark_apps.spec import AppSpec
-from state.kafka_clients import spark_options
+from state.kafka.clients import spark_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

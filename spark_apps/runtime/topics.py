@@ -17,8 +17,9 @@ from state.changelog.log_bounds import END, FIRST, known_offsets, log_offsets, o
 from state.changelog.position import Position
 from state.clock import Clock
 from state.errors import ConfigurationError
-from state.kafka import Kafka
-from state.kafka_clients import new_admin, new_topic
+from state.kafka.access import denial
+from state.kafka.clients import new_admin, new_topic
+from state.kafka.connection import Kafka
 
 PATIENCE_S = 20.0
 """How long a starting app or job waits for broker and topics: a broker starts in less."""
@@ -44,7 +45,7 @@ class TopicBounds:
 class Topics:
     """Requests to the broker about topics. Thread-safe.
 
-    Methods raise `BrokerUnavailableError` when it doesn't answer.
+    Methods raise `BrokerUnavailableError` when it doesn't answer, and `ConfigurationError` when ACLs don't allow it.
     """
 
     def __init__(self, kafka: Kafka, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
@@ -64,7 +65,7 @@ class Topics:
     def ids(self, names: Iterable[str]) -> dict[str, str]:
         """The id of each existing topic. A topic that is deleted and created again gets another id."""
         futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._timeout_s)
-        return {name: str(self._asked(future.result).topic_id) for name, future in futures.items()}
+        return {name: str(self._asked(future.result, name).topic_id) for name, future in futures.items()}
 
     def partitions(self, name: str) -> list[int]:
         """The partitions of an existing topic."""
@@ -118,7 +119,7 @@ class Topics:
         futures = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
         found = {}
         for resource, future in futures.items():
-            config = self._asked(future.result)
+            config = self._asked(future.result, str(resource.name), "DescribeConfigs")
             size, cleanup = config["max.message.bytes"].value, config["cleanup.policy"].value
             found[str(resource.name)] = TopicRule(int(size), keys_required="compact" in cleanup)
         return found
@@ -127,7 +128,7 @@ class Topics:
         """The configuration of an existing topic itself, without defaults, by Kafka's names."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         future = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource]
-        found = self._asked(future.result)
+        found = self._asked(future.result, name, "DescribeConfigs")
         return {
             key: str(entry.value)
             for key, entry in found.items()
@@ -202,11 +203,14 @@ class Topics:
         """Sees open transactions, too."""
         return offset_client(self._kafka, isolation="read_uncommitted")
 
-    def _asked(self, ask: Callable[[], _Answer]) -> _Answer:
+    def _asked(self, ask: Callable[[], _Answer], name: str = "of this app", operation: str = "Describe") -> _Answer:
         try:
             return ask()
         except KafkaException as error:
             reason: KafkaError = error.args[0]
+            refusal = denial(self._kafka, reason, name, operation)
+            if refusal is not None:
+                raise refusal from error
             msg = f"the Kafka broker at {self._kafka} does not answer ({reason.name()}): start it, then try again"
             raise BrokerUnavailableError(msg) from error
 

@@ -19,7 +19,7 @@ from spark_apps.snapshot.cut import ChangelogRange, CommittedBatch
 from spark_apps.spec import StoreSpec, ValueField
 from state.changelog.headers import BATCH_ID, GENERATION
 from state.changelog.skipped import LAST_TIMESTAMP_MS, skip_reason
-from state.kafka_clients import spark_options
+from state.kafka.clients import spark_options
 from state.snapshots.columns import PLACE_COLUMNS, derived_columns, snapshot_schema
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from spark_apps.testkit.plain_driver import PARTITIONS, partitions_of, topology_
 from spark_apps.topology_app import changelog_topics
 from state.changelog.bounded_reader import read_topic
 from state.errors import ConfigurationError, InvalidArgumentError, StateError
-from state.kafka_clients import new_admin, new_producer
+from state.kafka.clients import new_admin, new_producer
 from state.topology.driver import CrashStep, TopologyTestDriver
 from state.topology.records import DeadLetter, Record, StoreChange
 

@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from state.changelog.errors import BrokerUnavailableError, ChangelogMovedError
 from state.changelog.log_bounds import kept_offset_client, log_bounds
 from state.errors import ChangelogError
-from state.kafka import Kafka
-from state.kafka_clients import CONNECT_AT_ONCE, new_consumer
+from state.kafka.clients import CONNECT_AT_ONCE, new_consumer
+from state.kafka.connection import Kafka
 
 PATIENCE_S = 30.0
 """A request or a read without any answer or progress fails after this time."""

@@ -17,8 +17,8 @@ from functools import lru_cache
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from state.changelog.errors import BrokerUnavailableError
-from state.kafka import Kafka
-from state.kafka_clients import CONNECT_AT_ONCE, new_consumer
+from state.kafka.clients import CONNECT_AT_ONCE, new_consumer
+from state.kafka.connection import Kafka
 
 TopicAndPartition = tuple[str, int]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection
 
 from state.changelog.log_bounds import END, TopicAndPartition, known_offsets, offset_client
-from state.kafka import Kafka
-from state.kafka_clients import new_admin
+from state.kafka.clients import new_admin
+from state.kafka.connection import Kafka
 
 
 @dataclass(frozen=True, slots=True)

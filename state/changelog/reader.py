@@ -14,8 +14,8 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import TopicAndPartition, log_bounds
 from state.changelog.restore import LogState
 from state.errors import ChangelogError
-from state.kafka import Kafka
-from state.kafka_clients import new_admin, new_consumer
+from state.kafka.clients import new_admin, new_consumer
+from state.kafka.connection import Kafka
 
 log = structlog.get_logger(__name__)
 

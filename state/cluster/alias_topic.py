@@ -19,8 +19,8 @@ from state.cluster.compacted_topic import (
     reader_from_start,
     signature_in,
 )
-from state.kafka import Kafka
-from state.kafka_clients import new_producer
+from state.kafka.clients import new_producer
+from state.kafka.connection import Kafka
 
 log = structlog.get_logger(__name__)
 

@@ -9,14 +9,15 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from state.changelog.errors import BrokerUnavailableError
-from state.kafka import Kafka
-from state.kafka_clients import new_admin, new_consumer, new_topic
+from state.kafka.access import denial
+from state.kafka.clients import new_admin, new_consumer, new_topic
+from state.kafka.connection import Kafka
 
 SIGNATURE = "signature"
 """The record header that holds the signature of the value."""
 RECONNECT: Mapping[str, Any] = MappingProxyType({"reconnect.backoff.max.ms": 250})
 _END_OF_PARTITION = KafkaError._PARTITION_EOF  # noqa: SLF001 - public in spite of its underscore
-_CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
+COMPACTED = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20)}
 
 
 def create_compacted_topic(
@@ -32,19 +33,19 @@ def create_compacted_topic(
 
     Raises:
         BrokerUnavailableError: no broker answers now; try again.
-        ConfigurationError: there is none, and the settings let nobody make topics.
+        ConfigurationError: there is none, and settings or ACLs let nobody make it.
     """
     admin = new_admin(kafka, RECONNECT)
     try:
         if admin.list_topics(topic, timeout=timeout_s).topics[topic].error is None:
             return
-        wanted = new_topic(kafka, topic, 1, {**_CONFIG, **(config or {})})
+        wanted = new_topic(kafka, topic, 1, {**COMPACTED, **(config or {})})
         admin.create_topics([wanted], request_timeout=timeout_s)[topic].result(timeout_s + 1)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return
         msg = f"the topic {topic} can't be looked up or made: {error.args[0].str()}"
-        raise BrokerUnavailableError(msg) from error
+        raise denial(kafka, error.args[0], topic, "Create") or BrokerUnavailableError(msg) from error
     except TimeoutError as error:
         msg = f"no broker makes the topic {topic} within {timeout_s:.0f} s"
         raise BrokerUnavailableError(msg) from error

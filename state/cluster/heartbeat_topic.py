@@ -18,13 +18,18 @@ from state.cluster.compacted_topic import (
     reader_from_start,
     signature_in,
 )
-from state.kafka import Kafka
-from state.kafka_clients import new_producer
+from state.kafka.clients import new_producer
+from state.kafka.connection import Kafka
 
 log = structlog.get_logger(__name__)
 
 _TIMEOUT_S = 5.0
-_CONFIG = {"segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
+HEARTBEAT_CONFIG = {
+    "segment.ms": "60000",
+    "min.cleanable.dirty.ratio": "0.1",
+    # The brokers' time of a record lets a starting platform compare the clocks.
+    "message.timestamp.type": "LogAppendTime",
+}
 """Segments close soon, so that heartbeats are compacted before they grow into gigabytes."""
 
 
@@ -82,7 +87,7 @@ class KafkaHeartbeatChannel:
             BrokerUnavailableError: no broker answers now; try again.
         """
         self.close()
-        create_compacted_topic(self._kafka, self._topic, timeout_s=_TIMEOUT_S, config=_CONFIG)
+        create_compacted_topic(self._kafka, self._topic, timeout_s=_TIMEOUT_S, config=HEARTBEAT_CONFIG)
         self._producer = new_producer(
             self._kafka,
             {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,9 @@ from state.cluster.routing import Tolerance
 from state.cluster.view import Member, ViewSettings
 from state.private_files import private_folder
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore
+from state.replicas.group_offsets import GroupOffsets
 from state.replicas.ranked_index import RankedIndex
+from state.replicas.replica import Replica
 from state.replicas.replica_rows import ReadRow
 from state.replicas.replica_set import ReplicaSet
 from state.replicas.replica_storage import (
@@ -50,6 +52,7 @@ class NodeRuntime:
         reconciler: carries out the assignment.
         counts: partitions by store.
         aliases: which topic each store is answered from.
+        progress: commits how far the replicas are.
     """
 
     replicas: ReplicaSet
@@ -57,6 +60,7 @@ class NodeRuntime:
     reconciler: ReplicaReconciler
     counts: PartitionCounts
     aliases: AliasWatch
+    progress: GroupOffsets
 
     @property
     def following(self) -> bool:
@@ -66,6 +70,7 @@ class NodeRuntime:
     def start(self) -> None:
         """Starts following and joins the cluster; returns at once."""
         self.replicas.start()
+        self.progress.start()
         self.aliases.start()
         self.counts.start()
         self.membership.start()
@@ -79,6 +84,7 @@ class NodeRuntime:
         self.membership.close()
         self.counts.stop()
         self.aliases.stop()
+        self.progress.stop()
         self.replicas.close()
 
 
@@ -142,7 +148,12 @@ def node_runtime(
         on_members=on_members,
         on_name_taken=on_name_taken,
     )
-    return NodeRuntime(replicas, membership, reconciler, counts, aliases)
+
+    def held() -> Iterable[Replica]:
+        return replicas.replicas.values()  # which mapping this is changes with the assignment
+
+    progress = GroupOffsets(settings.kafka, name, held)
+    return NodeRuntime(replicas, membership, reconciler, counts, aliases, progress)
 
 
 class _AddressRule:

@@ -19,7 +19,7 @@ from xxhash import xxh64_intdigest
 
 from state.clock import Clock
 from state.errors import ChangelogError, InvalidArgumentError, RefusedError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.maintenance.archive import Archive
 from state.maintenance.cleanup_outcome import CleanupOutcome, RowOutcome, cleanup_outcome
 from state.maintenance.cleanup_plan import SAMPLE_ROWS, CleanupOptions, CleanupPlan

@@ -13,8 +13,8 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.changelog.skipped import SkippedRecord, headers_of, skip_reason
 from state.errors import ChangelogError
-from state.kafka import Kafka
-from state.kafka_clients import new_producer
+from state.kafka.clients import new_producer
+from state.kafka.connection import Kafka
 from state.maintenance.log_record import LogRecord
 
 TIMEOUT_S = 30.0

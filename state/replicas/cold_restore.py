@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.replicas.cold_worker import ColdReport, ColdRequest
 from state.replicas.replica import Replica
 from state.replicas.states import ReplicaId

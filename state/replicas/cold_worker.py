@@ -25,7 +25,7 @@ import structlog
 from state.changelog.listener import ProgressThrottle, RestoreEvent, RestoreListener, RestoreProgress
 from state.changelog.reader import ChangelogReader, ReaderSettings
 from state.clock import Clock, SystemClock
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.replicas.follower import Follower
 from state.replicas.replica import Replica
 from state.replicas.replica_storage import RocksDBStorage

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from state.errors import ConfigurationError
-from state.kafka_properties import registry_properties
+from state.kafka.properties import registry_properties
 
 _REGISTERS = "auto.register.schemas"
 _SIGNS_IN = ("basic.auth.", "bearer.auth.")

@@ -54,7 +54,7 @@ def test_every_path_that_the_architecture_names_exists() -> None:
 @pytest.mark.parametrize(
     ("what", "pattern", "places"),
     [
-        ("clients of Kafka", r"(?<!class )\b(Consumer|Producer|AdminClient)\(", ["state/kafka_clients.py"]),
+        ("clients of Kafka", r"(?<!class )\b(Consumer|Producer|AdminClient)\(", ["state/kafka/clients.py"]),
         # `paced_exec` runs at each start, with the standard library alone.
         (
             "files in one step",

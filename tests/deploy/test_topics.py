@@ -15,13 +15,13 @@ from deploy import entry
 from deploy.broker import answers
 from deploy.errors import StartError
 from deploy.settings import PlatformSettings
-from deploy.topics import TopicSpec, all_topics, ensure_topics, topics_of
+from deploy.topics import TopicSpec, all_topics, ensure_topics, requested_topics, topics_of
 from harness.broker import Broker
 from spark_apps.apps.pos import POS
 from spark_apps.registry import ON_DEMAND_APPS, stores
 from spark_apps.settings import AppSettings
-from state.kafka import Kafka
-from state.kafka_clients import new_admin
+from state.kafka.clients import new_admin
+from state.kafka.connection import Kafka
 
 SPECS = topics_of(PlatformSettings.load(), [POS])
 
@@ -44,6 +44,14 @@ def test_another_number_of_partitions_is_told_with_the_remedy(broker: Broker) ->
     spec = TopicSpec("ensured-otherwise", 4, {})
     with pytest.raises(StartError, match=r"has 2 partitions but 4 are set: set STOREKEEPER_TOPIC_PARTITIONS=2"):
         ensure_topics(broker.kafka, (spec,))
+
+
+def test_changelogs_get_as_many_partitions_as_the_topics_that_are_there_ask_for() -> None:
+    partitions = {topic.name: topic.partitions for topic in topics_of(PlatformSettings.load(), [POS], {"pos": 7})}
+    assert partitions["pos"] == partitions["pos-rewards-changelog"] == 7
+    assert partitions["pos-dlq"] == 4
+    asked = {topic.name: topic.partitions for topic in requested_topics(PlatformSettings.load(), [POS], {"pos": 7})}
+    assert asked["pos-gen-1-pos-markers"] == 7
 
 
 @pytest.mark.broker

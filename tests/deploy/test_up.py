@@ -75,6 +75,24 @@ def test_a_wrong_setting_is_one_sentence(run_dir: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "settings", "told"),
+    [
+        ("up", {"kafka_properties": "/nowhere"}, "kafka_properties is for a Kafka that is there already"),
+        ("up", {"kafka_bootstrap": "127.0.0.1:1", "kafka_properties": "/nowhere"}, "there is no file /nowhere"),
+        ("demo", {"kafka_bootstrap": "127.0.0.1:1"}, "the demo fills topics of a broker of its own"),
+    ],
+)
+def test_a_kafka_that_can_not_be_used_is_one_sentence(
+    run_dir: Path, command: str, settings: dict[str, str], told: str
+) -> None:
+    done = PlatformProcess.in_folder(run_dir, **settings).call(command)
+    assert done.returncode == 78
+    assert done.stderr.startswith(f"storekeeper: {told}")
+    assert done.stderr.count("\n") == 1
+    assert not (run_dir / "kafka").exists()
+
+
 def test_two_at_once_are_refused(run_dir: Path) -> None:
     with exclusive(RunLayout(run_dir).lock, "up"):
         done = PlatformProcess.in_folder(run_dir).call("up")

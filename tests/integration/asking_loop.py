@@ -6,7 +6,7 @@ import sys
 import time
 
 from state.changelog.log_ends import LogEnds
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 PARTITIONS = 4
 

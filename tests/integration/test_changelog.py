@@ -15,7 +15,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.partitioner import partition_for
 from state.changelog.reader import ChangelogReader, ReaderSettings, TopicFacts
 from state.errors import ChangelogError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 pytestmark = pytest.mark.broker
 

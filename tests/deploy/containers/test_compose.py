@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped]
+import jsonschema
 import pyspark
 import pytest
 import yaml  # type: ignore[import-untyped]

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Producer
-
 from harness.broker import Broker
 from spark_apps.engine.stream import open_topology_stream
 from spark_apps.runtime.checkpoint import SparkCheckpoint
@@ -18,6 +16,8 @@ from spark_apps.runtime.topics import Topics
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import Describe, read_topics, topology_app
 from state.changelog.bounded_reader import read_topic
+from state.kafka.clients import new_producer
+from state.kafka.connection import Kafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,15 +34,23 @@ class SparkRun:
     """
 
     def __init__(
-        self, app: str, describe: Describe, broker: Broker, spark: SparkSession, folder: Path, **settings: Any
+        self,
+        app: str,
+        describe: Describe,
+        broker: Broker,
+        spark: SparkSession,
+        folder: Path,
+        *,
+        kafka: Kafka | None = None,
     ) -> None:
         self._describe = describe
         self._broker = broker
-        self.settings = AppSettings(kafka_bootstrap=broker.bootstrap, run_dir=folder, **settings)
+        kafka = kafka or broker.kafka
+        self.settings = AppSettings(kafka_bootstrap=kafka.bootstrap, kafka_properties=kafka.properties, run_dir=folder)
         spec = topology_app(app, describe, title=app)
         self.checkpoint = SparkCheckpoint(self.settings.checkpoint_dir(app))
         self.context = StreamContext(spec, spark, self.settings, self.checkpoint)
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
+        self._producer = new_producer(broker.kafka, {"partitioner": "murmur2_random"})
 
     def make_topics(self, topics: Mapping[str, int]) -> None:
         """Makes source and sink topics, and the dead letters' topics of them. What an earlier run left is deleted."""
@@ -103,7 +111,7 @@ class SparkRun:
         """The committed records of a topic: partition, key, value, timestamp."""
         return [
             (message.partition() or 0, message.key(), message.value(), message.timestamp()[1])
-            for message in read_topic(self.settings.kafka, topic)
+            for message in read_topic(self._broker.kafka, topic)
         ]
 
     def rows(self, changelog: str) -> dict[bytes, bytes]:
@@ -120,15 +128,15 @@ class SparkRun:
     def topics(self) -> list[str]:
         """The topics of the app's own."""
         app = self.context.spec.name
-        return [name for name in Topics(self.settings.kafka).names() if name.startswith(f"{app}-")]
+        return [name for name in Topics(self._broker.kafka).names() if name.startswith(f"{app}-")]
 
     def bounds(self, topic: str) -> tuple[dict[int, int], dict[int, int]]:
         """Where the partitions of a topic begin and end."""
-        found = Topics(self.settings.kafka).bounds([topic])
+        found = Topics(self._broker.kafka).bounds([topic])
         return dict(found.start.offsets[topic]), dict(found.end.offsets[topic])
 
     def _is_caught_up(self) -> bool:
-        ends = Topics(self.settings.kafka).end(read_topics(self.context.spec, self.settings))
+        ends = Topics(self._broker.kafka).end(read_topics(self.context.spec, self.settings))
         done = self.checkpoint.committed_position()
         return all(done.offset(topic, partition) == end for topic, partition, end in ends)
 

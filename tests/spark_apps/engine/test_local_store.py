@@ -10,7 +10,7 @@ from spark_apps.engine import local_store
 from spark_apps.engine.local_store import Changelog, LocalStore, Restored
 from spark_apps.errors import LostChangelogError
 from state.clock import ManualClock
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.serdes.serde import Utf8Serde
 from state.topology.node import TopologyStore
 from state.topology.store import Store, StoreKind

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,8 @@ def make_run(
     def make(describe: Describe, *, register: bool, port: int | None = None) -> SparkRun:
         file = schema_registry.client_file(register=register, port=port)
         request.addfinalizer(registry_of(file).close)
-        return SparkRun("shop", describe, broker, spark, tmp_path / "shop", kafka_properties=file)
+        kafka = replace(broker.kafka, properties=file)
+        return SparkRun("shop", describe, broker, spark, tmp_path / "shop", kafka=kafka)
 
     return make
 

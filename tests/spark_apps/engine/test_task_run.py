@@ -15,7 +15,7 @@ from spark_apps.engine.task_run import TaskRun
 from spark_apps.settings import AppSettings
 from spark_apps.topology_app import described
 from state.errors import StoreCorruptedError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.stores.rocksdb import open_rocksdb
 from tests.spark_apps.engine import topologies
 

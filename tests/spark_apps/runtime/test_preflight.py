@@ -15,7 +15,7 @@ from state.changelog.errors import BrokerUnavailableError
 from state.changelog.position import Position
 from state.clock import ManualClock
 from state.errors import ConfigurationError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 BOUNDS = TopicBounds(Position({"pos": {0: 10, 1: 0}}), Position({"pos": {0: 50, 1: 0}}))
 

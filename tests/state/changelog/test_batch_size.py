@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from state.changelog.reader import ReaderSettings, next_batch_records
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 SETTINGS = ReaderSettings(Kafka("nowhere:9092"), max_batch_records=500_000, max_batch_bytes=64 << 20)
 

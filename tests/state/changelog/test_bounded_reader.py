@@ -12,7 +12,7 @@ import pytest
 from state.changelog import bounded_reader
 from state.changelog.bounded_reader import read_range
 from state.changelog.errors import BrokerUnavailableError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 
 @dataclass

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from state.changelog.errors import BrokerUnavailableError
 from state.changelog.log_bounds import END, FIRST, TopicAndPartition, known_offsets, log_bounds, log_offsets, offsets_of
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 
 NOT_TOLD = -1001
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,7 +8,7 @@ import pytest
 
 from state.clock import SystemClock
 from state.errors import InvalidArgumentError
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.maintenance.cleanup import Cleanup
 from state.maintenance.cleanup_plan import CleanupOptions, CleanupPlan
 from state.maintenance.expiry import no_ages

@@ -10,7 +10,7 @@ import pytest
 
 from state.changelog.listener import logging_listener
 from state.clock import ManualClock
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.replicas.cold_restore import ColdRestoreSettings, WorkerColdRestore, spread
 from state.replicas.cold_worker import ColdReport, ColdRequest
 from state.replicas.replica import Replica

@@ -6,7 +6,7 @@ import threading
 
 from state.changelog.log_ends import LogEnds
 from state.clock import SystemClock
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.replicas.end_offset_poller import EndOffsetPoller
 
 

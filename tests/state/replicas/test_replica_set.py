@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from state.changelog.reader import ReaderSettings
 from state.clock import ManualClock
-from state.kafka import Kafka
+from state.kafka.connection import Kafka
 from state.replicas.replica_set import ReplicaSet, ReplicaSpec
 from state.replicas.replica_storage import MemoryStorage
 from state.replicas.states import ReplicaId, ReplicaRole

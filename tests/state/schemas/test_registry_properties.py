@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from state.errors import ConfigurationError
-from state.kafka_properties import read_properties
+from state.kafka.properties import read_properties
 from state.schemas.registry import SchemaRegistry
 from state.schemas.registry_properties import read_registry_properties
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from state.configuration import IMPOSSIBLE, RunDirSettings
-from state.kafka import Kafka, Pairs
+from state.kafka.connection import Kafka, Pairs
 
 _OURS = frozenset({"cleanup.policy", "max.message.bytes"})
 
@@ -58,7 +58,8 @@ class KafkaSettings(RunDirSettings):
     )
     make_topics: bool = Field(
         default=True,
-        description="Whether topics that are missing are made. If not, an administrator makes them.",
+        description="Whether topics that are missing are made. If not, an administrator makes those of "
+        "`storekeeper create-topics --dry-run`.",
     )
 
     @property

@@ -17,7 +17,7 @@ class Kafka:
 
     Attributes:
         bootstrap: the brokers, `host:port,…`.
-        properties: the file with the properties of every client; see `state.kafka_properties`. None if there is none.
+        properties: the file with the properties of every client; see `state.kafka.properties`. None if there is none.
         topic_config: the configuration of each new topic, by Kafka's names, and `replication.factor`.
         makes_topics: whether topics may be made.
     """

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from state.errors import ConfigurationError
-from state.kafka import Kafka
-from state.kafka_clients import new_admin, new_consumer, new_producer, spark_options
-from state.kafka_properties import jvm_properties, principal_of, read_properties
+from state.kafka.clients import new_admin, new_consumer, new_producer, spark_options
+from state.kafka.connection import Kafka
+from state.kafka.properties import jvm_properties, principal_of, read_properties
 
 PASSWORD = "se=cret#'}"
 

@@ -1,7 +1,7 @@
 """Makes every client of Kafka, with settings that hold for all of them.
 
 No client logs to standard error: what goes wrong is raised, or reported to a callback. A lost connection is tried again
-at least every half second. Consumers belong to no group: their callers keep the positions.
+at least every half second. Consumers join no group: their callers keep the positions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from state.errors import ConfigurationError
-from state.kafka import Kafka, replication_factor, topic_config
-from state.kafka_properties import jvm_properties, read_properties
+from state.kafka.connection import Kafka, replication_factor, topic_config
+from state.kafka.properties import jvm_properties, read_properties
 
 CONNECT_AT_ONCE: Mapping[str, str] = MappingProxyType({"enable.sparse.connections": "false"})
 """For the settings of a short-lived client: it connects to its brokers without delay.
@@ -65,6 +65,20 @@ def new_consumer(kafka: Kafka, name: str, settings: Mapping[str, Any]) -> Consum
         return Consumer(_settings(kafka, {**_NO_GROUP, "group.id": f"storekeeper-{name}", **settings}))
 
 
+def new_group_committer(kafka: Kafka, group: str) -> Consumer:
+    """A client that reads nothing and commits the offsets that it is given, as those of a group without members.
+
+    Args:
+        kafka: the Kafka.
+        group: the group's name.
+
+    Raises:
+        ConfigurationError: the properties of the Kafka can't be used.
+    """
+    with _explained(kafka):
+        return Consumer(_settings(kafka, {**_NO_GROUP, "group.id": group}))
+
+
 def new_topic(kafka: Kafka, name: str, partitions: int, config: Mapping[str, str]) -> NewTopic:
     """What to ask an admin client for, to make a topic.
 
@@ -78,7 +92,10 @@ def new_topic(kafka: Kafka, name: str, partitions: int, config: Mapping[str, str
         ConfigurationError: the settings let nobody make topics.
     """
     if not kafka.makes_topics:
-        msg = f"topic {name} must be made, and make_topics is off: have an administrator make it"
+        msg = (
+            f"topic {name} must be made, and make_topics is off: have an administrator do what "
+            "`storekeeper create-topics --dry-run` prints"
+        )
         raise ConfigurationError(msg)
     return NewTopic(name, partitions, replication_factor(kafka), config=topic_config(kafka, config))
 

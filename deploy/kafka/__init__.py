@@ -1,0 +1,1 @@
+"""A Kafka that is there already: what it must allow, what an administrator makes there, and what is checked."""

@@ -1,0 +1,43 @@
+"""The ACLs that commands of Kafka's own tool would add, for brokers whose tool isn't there."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+
+_TYPES = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional_id": ResourceType.TRANSACTIONAL_ID,
+}
+_OPERATIONS = {operation.name.replace("_", "").lower(): operation for operation in AclOperation}
+
+
+def bindings(commands: Iterable[str]) -> Iterator[AclBinding]:
+    """The ACLs of commands `kafka-acls … --add …`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--add", action="store_true", required=True)
+    parser.add_argument("--operation", action="append", required=True)
+    parser.add_argument("--resource-pattern-type", default="literal")
+    for option in ("--bootstrap-server", "--command-config", "--allow-principal"):
+        parser.add_argument(option, required=True)
+    for option in ("--topic", "--group", "--transactional-id"):
+        parser.add_argument(option)
+    for command in commands:
+        tool, *arguments = shlex.split(command)
+        assert tool == "kafka-acls", command
+        found = vars(parser.parse_args(arguments))
+        for kind, resource in _TYPES.items():
+            for operation in found["operation"] if found[kind] else ():
+                yield AclBinding(
+                    resource,
+                    found[kind],
+                    ResourcePatternType[found["resource_pattern_type"].upper()],
+                    found["allow_principal"],
+                    "*",
+                    _OPERATIONS[operation.lower()],
+                    AclPermissionType.ALLOW,
+                )

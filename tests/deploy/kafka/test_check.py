@@ -1,0 +1,108 @@
+"""What `storekeeper up` checks in a Kafka that it did not start."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclBinding
+
+from deploy.kafka.check import check_clock, check_kafka, clock_ahead_ms
+from deploy.kafka.requests import printed
+from deploy.settings import PlatformSettings
+from deploy.topics import ensure_topics, requested_topics
+from harness.acls import bindings
+from harness.secured_broker import SecuredBroker
+from spark_apps.registry import app_named
+from state.errors import ConfigurationError
+from state.kafka.connection import Kafka
+from tests.integration.platform_process import PlatformProcess
+
+APPS = [app_named("order_location")]
+
+pytestmark = pytest.mark.broker
+
+
+def settings_of(kafka: Kafka, **more: object) -> PlatformSettings:
+    return PlatformSettings.load(kafka_bootstrap=kafka.bootstrap, kafka_properties=kafka.properties, **more)
+
+
+def least(settings: PlatformSettings) -> list[AclBinding]:
+    return list(bindings(line for line in printed(settings, APPS, "commands") if line.startswith("kafka-acls")))
+
+
+@pytest.fixture
+def platform(secured_broker: SecuredBroker) -> Iterator[PlatformSettings]:
+    """A user with the least ACLs, whose topics are there."""
+    settings = settings_of(secured_broker.with_certificate("platform"))
+    secured_broker.allow(least(settings))
+    ensure_topics(secured_broker.broker.kafka, requested_topics(settings, APPS))
+    yield settings
+    secured_broker.forbid_all("User:CN=platform")
+
+
+def test_the_least_acls_are_enough(platform: PlatformSettings) -> None:
+    found = list(check_kafka(platform, APPS))
+    assert found[0].endswith("lets User:CN=platform in")
+    assert found[-1] == "transactions and groups work"
+    assert "can be made" not in " ".join(found)
+    assert check_clock(platform) == "the clock differs by 0.0 s from the brokers'"
+
+
+@pytest.mark.parametrize(
+    ("resource", "operation", "told"),
+    [
+        ("order-events-dlq", "WRITE", "the operation Write on topic order-events-dlq"),
+        ("order_location-gen-", "WRITE", r"the operation Write on transactional id order_location-gen-check"),
+        ("storekeeper-", "READ", r"the operation Read on group storekeeper-check"),
+    ],
+)
+def test_a_missing_acl_is_told_with_user_operation_and_resource(
+    secured_broker: SecuredBroker, platform: PlatformSettings, resource: str, operation: str, told: str
+) -> None:
+    doomed = [acl for acl in least(platform) if acl.name == resource and acl.operation.name == operation]
+    assert doomed
+    for one in doomed:
+        secured_broker.forbid(one)
+    with pytest.raises(ConfigurationError, match=f"doesn't allow User:CN=platform {told}"):
+        list(check_kafka(platform, APPS))
+
+
+def test_missing_topics_are_made_by_an_administrator_where_nobody_else_may(
+    secured_broker: SecuredBroker,
+) -> None:
+    kafka = secured_broker.broker.kafka
+    settings = settings_of(kafka, make_topics=False)
+    with pytest.raises(ConfigurationError, match=r"topic user-events must be made, .*create-topics --dry-run"):
+        list(check_kafka(settings, [app_named("session_tracker")]))
+
+
+def test_topics_that_can_not_be_made_as_wanted_are_told_before_any_is(secured_broker: SecuredBroker) -> None:
+    settings = settings_of(secured_broker.broker.kafka, topic_config="replication.factor=3")
+    with pytest.raises(ConfigurationError, match=r"topic ticks.* can't be made \(.*[Rr]eplication.*TOPIC_CONFIG"):
+        list(check_kafka(settings, [app_named("ticks")]))
+    assert "ticks" not in secured_broker.broker.admin().list_topics(timeout=30).topics
+
+
+def test_up_ends_with_78_and_one_sentence_before_anything_is_started(
+    secured_broker: SecuredBroker, tmp_path: Path
+) -> None:
+    kafka = secured_broker.with_password("nobody", "wrong")
+    place = PlatformProcess.in_folder(
+        tmp_path / "run", kafka_bootstrap=kafka.bootstrap, kafka_properties=str(kafka.properties)
+    )
+    done = place.call("up", "--quiet")
+    assert done.returncode == 78, done.stderr
+    assert done.stderr.startswith(f"storekeeper: Kafka at {kafka.bootstrap} refuses the login of User:nobody")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run" / "airflow").exists()
+    assert subprocess.run(["pgrep", "-f", str(tmp_path / "run")], check=False, capture_output=True).stdout == b""
+
+
+@pytest.mark.parametrize(
+    ("times", "ahead_ms"), [((100, 105, 110), 0), ((100, 40, 110), 60), ((100, 170, 110), -60), ((100, 100, 100), 0)]
+)
+def test_clocks_differ_by_what_the_request_can_not_explain(times: tuple[int, int, int], ahead_ms: int) -> None:
+    assert clock_ahead_ms(*times) == ahead_ms

@@ -1,0 +1,82 @@
+"""Who may enter a secured Kafka, and what everybody else is told."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.containers.authority import authority_pems, new_authority
+from harness.secured_broker import USER, SecuredBroker
+from spark_apps.runtime.topics import Topics
+from state.errors import ConfigurationError
+from state.kafka.access import check_login, principal
+from state.kafka.connection import Kafka
+
+pytestmark = pytest.mark.broker
+
+TIMEOUT_S = 60
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_a_user_with_a_password_is_let_in(secured_broker: SecuredBroker, mechanism: str) -> None:
+    kafka = secured_broker.with_password(USER, mechanism=mechanism)
+    assert check_login(kafka, TIMEOUT_S)
+    assert principal(kafka) == f"User:{USER}"
+
+
+def test_a_client_with_a_certificate_is_let_in(secured_broker: SecuredBroker) -> None:
+    kafka = secured_broker.with_certificate("client")
+    assert check_login(kafka, TIMEOUT_S)
+    assert principal(kafka) == "User:CN=client"
+
+
+def test_a_client_with_a_token_is_let_in(secured_broker: SecuredBroker) -> None:
+    kafka = secured_broker.with_token("bearer")
+    assert check_login(kafka, TIMEOUT_S)
+    assert principal(kafka) == "the user of this login"
+
+
+def test_a_wrong_password_is_told_with_user_and_file(secured_broker: SecuredBroker) -> None:
+    kafka = secured_broker.with_password("nobody", "a wrong one")
+    with pytest.raises(ConfigurationError, match=r"refuses the login of User:nobody \(.*\): correct /.*nobody") as told:
+        check_login(kafka, TIMEOUT_S)
+    assert "a wrong one" not in str(told.value)
+
+
+def test_an_expired_certificate_is_told_with_its_time(secured_broker: SecuredBroker) -> None:
+    kafka = secured_broker.with_certificate("old", age=dt.timedelta(days=4000))
+    with pytest.raises(ConfigurationError, match=r"old\.pem is valid from .* to .*: have a new one signed"):
+        check_login(kafka, TIMEOUT_S)
+
+
+def test_a_certificate_of_a_foreign_authority_is_told(secured_broker: SecuredBroker) -> None:
+    kafka = secured_broker.with_certificate("foreign", new_authority("foreign", dt.datetime.now(dt.UTC)))
+    with pytest.raises(ConfigurationError, match=r"refuses the certificate .*foreign\.pem of User:CN=foreign"):
+        check_login(kafka, TIMEOUT_S)
+
+
+def test_brokers_of_a_foreign_authority_are_not_trusted(secured_broker: SecuredBroker, tmp_path: Path) -> None:
+    kafka = secured_broker.with_password(USER)
+    assert kafka.properties is not None
+    (tmp_path / "ca.pem").write_bytes(authority_pems(new_authority("ca", dt.datetime.now(dt.UTC)))[0])
+    elsewhere = tmp_path / "kafka.properties"
+    elsewhere.touch(mode=0o600)
+    elsewhere.write_text(kafka.properties.read_text())
+    with pytest.raises(ConfigurationError, match=r"isn't safe \(.*certificate verify failed"):
+        check_login(replace(kafka, properties=elsewhere), TIMEOUT_S)
+
+
+def test_without_a_broker_nobody_is_refused() -> None:
+    assert not check_login(Kafka("127.0.0.1:1"), 0.1)
+
+
+def test_a_missing_acl_is_told_with_user_operation_and_topic(secured_broker: SecuredBroker) -> None:
+    secured_broker.broker.create_topic("closed", 1)
+    kafka = secured_broker.with_certificate("stranger")
+    with pytest.raises(
+        ConfigurationError, match=r"doesn't allow User:CN=stranger the operation DescribeConfigs on topic closed"
+    ):
+        Topics(kafka).rules(["closed"])
