@@ -12,8 +12,18 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    public = None if name.startswith("_") else vars(import_module("state.public")).get(name)
+    public = None if name.startswith("_") else _public().get(name)
     if public is None:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
     return public
+
+
+def _public() -> dict[str, Any]:
+    try:
+        return vars(import_module("state.public"))
+    except ModuleNotFoundError as error:
+        if error.name != "state.public":
+            raise
+        msg = "only storekeeper-client is installed: import from state.client, or install storekeeper in its place"
+        raise ImportError(msg) from error

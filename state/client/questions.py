@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from state.client.answers import Reply
+from state.client.listing import Listing
 from state.client.read_options import ReadOptions, requirement_of
 from state.client.readings import Page, Rank, RankedRow, Reading, Row, SessionRow, WindowedRow
 from state.errors import InvalidArgumentError
@@ -154,11 +155,11 @@ def base64url(key: Key) -> str:
     return base64.urlsafe_b64encode(key_bytes(key)).decode()
 
 
-def page_of(row: Callable[[dict[str, Any]], R]) -> Callable[[Reply], Page[R]]:
-    """Reads a page whose rows `row` reads."""
+def page_of(kind: type[R], row: Callable[[dict[str, Any]], R]) -> Callable[[Reply], Page[R]]:
+    """Reads a page whose rows, of one kind, `row` reads."""
 
     def read(reply: Reply) -> Page[R]:
-        return Page([row(found) for found in reply.json()], reply.headers.get(NEXT_CURSOR))
+        return Page(Listing(kind, map(row, reply.json())), reply.headers.get(NEXT_CURSOR))
 
     return read
 
@@ -194,9 +195,10 @@ def session_row_of(row: dict[str, Any]) -> SessionRow:
     return SessionRow(key_of(row), int(window["start_ms"]), int(window["end_ms"]), row["value"])
 
 
-def ranked_rows_of(reply: Reply) -> list[RankedRow]:
+def ranked_rows_of(reply: Reply) -> Listing[RankedRow]:
     """Reads a list of a ranking."""
-    return [RankedRow(int(row["rank"]), key_of(row), row["score"], row["value"]) for row in reply.json()]
+    rows = (RankedRow(int(row["rank"]), key_of(row), row["score"], row["value"]) for row in reply.json())
+    return Listing(RankedRow, rows)
 
 
 def rank_of(reply: Reply) -> Rank | None:

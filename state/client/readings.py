@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from state.client.listing import Listing
+
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -91,7 +93,7 @@ class Rank:
 class Page(Generic[T]):
     """Some rows, and the cursor of the next page; None on the last page."""
 
-    rows: Sequence[T]
+    rows: Listing[T]
     cursor: str | None
 
 

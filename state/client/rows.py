@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from state.client.listing import Listing
 from state.client.questions import Question
 from state.client.readings import Page, Reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -21,6 +26,18 @@ class Rows(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         for page in self.pages():
             yield from page.value.rows
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table in memory; see `Listing`."""
+        return self._listing().to_arrow()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a data frame in memory; see `Listing`."""
+        return self._listing().to_pandas()
+
+    def _listing(self) -> Listing[T]:
+        pages = [page.value.rows for page in self.pages()]
+        return Listing(pages[0].kind, (row for rows in pages for row in rows))
 
     def pages(self) -> Iterator[Reading[Page[T]]]:
         """The pages, each with its origin."""
@@ -46,6 +63,18 @@ class AsyncRows(Generic[T]):
         async for page in self.pages():
             for row in page.value.rows:
                 yield row
+
+    async def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table in memory; see `Listing`."""
+        return (await self._listing()).to_arrow()
+
+    async def to_pandas(self) -> pd.DataFrame:
+        """All rows as a data frame in memory; see `Listing`."""
+        return (await self._listing()).to_pandas()
+
+    async def _listing(self) -> Listing[T]:
+        pages = [page.value.rows async for page in self.pages()]
+        return Listing(pages[0].kind, (row for rows in pages for row in rows))
 
     async def pages(self) -> AsyncIterator[Reading[Page[T]]]:
         """The pages, each with its origin."""

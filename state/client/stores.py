@@ -17,6 +17,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 import orjson
 
 from state.client.answers import Reply
+from state.client.listing import Listing
 from state.client.questions import (
     Key,
     Question,
@@ -153,7 +154,7 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
         """Rows from `lower` to `upper`."""
         written, key_format = segments(lower, upper)
         parameters = [key_format, ("limit", page_rows)]
-        return about(self.name, f"keyvalues/{{}}/range/{'/'.join(written)}", parameters, page_of(row_of), options)
+        return about(self.name, f"keyvalues/{{}}/range/{'/'.join(written)}", parameters, page_of(Row, row_of), options)
 
     @_paged
     def reverse_range(
@@ -162,7 +163,7 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
         """Rows from `upper` down to `lower`."""
         written, key_format = segments(lower, upper)
         parameters = [key_format, ("limit", page_rows), _REVERSE]
-        return about(self.name, f"keyvalues/{{}}/range/{'/'.join(written)}", parameters, page_of(row_of), options)
+        return about(self.name, f"keyvalues/{{}}/range/{'/'.join(written)}", parameters, page_of(Row, row_of), options)
 
     @_paged
     def prefix_scan(
@@ -171,17 +172,17 @@ class RemoteKeyValueStore(RemoteStore[C_co]):
         """Rows whose keys begin with `prefix`."""
         written, key_format = segment(prefix)
         parameters = [key_format, ("limit", page_rows)]
-        return about(self.name, f"keyvalues/{{}}/prefix/{written}", parameters, page_of(row_of), options)
+        return about(self.name, f"keyvalues/{{}}/prefix/{written}", parameters, page_of(Row, row_of), options)
 
     @_paged
     def all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Question[Page[Row]]:
         """All rows."""
-        return about(self.name, "keyvalues/{}/all", [("limit", page_rows)], page_of(row_of), options)
+        return about(self.name, "keyvalues/{}/all", [("limit", page_rows)], page_of(Row, row_of), options)
 
     @_paged
     def reverse_all(self, *, page_rows: int = PAGE_ROWS, **options: Unpack[ReadOptions]) -> Question[Page[Row]]:
         """All rows, the last key first."""
-        return about(self.name, "keyvalues/{}/all", [("limit", page_rows), _REVERSE], page_of(row_of), options)
+        return about(self.name, "keyvalues/{}/all", [("limit", page_rows), _REVERSE], page_of(Row, row_of), options)
 
     @_asked
     def approximate_num_entries(self, **options: Unpack[ReadOptions]) -> Question[int]:
@@ -196,7 +197,7 @@ class RemoteRankedStore(RemoteKeyValueStore[C_co]):
     """
 
     @_asked
-    def top(self, n: int = 10, **options: Unpack[ReadOptions]) -> Question[list[RankedRow]]:
+    def top(self, n: int = 10, **options: Unpack[ReadOptions]) -> Question[Listing[RankedRow]]:
         """The `n` highest."""
         return about(self.name, "ranked/{}/top", [("limit", at_least_1(n))], ranked_rows_of, options)
 
@@ -210,7 +211,7 @@ class RemoteRankedStore(RemoteKeyValueStore[C_co]):
     @_asked
     def scores(
         self, low: float, high: float, *, limit: int = 100, **options: Unpack[ReadOptions]
-    ) -> Question[list[RankedRow]]:
+    ) -> Question[Listing[RankedRow]]:
         """Rows with a score from `low` to `high`, at most `limit`."""
         path = f"ranked/{{}}/scores/{segment(str(low))[0]}/{segment(str(high))[0]}"
         return about(self.name, path, [("limit", at_least_1(limit))], ranked_rows_of, options)
@@ -226,7 +227,9 @@ class RemoteWindowStore(RemoteStore[C_co]):
         """A key's windows that begin from `from_ms` to `to_ms`, in the order of time."""
         written, key_format = segment(key, _WINDOW_WORDS)
         path = f"windowed/{{}}/{written}/{time_ms(from_ms)}/{time_ms(to_ms)}"
-        return about(self.name, path, [key_format, ("limit", page_rows)], page_of(windowed_row_of), options, key=key)
+        return about(
+            self.name, path, [key_format, ("limit", page_rows)], page_of(WindowedRow, windowed_row_of), options, key=key
+        )
 
     @_paged
     def fetch_all(
@@ -234,7 +237,7 @@ class RemoteWindowStore(RemoteStore[C_co]):
     ) -> Question[Page[WindowedRow]]:
         """Every key's windows that begin from `from_ms` to `to_ms`."""
         path = f"windowed/{{}}/all/{time_ms(from_ms)}/{time_ms(to_ms)}"
-        return about(self.name, path, [("limit", page_rows)], page_of(windowed_row_of), options)
+        return about(self.name, path, [("limit", page_rows)], page_of(WindowedRow, windowed_row_of), options)
 
 
 class RemoteSessionStore(RemoteStore[C_co]):
@@ -253,7 +256,9 @@ class RemoteSessionStore(RemoteStore[C_co]):
         """A key's sessions that overlap the time from `from_ms` to `to_ms`; None leaves that end open."""
         written, key_format = segment(key, _SESSION_WORDS)
         parameters = [key_format, ("limit", page_rows), ("from_ms", from_ms), ("to_ms", to_ms)]
-        return about(self.name, f"sessions/{{}}/{written}", parameters, page_of(session_row_of), options, key=key)
+        return about(
+            self.name, f"sessions/{{}}/{written}", parameters, page_of(SessionRow, session_row_of), options, key=key
+        )
 
     @_paged
     def active(
@@ -266,7 +271,7 @@ class RemoteSessionStore(RemoteStore[C_co]):
     ) -> Question[Page[SessionRow]]:
         """Sessions that a record at `at_ms` would still extend; None stands for now and for the app's own gap."""
         parameters = [("limit", page_rows), ("at_ms", at_ms), ("gap_ms", gap_ms)]
-        return about(self.name, "sessions/{}/active", parameters, page_of(session_row_of), options)
+        return about(self.name, "sessions/{}/active", parameters, page_of(SessionRow, session_row_of), options)
 
     @_paged
     def ended(
@@ -274,7 +279,7 @@ class RemoteSessionStore(RemoteStore[C_co]):
     ) -> Question[Page[SessionRow]]:
         """Sessions whose last record is from `from_ms` to `to_ms`."""
         path = f"sessions/{{}}/ended/{time_ms(from_ms)}/{time_ms(to_ms)}"
-        return about(self.name, path, [("limit", page_rows)], page_of(session_row_of), options)
+        return about(self.name, path, [("limit", page_rows)], page_of(SessionRow, session_row_of), options)
 
 
 class Stores:

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 _OURS = "storekeeper"
-_PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy")
+_PACKAGES = ("state", "spark_apps", "quality", "dags", "deploy", "client")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,26 @@ class Environment:
         return self.bin / "python"
 
 
-def build_wheel(folder: Path) -> Path:
-    """Builds the wheel of this checkout into `folder`, and returns its path."""
+def build_wheel(folder: Path, project: str = ".") -> Path:
+    """Builds a wheel of this checkout into `folder`, and returns its path.
+
+    Args:
+        folder: for the wheel and a copy of the sources.
+        project: the folder of its `pyproject.toml`, in the checkout.
+    """
     source = folder / "source"
     for package in _PACKAGES:
-        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+        )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
-    _pip("wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source))
+    _pip("wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(source / project))
     return next(folder.glob("*.whl"))
 
 
 def make_environment(folder: Path, wheel: Path, extras: Iterable[str]) -> Environment:
-    """Makes an environment in `folder` as `pip install "storekeeper[EXTRAS]"` would."""
+    """Makes an environment in `folder` as `pip install "WHEEL[EXTRAS]"` would."""
     venv.create(folder, with_pip=False, symlinks=True)
     made = Environment(folder)
     site = next(folder.glob("lib/python3*/site-packages"))
