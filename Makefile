@@ -10,7 +10,7 @@ QUIX := .venv-quix
 DOCS := .venv-docs
 PACKAGES := state spark_apps quality dags deploy
 
-.PHONY: help setup lock docs demo up down status test check lint types clean
+.PHONY: help setup lock docs clients demo up down status test check lint types clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+%?:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -140,11 +140,16 @@ docs: $(DOCS)/.ready ## build the documentation's site into site/, and check its
 	@NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
 	@echo "docs: python3 -m http.server --directory site"
 
+CLIENTS := .clients
+clients: ## generate the clients for Java and TypeScript into .clients/
+	@mvn -q -B -ntp -f client/generate/pom.xml generate-sources -Dclients.dir=$(abspath $(CLIENTS))
+	@echo "clients: $(CLIENTS)/java and $(CLIENTS)/typescript; docs/how-to/other-languages.md says how to use them"
+
 lock: ## write the lock files anew from pyproject.toml and docs/requirements.in (needs uv)
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header -o docs/requirements.lock docs/requirements.in
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --all-extras --no-annotate --no-header -o requirements.lock pyproject.toml
 
 clean: ## remove what was built and what ran
 	@if test -d .run; then STOREKEEPER_RUN_DIR=.run $(BIN)/storekeeper down --quiet || true; fi
-	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache \
+	@rm -rf $(VENV) $(QUIX) $(DOCS) $(JARS) $(CLIENTS) .run site build dist *.egg-info demo-report.json .pytest_cache .mypy_cache .ruff_cache \
 	  .coverage .coverage.* htmlcov .hypothesis .import_linter_cache

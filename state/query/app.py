@@ -13,12 +13,12 @@ from state.query.answers.problems import Problem, problem_of
 from state.query.page.routes import page_routes
 from state.query.routes.cluster import cluster_routes
 from state.query.routes.digests import digest_routes
-from state.query.routes.documentation import documentation_routes
 from state.query.routes.front import Front
 from state.query.routes.health import health_routes
 from state.query.routes.internal import internal_routes
 from state.query.routes.keyvalue import keyvalue_routes
 from state.query.routes.known_parameters import refuse_unknown_parameters
+from state.query.routes.openapi import NodeApp, operation_id
 from state.query.routes.ranked import ranked_routes
 from state.query.routes.services import QueryServices
 from state.query.routes.sessions import session_routes
@@ -34,11 +34,12 @@ _HTTP_KINDS = {404: "unknown-route", 405: "method-not-allowed"}
 
 def make_app(services: QueryServices) -> Front:
     """The ASGI application of a node. It trusts its requests: put `Guard` in front of it."""
-    app = FastAPI(
+    app = NodeApp(
         title="Storekeeper",
         summary="Reads the state stores of streaming apps from replicas of their changelogs.",
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=operation_id,
         redirect_slashes=False,  # a redirect would repeat the Host header as sent
     )
     for routes in (
@@ -55,7 +56,6 @@ def make_app(services: QueryServices) -> Front:
         digest_routes(services),
         health_routes(services),
         page_routes(),
-        documentation_routes(app),
     ):
         app.include_router(routes)
     refuse_unknown_parameters(app)

@@ -119,7 +119,7 @@ def test_every_row_is_served_and_half_of_them_come_from_the_other_node(secured: 
         assert len(secured.get(node, "/state/keyvalues/closed/all").json()) == len(ROWS)
 
 
-@pytest.mark.parametrize("path", ["/docs", "/openapi.json", "/metrics", "/readyz", "/state/stores"])
+@pytest.mark.parametrize("path", ["/openapi.json", "/metrics", "/readyz", "/state/stores"])
 def test_nothing_but_livez_is_told_to_strangers(secured: Secured, path: str) -> None:
     node = secured.nodes[0]
     for token in (None, new_token(), READER[:-1]):

@@ -164,6 +164,14 @@ _KINDS: tuple[tuple[type[Exception], str, HTTPStatus], ...] = (
     (RetriableError, "unavailable", HTTPStatus.SERVICE_UNAVAILABLE),
 )
 
+_DEFECT = (Exception, "internal", HTTPStatus.INTERNAL_SERVER_ERROR)
+
+KINDS_BY_STATUS: Mapping[int, tuple[str, ...]] = {
+    status.value: tuple(dict.fromkeys(name for _, name, its in (*_KINDS, _DEFECT) if its is status))
+    for status in sorted({status for _, _, status in (*_KINDS, _DEFECT)})
+}
+"""The types of problem that come with each status, but for those of unknown routes."""
+
 REFUSALS = tuple(dict.fromkeys(name for _, name, status in _KINDS if status is not HTTPStatus.NOT_FOUND))
 """The types of problem that refuse a request. "Not found" is a regular answer and not among them."""
 
@@ -174,7 +182,8 @@ def problem_of(error: Exception) -> Problem:
         if isinstance(error, kind):
             retry = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
             return Problem(name, status, str(error), retry, _details(error))
-    return Problem("internal", HTTPStatus.INTERNAL_SERVER_ERROR, "the node failed to answer; its log says why")
+    _, name, status = _DEFECT
+    return Problem(name, status, "the node failed to answer; its log says why")
 
 
 def _details(error: Exception) -> Mapping[str, object]:

@@ -1,4 +1,7 @@
-"""Serves the page's files: few, small, read once; they load nothing from other sites and run nothing inline."""
+"""Serves the files of the pages at `/` and `/docs`: read once; they load nothing from other sites.
+
+The page at `/docs` is Swagger UI, whose files come from the package `fastapi-offline`.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from importlib.resources import files
 from fastapi import APIRouter, Request, Response
 
 PAGE_PATH = "/page/"
+DOCS_PATH = "/docs"
 """Where the page's files are, below the node's address."""
 
+_PAGES = frozenset({b"/", DOCS_PATH.encode()})
+SWAGGER_FILES = ("swagger-ui-bundle.js", "swagger-ui.css")
 _MEDIA_TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -19,7 +25,7 @@ _MEDIA_TYPES = {
     "svg": "image/svg+xml",
 }
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HEADERS: Mapping[str, str] = {
@@ -42,14 +48,15 @@ class PageFile:
 
 
 def is_of_page(raw_path: bytes) -> bool:
-    """Whether a path belongs to the page. Its files hold no data; the page itself asks for a token."""
-    return raw_path == b"/" or raw_path.startswith(PAGE_PATH.encode())
+    """Whether a path belongs to the pages. Their files hold no data; the page at `/` asks for a token."""
+    return raw_path in _PAGES or raw_path.startswith(PAGE_PATH.encode())
 
 
 def page_files() -> Mapping[str, PageFile]:
     """The page's files by name."""
     found: dict[str, PageFile] = {}
-    for entry in files("state.query.page").joinpath("static").iterdir():
+    swagger = files("fastapi_offline").joinpath("static")
+    for entry in (*files("state.query.page").joinpath("static").iterdir(), *map(swagger.joinpath, SWAGGER_FILES)):
         media_type = _MEDIA_TYPES.get(entry.name.rpartition(".")[2])
         if media_type is not None:
             content = entry.read_bytes()
@@ -65,6 +72,10 @@ def page_routes() -> APIRouter:
     @routes.get("/")
     async def page(request: Request) -> Response:
         return _answer(request, kept["index.html"])
+
+    @routes.get(DOCS_PATH)
+    async def docs(request: Request) -> Response:
+        return _answer(request, kept["docs.html"])
 
     @routes.get(PAGE_PATH + "{name}")
     async def page_file(request: Request, name: str) -> Response:

@@ -30,7 +30,7 @@ def health_routes(services: QueryServices) -> APIRouter:
     """The routes."""
     routes = APIRouter(tags=["health"])
 
-    @routes.get("/livez", response_model_exclude_none=True)
+    @routes.get("/livez", response_model_exclude_none=True, responses={503: {"model": HealthView}})
     async def livez(response: Response) -> HealthView:
         """200 while the node works, whatever becomes of its neighbours; 503 when only a restart helps."""
         if services.following():
@@ -38,7 +38,7 @@ def health_routes(services: QueryServices) -> APIRouter:
         response.status_code = 503
         return HealthView(status="dead", reason="the follower has ended; the log says why")
 
-    @routes.get("/readyz", response_model_exclude_none=True)
+    @routes.get("/readyz", response_model_exclude_none=True, responses={503: {"model": HealthView}})
     @routes.get("/healthz", response_model_exclude_none=True, include_in_schema=False)
     async def readyz(response: Response, verbose: str | None = None) -> HealthView:
         """200 once every replica of this node answers, 503 while one restores or can't. `?verbose` lists them."""
@@ -51,14 +51,19 @@ def health_routes(services: QueryServices) -> APIRouter:
             replicas=None if verbose is None else views,
         )
 
-    @routes.get("/healthcheck", include_in_schema=False)
+    @routes.get("/healthcheck", responses={503: {"model": HealthcheckView}})
     async def healthcheck(response: Response) -> HealthcheckView:
+        """Ready and alive, in ksqlDB's shape."""
         ready, live = readiness(services.catalog).ready, services.following()
         response.status_code = 200 if ready and live else 503
         details = {"stores": {"isHealthy": ready}, "follower": {"isHealthy": live}}
         return HealthcheckView(isHealthy=ready and live, details=details)
 
-    @routes.get("/metrics")
+    @routes.get(
+        "/metrics",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def metrics() -> Response:
         """Prometheus' text format."""
         text = await services.scrapes.text()

@@ -15,14 +15,8 @@ from state.query.routes.front import answer_key
 from state.query.routes.paged import STREAMED, answer_scan, asked_by, check_keys
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.routes.paths import key_behind, raw_tail, two_keys_behind
+from state.query.routes.rows import KeyedRow
 from state.query.routes.services import QueryServices
-
-
-class KeyedRow(BaseModel):
-    """A row. Its value is the JSON that the app wrote."""
-
-    key: str
-    value: object
 
 
 class CountView(BaseModel):

@@ -26,7 +26,14 @@ JSON = "application/json"
 _ROWS_AT_A_TIME = 64
 
 STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {"content": {JSON: {}, NDJSON: {}, ARROW: {}}, "description": "A page of rows, or all of them as a stream."}
+    200: {
+        "content": {
+            JSON: {},
+            NDJSON: {"schema": {"type": "string"}},
+            ARROW: {"schema": {"type": "string", "format": "binary"}},
+        },
+        "description": "A page of rows, or all of them as a stream.",
+    }
 }
 """The documented responses of a route that also streams."""
 
@@ -101,13 +108,22 @@ async def stream_format(
     Raises:
         NotAcceptableError: if this node can't write it.
     """
-    wanted = request.headers.get("accept", "")
-    if NDJSON in wanted:
+    wanted = first_named(request.headers.get("accept", ""))
+    if wanted == NDJSON:
         return NdjsonFormat(layout)
-    if ARROW in wanted:
+    if wanted == ARROW:
         await asyncio.to_thread(load_arrow)
         return ArrowFormat(layout, lambda key: services.catalog.partition(scan.store, key))
     return None
+
+
+def first_named(accept: str) -> str:
+    """The format that an `Accept` names first, of those that a scan has; JSON if it names none.
+
+    Generated clients name all that the OpenAPI document lists, and read only the first.
+    """
+    places = {accept.find(form): form for form in (JSON, NDJSON, ARROW) if form in accept}
+    return places[min(places)] if places else JSON
 
 
 def next_page(request: Request, cursor: str) -> dict[str, str]:

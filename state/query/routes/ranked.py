@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel
 
 from state.errors import InvalidArgumentError
@@ -13,18 +15,20 @@ from state.query.reads.ranked import ListQuestion, PlacedRow, rank_of, ranked_ro
 from state.query.routes.paged import JSON, asked_by, check_keys, joined, next_page, page_limits
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute
 from state.query.routes.paths import key_behind
+from state.query.routes.rows import AnyRow
 from state.query.routes.services import QueryServices
 from state.replicas.ranked_index import Score
 from state.store_definitions import ServedKind
 
+_From = Annotated[str, Path(alias="from", description="The lowest score, included.")]
+_To = Annotated[str, Path(alias="to", description="The highest score, included.")]
 
-class RankedRowView(BaseModel):
+
+class RankedRowView(AnyRow):
     """A row and its place: 1 is the highest score, equal scores share one."""
 
     rank: int
-    key: str
     score: float
-    value: object
 
 
 class RankView(BaseModel):
@@ -32,6 +36,7 @@ class RankView(BaseModel):
 
     rank: int
     key: str
+    key_format: Literal["base64url"] | None = None
     score: float
     of: int
 
@@ -46,14 +51,14 @@ def ranked_routes(services: QueryServices) -> APIRouter:
         require_kind(services.catalog.definition(store), ServedKind.RANKED)
         return await _list(services, request, store, limit=limit, cursor=cursor)
 
-    @routes.get("/state/ranked/{store}/scores/{first}/{last}", response_model=list[RankedRowView])
+    @routes.get("/state/ranked/{store}/scores/{from}/{to}", response_model=list[RankedRowView])
     async def scores(
-        request: Request, store: str, first: str, last: str, *, limit: Limit = 100, cursor: Cursor = None
+        request: Request, store: str, lowest: _From, highest: _To, *, limit: Limit = 100, cursor: Cursor = None
     ) -> Response:
         """The rows with scores between two, both included, highest first, with their places among all rows."""
         require_kind(services.catalog.definition(store), ServedKind.RANKED)
         return await _list(
-            services, request, store, limit=limit, cursor=cursor, highest=score_in(last), lowest=score_in(first)
+            services, request, store, limit=limit, cursor=cursor, highest=score_in(highest), lowest=score_in(lowest)
         )
 
     @routes.get("/state/ranked/{store}/rank/{key:path}", response_model=RankView)

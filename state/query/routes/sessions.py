@@ -15,6 +15,7 @@ from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, check_keys
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.routes.paths import key_behind, segments_behind
+from state.query.routes.rows import AnyRow
 from state.query.routes.services import QueryServices
 from state.query.routes.windowed import time_in
 from state.store_definitions import ServedKind
@@ -31,12 +32,10 @@ class SessionTimes(BaseModel):
     end_ms: int
 
 
-class SessionRow(BaseModel):
+class SessionRow(AnyRow):
     """One session."""
 
-    key: str
     window: SessionTimes
-    value: object
 
 
 def session_routes(services: QueryServices) -> APIRouter:
@@ -73,7 +72,7 @@ def session_routes(services: QueryServices) -> APIRouter:
 
 def _add_searches(routes: APIRouter, services: QueryServices) -> None:
     @routes.get("/state/sessions/{store}/active", response_model=list[SessionRow], responses=STREAMED)
-    async def active(
+    async def active_sessions(
         request: Request,
         store: str,
         *,
@@ -97,7 +96,7 @@ def _add_searches(routes: APIRouter, services: QueryServices) -> None:
         return await answer_scan(services, request, scan, limit=limit, cursor=cursor, layout=RowLayout.SESSION)
 
     @routes.get(_ENDED, response_model=list[SessionRow], responses=STREAMED)
-    async def ended_between(
+    async def ended_sessions(
         request: Request, store: str, *, limit: Limit = 100, cursor: Cursor = None, reverse: Reverse = False
     ) -> Response:
         """The sessions whose last record came between two times, both included, in the order of keys."""

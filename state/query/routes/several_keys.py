@@ -15,6 +15,7 @@ from state.query.reads.kinds import KEYED_KINDS, require_kind
 from state.query.reads.many import parse_keys
 from state.query.routes.paged import JSON, asked_by
 from state.query.routes.parameters import KeyFormat, ReadRoute
+from state.query.routes.rows import KeyedRow
 from state.query.routes.services import QueryServices
 
 
@@ -25,17 +26,13 @@ class KeysBody(BaseModel):
     key_format: str = "string"
 
 
-class FoundRow(BaseModel):
-    """A row; its value is null if the store has no such key."""
-
-    key: str
-    value: object
-
-
 class RowsView(BaseModel):
-    """Rows in the order asked; `complete` is false if some were left out by `partial=ok`."""
+    """Rows in the order asked; the value is null where the store has no such key.
 
-    rows: list[FoundRow]
+    `complete` is false if some were left out by `partial=ok`.
+    """
+
+    rows: list[KeyedRow]
     complete: bool
 
 
@@ -53,7 +50,7 @@ def several_keys_routes(services: QueryServices) -> APIRouter:
         return Response(found.body, headers=headers, media_type=JSON)
 
     @routes.get("/state/keyvalues/{store}", response_model=RowsView)
-    async def by_query(
+    async def several_keys(
         store: str,
         request: Request,
         key: Annotated[list[str], Query(description="A key; give it once for each row.")],
@@ -65,7 +62,7 @@ def several_keys_routes(services: QueryServices) -> APIRouter:
         return await answered(store, _raw_keys(request), request)
 
     @routes.post("/state/keyvalues/{store}", response_model=RowsView, openapi_extra=_BODY)
-    async def by_body(store: str, request: Request) -> Response:
+    async def several_keys_of_body(store: str, request: Request) -> Response:
         """The same with the keys in the body: `{"keys": ["a", "b"]}`."""
         return await answered(store, parse_keys(await request.body()), request)
 

@@ -120,7 +120,11 @@ def topology_routes(catalog: Catalog) -> APIRouter:
         """Nodes, stores, their changelog topics, and who has which partition, as this node knows it."""
         return topology_of(catalog)
 
-    @routes.get("/state/topology.mmd", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+    @routes.get(
+        "/state/topology.mmd",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     async def topology_as_mermaid() -> Response:
         """The same as a Mermaid flowchart. On an arrow: active partitions, standbys in brackets."""
         return Response(mermaid(topology_of(catalog)), media_type="text/plain; charset=utf-8")

@@ -14,6 +14,7 @@ from state.query.reads.pages import KeyRange, Scan
 from state.query.routes.paged import STREAMED, answer_key_scan, answer_scan, check_keys
 from state.query.routes.parameters import Cursor, KeyFormat, Limit, ReadRoute, Reverse
 from state.query.routes.paths import segments_behind
+from state.query.routes.rows import AnyRow
 from state.query.routes.services import QueryServices
 from state.store_definitions import ServedKind
 
@@ -24,12 +25,10 @@ class WindowStart(BaseModel):
     start_ms: int
 
 
-class WindowRow(BaseModel):
+class WindowRow(AnyRow):
     """One window. The key is written `key@start`, as Kafka Streams' examples show it."""
 
-    key: str
     window: WindowStart
-    value: object
 
 
 def windowed_routes(services: QueryServices) -> APIRouter:

@@ -80,7 +80,7 @@ def healthy() -> Shown:
 
 def page_app(shown: Shown) -> FastAPI:
     """The page, and the answers of `shown`."""
-    app = FastAPI()
+    app = FastAPI(docs_url=None)
     app.include_router(page_routes())
 
     @app.get("/state/stores")

@@ -9,14 +9,15 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from state.query.page.routes import PAGE_PATH, is_of_page, page_files, page_routes
+from state.query.page.routes import PAGE_PATH, SWAGGER_FILES, is_of_page, page_files, page_routes
 
 FILES: Mapping[str, str] = {name: file.content.decode() for name, file in page_files().items()}
+PAGES = {"index.html", "docs.html"}
 
 
 @pytest.fixture(scope="module")
 def node() -> TestClient:
-    app = FastAPI()
+    app = FastAPI(docs_url=None)
     app.include_router(page_routes())
     return TestClient(app)
 
@@ -25,6 +26,8 @@ def node() -> TestClient:
     ("path", "media_type"),
     [
         ("/", "text/html; charset=utf-8"),
+        ("/docs", "text/html; charset=utf-8"),
+        ("/page/swagger-ui.css", "text/css; charset=utf-8"),
         ("/page/page.css", "text/css; charset=utf-8"),
         ("/page/page.js", "text/javascript; charset=utf-8"),
         ("/page/icon.svg", "image/svg+xml"),
@@ -45,13 +48,13 @@ def test_nothing_else_is_served(node: TestClient, path: str) -> None:
     assert node.get(path).status_code == 404
 
 
-def test_the_page_names_only_files_that_exist() -> None:
-    named = set(re.findall(rf'"{PAGE_PATH}([^"]+)"', FILES["index.html"]))
+def test_the_pages_name_only_files_that_exist() -> None:
+    named = {name for page in PAGES for name in re.findall(rf'"{PAGE_PATH}([^"]+)"', FILES[page])}
     imported = {name for text in FILES.values() for name in re.findall(r'from "\./([^"]+)"', text)}
-    assert named | imported | {"index.html"} == set(FILES)
+    assert named | imported | PAGES == set(FILES)
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if not name.endswith(".svg")])
+@pytest.mark.parametrize("name", [name for name in FILES if not name.endswith(".svg") and name not in SWAGGER_FILES])
 def test_nothing_is_inline_or_from_elsewhere(name: str) -> None:
     text = FILES[name].replace("http://www.w3.org/2000/svg", "").replace("http://${address}", "")
     assert not re.search(r"https?://|innerHTML|\beval\(|\sstyle=|\son[a-z]+=\"|@import|<style", text)
@@ -67,5 +70,7 @@ def test_every_field_of_the_page_has_a_label() -> None:
 def test_the_page_is_told_from_what_holds_data() -> None:
     assert is_of_page(b"/")
     assert is_of_page(b"/page/page.js")
+    assert is_of_page(b"/docs")
+    assert not is_of_page(b"/openapi.json")
     assert not is_of_page(b"/state/stores")
     assert not is_of_page(b"/metrics")

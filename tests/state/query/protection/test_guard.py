@@ -228,11 +228,11 @@ def authenticator(tmp_path: Path) -> tuple[Authenticator, bytes]:
 
 def test_with_tokens_only_livez_and_the_files_of_the_page_are_open(authenticator: tuple[Authenticator, bytes]) -> None:
     guard, right = guarded(Echo(), authenticator[0]), [HOST, (b"authorization", authenticator[1])]
-    for path in ("/docs", "/metrics", "/readyz", "/state/keyvalue/rewards/1", "/state/keyvalues/rewards/all"):
+    for path in ("/openapi.json", "/metrics", "/readyz", "/state/keyvalue/rewards/1", "/state/keyvalues/rewards/all"):
         status, headers, body = asyncio.run(ask(guard, path))
         assert (status, kind(body), headers["www-authenticate"]) == (401, "unauthenticated", "Bearer")
         assert asyncio.run(ask(guard, path, right))[0] == 200
-    assert [asyncio.run(ask(guard, path))[0] for path in ("/livez", "/", "/page/app.js")] == [200, 200, 200]
+    assert [asyncio.run(ask(guard, path))[0] for path in ("/livez", "/", "/docs", "/page/app.js")] == [200] * 4
     assert asyncio.run(ask(guard, "/livez/../metrics"))[0] == 401
     status, _, body = asyncio.run(ask(guard, "/state/keyvalue/other/1", right))
     assert (status, kind(body)) == (403, "forbidden")
